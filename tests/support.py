@@ -2,14 +2,14 @@
 which `unspool check` uses too."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import msgspec
 
 import unspool
-from unspool import ContentDelta, Dialect, Event, Message, ReasoningDelta, Stage
+from unspool import Dialect, Message, Stage
 from unspool.check import trials
 from unspool.check.promises import check_truncated as assert_cut
 from unspool.check.promises import closings, literals
@@ -34,39 +34,9 @@ from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 
 __all__ = [
-    "CALLING",
-    "DEFAULT_ID",
-    "DIALECTS",
-    "STAGES",
-    "THINKING",
-    "VERBATIM",
-    "Case",
-    "assert_cut",
-    "at_content",
-    "block_is_marked",
-    "cases",
-    "check",
-    "chunkings",
-    "closings",
-    "dialect_of",
-    "empty",
-    "expected",
-    "is_marked",
-    "literals",
-    "named",
-    "native_id",
-    "notices",
-    "number",
-    "parse_case",
-    "random_split",
-    "run",
-    "same",
-    "splits",
-    "text_events",
-    "tool",
-    "tools_of",
-    "values",
-]
+    "Case", "assert_cut", "at_content", "check", "chunkings", "closings", "empty", "literals", "notices", "number",
+    "parse_case", "random_split", "run", "same", "splits",
+]  # fmt: skip
 
 
 def as_presumed(dialect: Dialect) -> Dialect:
@@ -93,7 +63,6 @@ CALLING = [d for d in DIALECTS if d.call]
 THINKING = [d for d in DIALECTS if d.reasoning]
 VERBATIM = [d for d in CALLING if d.argument_format == "json"]
 """Dialects whose arguments are JSON that is passed on unchanged."""
-DEFAULT_ID = "call_" + "?" * 24
 
 
 def named(dialects: Iterable[Dialect]) -> dict[str, Any]:
@@ -135,14 +104,10 @@ def tool(name: str, **properties: Any) -> dict[str, Any]:
 # -- running -----------------------------------------------------------------------------------------------------------
 
 
-def native_id(dialect: Dialect, call_id: str) -> str | None:
-    """A call's id if the model wrote it; ``None`` if it was generated with random letters."""
-    return None if "?" in dialect.id else call_id
-
-
-def text_events(events: Iterable[Event]) -> str:
-    """Reasoning and content of events, in order."""
-    return "".join(e.text for e in events if isinstance(e, ReasoningDelta | ContentDelta))
+def readings(dialect: Dialect | str, text: str, **options: Any) -> Iterator[Message]:
+    """The message of a text, read whole and one character at a time."""
+    for chunks in ([text], list(text)):
+        yield run(dialect, chunks, **options)[0]
 
 
 def values(message: Message) -> list[tuple[str, Any]]:

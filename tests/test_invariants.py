@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from unspool import Dialect, Parser, Policy, ToolCallDelta, ToolCallEnd, ToolCallStart
-from unspool.check.promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES
+from unspool.check.promises import DIALECT_PROMISES, RAW_PROMISES, TURNS, WRITTEN_PROMISES
 from unspool.dialect.patterns import worded
 from unspool.message import Message
 
@@ -17,7 +17,6 @@ from .fuzz import mutate
 from .support import (
     CALLING,
     DIALECTS,
-    THINKING,
     VERBATIM,
     Case,
     cases,
@@ -31,13 +30,14 @@ from .support import (
     number,
     parse_case,
     random_split,
+    readings,
     run,
     same,
     tool,
     tools_of,
     values,
 )
-from .writing import write_arguments, write_calls, write_content, write_reasoning
+from .writing import write_arguments, write_calls
 
 CASES = cases()
 CAP = 65_536
@@ -157,8 +157,7 @@ BYTES = [
 @pytest.mark.parametrize("arguments", BYTES)
 def test_json_arguments_keep_the_models_own_bytes(dialect: Dialect, arguments: str) -> None:
     text = write_calls(dialect, [("f", arguments), ("g", "{}")])
-    for chunks in ([text], list(text)):
-        message, _ = run(dialect, chunks, tools=TOOLS)
+    for message in readings(dialect, text, tools=TOOLS):
         assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [
             ("f", arguments, "ok"),
             ("g", "{}", "ok"),
@@ -176,8 +175,7 @@ def test_missing_null_and_empty_arguments_are_an_empty_object(dialect: Dialect, 
     if "{name}{arguments}" in dialect.call[0].text and arguments == "null":
         arguments = "{}"  # otherwise it would be part of the name
     text = write_calls(dialect, [("now", arguments), ("f", '{"a": "x"}')])
-    for chunks in ([text], list(text)):
-        message, _ = run(dialect, chunks, tools=TOOLS)
+    for message in readings(dialect, text, tools=TOOLS):
         assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [
             ("now", "{}", "ok"),
             ("f", '{"a": "x"}', "ok"),
@@ -188,8 +186,7 @@ def test_missing_null_and_empty_arguments_are_an_empty_object(dialect: Dialect, 
 def test_a_string_that_holds_an_object_is_unwrapped(dialect: Dialect) -> None:
     inner = '{"a": "x \\" \\\\ \\n é 🌧", "n": 12345678901234567890}'
     text = write_calls(dialect, [("f", json.dumps(inner)), ("now", "{}")])
-    for chunks in ([text], list(text)):
-        message, _ = run(dialect, chunks, tools=TOOLS)
+    for message in readings(dialect, text, tools=TOOLS):
         assert message.tool_calls[0].arguments == inner
         assert [c.status for c in message.tool_calls] == ["ok", "ok"]
 
@@ -255,42 +252,15 @@ def test_every_marker_bracket_and_quote_inside_a_string_is_data(dialect: Dialect
                 assert message.content == ""
 
 
-@pytest.mark.parametrize(**named(JSON_LIKE))
-def test_all_markers_together_inside_one_string_are_data(dialect: Dialect) -> None:
-    value = " ".join(holdable(dialect)) * 2
-    calls: list[tuple[str, Any]] = [("f", {"a": value, "b": value[::-1]}), ("now", {})]
-    if dialect.codec.quote != '"':
-        calls = [("f", {"a": value, "b": "x"}), ("now", {})]
-    raw = write_calls(dialect, calls)
-    rng = random.Random(dialect.name)
-    for chunks in ([raw], list(raw), random_split(raw, rng, 7)):
-        message, _ = run(dialect, chunks, tools=TOOLS, policy=Policy(markers_in_strings="data"))
-        assert values(message) == calls
-
-
 @pytest.mark.parametrize(**named(XML))
-def test_openings_and_foreign_markers_inside_text_values_are_data(dialect: Dialect) -> None:
+def test_markers_inside_text_values_are_data_as_are_closings_that_nothing_legal_follows(dialect: Dialect) -> None:
     own = closings(dialect)
-    for text in [*NASTY, *literals(dialect)]:
-        if any(text.startswith(c) or c.startswith(text) for c in own) or not text.strip():
-            continue
+    foreign = [t for t in (*NASTY, *literals(dialect)) if t.strip()]
+    for text in (*own, *(t for t in foreign if not any(t.startswith(c) or c.startswith(t) for c in own))):
         calls: list[tuple[str, Any]] = [("f", {"a": f"x {text} y", "n": 3}), ("g", {"a": "x"})]
         raw = write_calls(dialect, calls)
-        for chunks in ([raw], list(raw)):
-            message, _ = run(dialect, chunks, tools=TOOLS)
-            assert values(message) == calls, raw
-            assert message.content == ""
-
-
-@pytest.mark.parametrize(**named(XML))
-def test_a_closing_that_nothing_legal_follows_is_text_in_a_value(dialect: Dialect) -> None:
-    for closing in closings(dialect):
-        calls: list[tuple[str, Any]] = [("f", {"a": f"x {closing} y", "n": 3}), ("g", {"a": "x"})]
-        raw = write_calls(dialect, calls)
-        for chunks in ([raw], list(raw)):
-            message, _ = run(dialect, chunks, tools=TOOLS)
-            assert values(message) == calls, raw
-            assert message.content == ""
+        for message in readings(dialect, raw, tools=TOOLS):
+            assert (values(message), message.content) == (calls, ""), raw
 
 
 BROKEN = ['{"a": @@}', '{"a" "b"}', '{"a": tru}', '{"a": 01}', '{"a": "x", }', "{@@}"]
@@ -300,8 +270,7 @@ BROKEN = ['{"a": @@}', '{"a" "b"}', '{"a": tru}', '{"a": 01}', '{"a": "x", }', "
 @pytest.mark.parametrize("arguments", BROKEN)
 def test_a_broken_call_ends_at_its_closing_and_leaves_others_alone(dialect: Dialect, arguments: str) -> None:
     raw = write_calls(dialect, [("f", arguments), ("g", '{"a": "x"}')])
-    for chunks in ([raw], list(raw)):
-        message, _ = run(dialect, chunks, tools=TOOLS, policy=Policy(bad_arguments="raw"))
+    for message in readings(dialect, raw, tools=TOOLS, policy=Policy(bad_arguments="raw")):
         assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("g", "ok")], message
         assert message.tool_calls[0].arguments.rstrip() == arguments
         assert message.tool_calls[1].arguments == '{"a": "x"}'
@@ -310,12 +279,8 @@ def test_a_broken_call_ends_at_its_closing_and_leaves_others_alone(dialect: Dial
 
 @pytest.mark.parametrize(**named([d for d in JSON_LIKE if d not in VERBATIM]))
 def test_a_broken_call_in_another_codec_leaves_others_alone(dialect: Dialect) -> None:
-    arguments = "{a:@@}" if dialect.codec.quote != '"' else "a=@@"
-    good = write_calls(dialect, [("g", {"a": "x"})])
-    raw = write_calls(dialect, [("f", arguments), ("g", {"a": "x"})])
-    assert good
-    for chunks in ([raw], list(raw)):
-        message, _ = run(dialect, chunks, tools=TOOLS)
+    raw = write_calls(dialect, [("f", "{a:@@}" if dialect.codec.quote != '"' else "a=@@"), ("g", {"a": "x"})])
+    for message in readings(dialect, raw, tools=TOOLS):
         assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("g", "ok")], message
         assert json.loads(message.tool_calls[1].arguments) == {"a": "x"}
 
@@ -324,8 +289,7 @@ def test_a_broken_call_in_another_codec_leaves_others_alone(dialect: Dialect) ->
 def test_text_before_arguments_spoils_its_own_call_alone(dialect: Dialect) -> None:
     spoiled = "?? stray " + write_arguments(dialect, {"a": "one"})
     raw = write_calls(dialect, [("f", spoiled), ("g", {"a": "x"})])
-    for chunks in ([raw], list(raw)):
-        message, _ = run(dialect, chunks, tools=TOOLS)
+    for message in readings(dialect, raw, tools=TOOLS):
         bad, good = [("f", "invalid")], [("g", "ok")]
         # If no marker follows the name, such a header may become text.
         assert [(c.name, c.status) for c in message.tool_calls] in (bad + good, good), message
@@ -381,39 +345,15 @@ def test_an_xml_call_cut_before_its_closing_is_incomplete(dialect: Dialect) -> N
 
 # -- 8. round trip through an independent writer -----------------------------------------------------------------------
 
-ROUND: list[list[tuple[str, Any]]] = [
-    [("f", {"a": "Paris", "b": "é 北京 🌧️", "n": -3})],
-    [("now", {})],
-    [("now", {}), ("f", {"a": "x"}), ("now", {})],
-    [("f", {"a": "", "b": " edge ", "n": 12345678901234567890})],
-    [("f", {"a": "null", "b": "true"}), ("g", {"a": "123"}), ("g", {"a": '"quoted"'})],
-    [("f", {"a": "{}", "b": "[1]"}), ("g", {"a": "line\nbreak\n\nand more"})],
-    [("f", {"a": "\\", "b": '\\\\n \\u00e9 \\"'})],
-]
-
 
 @pytest.mark.parametrize(**named(CALLING))
 def test_calls_written_by_the_templates_are_read_back(dialect: Dialect) -> None:
-    for calls in ROUND:
+    for calls in map(list, TURNS[:-1]):
         raw = write_calls(dialect, calls)
-        for chunks in ([raw], list(raw)):
-            message, _ = run(dialect, chunks, tools=TOOLS)
+        for message in readings(dialect, raw, tools=TOOLS):
             assert values(message) == calls, raw
             assert [c.status for c in message.tool_calls] == ["ok"] * len(calls), raw
             assert (message.reasoning, message.content) == ("", ""), raw
-
-
-@pytest.mark.parametrize(**named(THINKING))
-def test_reasoning_and_content_written_by_the_templates_are_read_back(dialect: Dialect) -> None:
-    for reasoning in ("plan", "one\n\ntwo < 3 [sic] {y} `z`", "é 北京"):
-        raw = fill_margins(dialect, reasoning, "An answer.")
-        for chunks in ([raw], list(raw)):
-            message, _ = run(dialect, chunks, tools=TOOLS)
-            assert (message.reasoning, message.content, message.tool_calls) == (reasoning, "An answer.", []), raw
-
-
-def fill_margins(dialect: Dialect, reasoning: str, content: str) -> str:
-    return write_reasoning(dialect, reasoning) + dialect.reasoning[0].trail + write_content(dialect, content)
 
 
 # -- 9. order ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from .languages import (
     links,
     regions,
     tables,
-    with_code_of,
 )
 from .readme import PAGES
 
@@ -82,21 +81,6 @@ def test_the_chinese_page_is_in_chinese(english: Path, chinese: Path) -> None:
     for code in [*regions(prose).values(), *blocks(prose)]:
         prose = prose.replace(code, "")
     assert len(_HAN.findall(prose)) > 60
-
-
-def test_a_translation_with_different_code_is_reported() -> None:
-    english = "# A\n\n```sh\nls\n```\n\n<!-- t -->\n| a |\n<!-- /t -->\n"
-    chinese = "# 甲\n\n```\n```\n\n<!-- t -->\n<!-- /t -->\n"
-    assert with_code_of(english, chinese) == english.replace("# A", "# 甲")
-    assert blocks(english) == ["```sh\nls\n```"]
-    with pytest.raises(ValueError, match="has 1 blocks of code, the Chinese one 0"):
-        with_code_of(english, "# 甲\n")
-
-
-def test_blocks_that_hold_fences_are_one_block() -> None:
-    fenced = "````text\n```json\n{}\n```\n````"
-    assert blocks(f"{fenced}\n\n```python\n1\n```\n") == [fenced, "```python\n1\n```"]
-    assert headings("# A\n\n```sh\n# no heading\n```\n\n## B\n") == [1, 2]
 
 
 def test_every_page_has_an_english_version() -> None:

@@ -88,27 +88,8 @@ def test_string_arguments_stream_as_they_arrive(dialect: Dialect) -> None:
 
 
 ENDLESS = [
-    " ",
-    "\n",
-    "<",
-    "</",
-    "{",
-    "[",
-    "<|",
-    '"',
-    "\\",
-    "a",
-    "1",
-    "a ",
-    "'",
-    "`",
-    ",",
-    "(",
-    "\n<",
-    '{"',
-    "]]",
-    "e\n",
-]
+    " ", "\n", "<", "</", "{", "[", "<|", '"', "\\", "a", "1", "a ", "'", "`", ",", "(", "\n<", '{"', "]]", "e\n",
+]  # fmt: skip
 
 
 def endless(dialect: Dialect) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ import pytest
 import unspool
 from unspool import Parser, ToolCall
 
-from .support import CALLING, DIALECTS, named, run, tools_of
+from .support import DIALECTS, named, tools_of
 
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
 RAW = '<think>\nplan\n</think>\n\nSure.\n<tool_call>\n{"name": "f", "arguments": {"a": [1, "x"]}}\n</tool_call>'
@@ -35,13 +35,6 @@ def test_arguments_that_are_no_object_are_an_error_that_names_the_call(arguments
     with pytest.raises(ValueError, match="arguments of call 2") as caught:
         ToolCall(2, "id", "look_up", arguments, "invalid").arguments_dict()
     assert str(caught.value).startswith(f"arguments of call 2 (look_up, invalid): {message}")
-
-
-@pytest.mark.parametrize(**named(CALLING))
-def test_every_ok_call_of_an_example_has_a_dict(dialect: unspool.Dialect) -> None:
-    for example in dialect.examples:
-        message, _ = run(dialect, [example.raw[0]], tools=tools_of(dialect), stage=example.stage)
-        assert [c.arguments_dict() for c in message.tool_calls] == [c.arguments for c in example.tool_calls]
 
 
 @pytest.mark.parametrize(**named(DIALECTS))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import unspool
+from tests.grammar.support import constrained
 from tests.support import CALLING, named, tool
 from unspool.cli import main
 from unspool.errors import ToolsError
@@ -31,16 +32,10 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "a tool without a function": ([{"type": "function"}], "auto", "tools[0].function: must be an object, not null"),
     "a tool without a name": ([F, {"function": {}}], "auto", "tools[1].function.name: is required"),
     "a name that is a number": ([{"function": {"name": 3}}], "auto", "tools[0].function.name: must be a string, not a"),
-    "parameters in a text": (
-        [{"function": {"name": "f", "parameters": "{}"}}],
-        "auto",
-        "tools[0].function.parameters: must be an object, not a string",
-    ),
-    "parameters in a list": (
-        [F, {"function": {"name": "g", "parameters": []}}],
-        "auto",
-        "tools[1].function.parameters: must be an object, not a list",
-    ),
+    "parameters in a text": ([{"function": {"name": "f", "parameters": "{}"}}], "auto",
+     "tools[0].function.parameters: must be an object, not a string"),
+    "parameters in a list": ([F, {"function": {"name": "g", "parameters": []}}], "auto",
+     "tools[1].function.parameters: must be an object, not a list"),
     "tools in an object": ({"f": F}, "auto", "tools: must be a list of tools, not an object"),
     "an undeclared function": ([F], choice_of("h"), 'tool_choice.function.name: "h" is not declared; allowed are f'),
     "a function without tools": ([], choice_of("f"), "is not declared; allowed are none: no tools"),
@@ -48,17 +43,12 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "an unknown word": ([F], "any", 'tool_choice: "any" is not one of none, auto, required or {"type": "function"'),
     "a choice without a name": ([F], {"type": "function"}, "tool_choice.function.name: is required"),
     "a choice of another type": ([F], {"type": "tool"}, 'tool_choice.type: "tool" is not one of function, allowed_too'),
-    "an allowed tool that is not declared": (
-        [F],
-        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [choice_of("h")]}},
-        'tool_choice.allowed_tools.tools[0].function.name: "h" is not declared; allowed are f',
-    ),
-    "no allowed tool": (
-        [F],
-        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}},
-        "tool_choice.allowed_tools.tools: must be a non-empty list",
-    ),
-}
+    "an allowed tool that is not declared": ([F],
+     {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [choice_of("h")]}},
+     'tool_choice.allowed_tools.tools[0].function.name: "h" is not declared; allowed are f'),
+    "no allowed tool": ([F], {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}},
+     "tool_choice.allowed_tools.tools: must be a non-empty list"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("tools", "choice", "message"), WRONG.values(), ids=WRONG)
@@ -153,16 +143,14 @@ def test_flat_and_nested_choices_mean_the_same() -> None:
 
 def test_a_list_of_allowed_tools_is_all_that_a_grammar_lets_through() -> None:
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [choice_of("g")]}}
-    constraint = unspool.constrain("hermes", [F, G], allowed)
-    assert constraint is not None
+    constraint = constrained("hermes", [F, G], allowed)
     assert constraint.json_schema is not None
     assert constraint.json_schema["items"]["properties"]["name"] == {"const": "g"}
 
 
 def test_a_name_of_other_characters_is_constrained_where_the_dialect_can_write_it() -> None:
     odd = [tool("look up: a<b>")]
-    constraint = unspool.constrain("hermes", odd, "required", stage="content")
-    assert constraint is not None
+    constraint = constrained("hermes", odd, "required", stage="content")
     assert '\\"look up: a<b>\\"' in constraint.lark
     with pytest.raises(unspool.ConstraintError, match="'look up: a<b>' cannot be written in dialect 'qwen3-coder'"):
         unspool.constrain("qwen3-coder", odd, "required")

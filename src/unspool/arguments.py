@@ -4,18 +4,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = [
-    "check",
-    "check_ids",
-    "check_prompt",
-    "check_tokenizer",
-    "described",
-    "json_kind",
-    "json_shown",
-    "near",
-    "wrong_type",
-]
-
 _SHOWN: Final = 60  # how many characters of a wrong value an error repeats
 _LONGEST: Final = 100  # the longest word, in characters, that gets a suggestion
 
@@ -58,21 +46,13 @@ def wrong_type(argument: str, value: object, allowed: str) -> TypeError:
 
 
 def check(argument: str, value: object, kind: type | tuple[type, ...], allowed: str) -> None:
-    """Refuse a value of another type.
-
-    Raises:
-        TypeError: names the argument, what it is, and what is allowed.
-    """
+    """Refuse a value of another type, with a `TypeError` that names the argument, what it is, and what is allowed."""
     if not isinstance(value, kind):
         raise wrong_type(argument, value, allowed)
 
 
 def check_prompt(prompt: object) -> None:
-    """Refuse anything but text and token ids.
-
-    Raises:
-        TypeError: it is something else.
-    """
+    """Refuse anything but text and token ids; `TypeError` if it is something else."""
     if isinstance(prompt, str):
         return
     if isinstance(prompt, bytes | bytearray) or not isinstance(prompt, Sequence) or not all(map(_is_id, prompt)):
@@ -83,11 +63,7 @@ def check_prompt(prompt: object) -> None:
 
 
 def check_tokenizer(tokenizer: object) -> None:
-    """Refuse anything that cannot decode token ids, except ``None``.
-
-    Raises:
-        TypeError: it has no ``decode``.
-    """
+    """Refuse anything that cannot decode token ids, except ``None``; `TypeError` if it has no ``decode``."""
     if tokenizer is not None and (isinstance(tokenizer, bytes | bytearray) or not hasattr(tokenizer, "decode")):
         raise wrong_type("tokenizer", tokenizer, "a tokenizer (an object with a `decode` method), or None")
 

@@ -160,10 +160,6 @@ class Fold(msgspec.Struct, eq=False):
     _finish: str = ""
     reasoning_tokens: int | None = None
 
-    def add(self, event: Event) -> None:
-        """Take one event."""
-        self.extend((event,))
-
     def extend(self, events: Iterable[Event]) -> None:
         """Take events."""
         growing = self._growing
@@ -232,10 +228,6 @@ class Fold(msgspec.Struct, eq=False):
                 if type(event) is ReasoningDelta:
                     self.reasoning_tokens = (self.reasoning_tokens or 0) + event.token_end - event.token_start
 
-    def count_reasoning_tokens(self) -> None:
-        """Count reasoning tokens: the output comes as token ids."""
-        self.reasoning_tokens = 0
-
     def growing(self, kind: str) -> OpenSegment | None:
         """The segment to which text of a kind is added."""
         segment = self._open
@@ -293,18 +285,14 @@ def fold(events: Iterable[Event]) -> Message:
     folding = Fold()
     for i, event in enumerate(checked_events(events)):
         try:
-            folding.add(event)
+            folding.extend((event,))
         except (KeyError, IndexError):
             raise ValueError(f"events[{i}]: refers to a call without a ToolCallStart: {event!r}") from None
     return folding.message()
 
 
 def checked_events(events: Iterable[Event]) -> Iterator[Event]:
-    """Check events, and yield them.
-
-    Raises:
-        TypeError: something else than an event.
-    """
+    """Yield events; `TypeError` if one is something else."""
     if isinstance(events, str | Message) or not isinstance(events, Iterable):
         raise wrong_type("events", events, "a list of events")
     for i, event in enumerate(events):
@@ -314,11 +302,7 @@ def checked_events(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def checked_messages(messages: Sequence[Message]) -> Sequence[Message]:
-    """Check a list of messages.
-
-    Raises:
-        TypeError: something else.
-    """
+    """Check a list of messages; `TypeError` if it is something else."""
     if not isinstance(messages, list | tuple):
         raise wrong_type("messages", messages, "a list of messages")
     for i, message in enumerate(messages):

@@ -21,18 +21,6 @@ import msgspec
 
 from .regex import Regex
 
-__all__ = [
-    "MAX_NESTING",
-    "JsonType",
-    "Schema",
-    "decode",
-    "for_tool",
-    "function_of",
-    "resolve",
-    "takes_text",
-    "tool_name",
-]
-
 JsonType = Literal["string", "number", "integer", "boolean", "null", "object", "array"]
 Types = frozenset[JsonType]
 Node = dict[Any, Any]
@@ -478,7 +466,6 @@ def _admits(types: Types, kind: JsonType) -> bool:
 
 
 def _kind(json_text: str) -> JsonType:
-    """The type of a JSON text."""
     c = json_text[0]
     if c in '"{[tfn':
         return cast(JsonType, {'"': "string", "{": "object", "[": "array", "n": "null"}.get(c, "boolean"))

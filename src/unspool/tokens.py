@@ -18,11 +18,9 @@ import json
 import weakref
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from .regex import Regex
-
-__all__ = ["Detokenizer", "added_tokens"]
 
 _BROKEN: Final = "\ufffd"
 _MAX_HELD: Final = 4
@@ -46,7 +44,7 @@ class Detokenizer:
         backend = backend_of(tokenizer)
         self.added: Mapping[int, str] = vocabulary.added
         """The literal text of each added token, by id. Do not change it."""
-        self._text: _Text = _Window(vocabulary, backend) if vocabulary.piece is None else _Pieces(vocabulary, backend)
+        self._text = _Window(vocabulary, backend) if vocabulary.piece is None else _Pieces(vocabulary, backend)
 
     def push(self, token: int) -> tuple[str, str]:
         """Take an id, and return the text that it completes, and its literal if it is an added token (else ``""``).
@@ -376,25 +374,6 @@ def _text_or_bytes(data: bytes) -> str | bytes:
 
 
 # --- a stream of ids without added tokens -------------------------------------------------------------------------
-
-
-class _Text(Protocol):
-    """Text from ids: the interface of both methods, for `Detokenizer`."""
-
-    pieces: dict[int, str | bytes]
-    whole: bool
-
-    def push(self, token: int) -> str:
-        """Take an id, and return the text that it completes."""
-
-    def flush(self) -> tuple[str, bool]:
-        """Take the held text, and return whether it is a character that was cut. More ids may follow."""
-
-    def interrupt(self) -> None:
-        """An added token comes; nothing is held."""
-
-    def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
-        """See `Detokenizer.known`."""
 
 
 class _Pieces:

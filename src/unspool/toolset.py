@@ -12,8 +12,6 @@ from .arguments import json_kind, json_shown
 from .errors import ToolsError
 from .schema import Schema, for_tool, function_of, tool_name
 
-__all__ = ["CHOICES", "ToolChoice", "Toolset", "choice_of", "read_tools", "read_toolset"]
-
 ToolChoice = str | Mapping[str, Any]
 """``auto``, ``none``, ``required``, or an object as in OpenAI's API: a named function, or allowed tools."""
 Kind = Literal["auto", "none", "required", "named"]
@@ -108,11 +106,8 @@ def read_toolset(tools: object = None, tool_choice: object = None) -> Toolset:
 
 
 def read_tools(tools: object) -> dict[str, Mapping[str, Any]] | None:
-    """Read tools by name, in order; ``None`` if they are unknown.
-
-    Raises:
-        ToolsError: they are not a list, there are too many, or one has no name, that of another, or wrong parameters.
-    """
+    """Read tools by name, in order; ``None`` if they are unknown; `ToolsError` if they are not a list, there are too
+    many, or one has no name, that of another, or wrong parameters."""
     if tools is None:
         return None
     if type(tools) is not list and (isinstance(tools, str | bytes) or not isinstance(tools, Sequence)):
@@ -153,7 +148,6 @@ def _written_plainly(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]] | Non
 
 
 def _nameless(where: str, tool: object) -> ToolsError:
-    """The error for a tool without a name."""
     if not isinstance(tool, Mapping):
         return ToolsError(where, f"must be an object, not {json_kind(tool)}")
     if "name" not in tool or "function" in tool:
@@ -165,7 +159,6 @@ def _nameless(where: str, tool: object) -> ToolsError:
 
 
 def _no_name(name: object) -> str:
-    """The fault of a name."""
     if name is None:
         return "is required"
     return "is empty" if name == "" else f"must be a string, not {json_kind(name)}"
@@ -178,7 +171,6 @@ def _required(tools: Mapping[str, Any] | None) -> Kind:
 
 
 def _named(where: str, choice: Mapping[str, Any], tools: Mapping[str, Any] | None) -> str:
-    """The function that an object names."""
     if "name" not in choice or "function" in choice:
         where = f"{where}.function"
         choice = choice.get("function", {})

@@ -9,7 +9,9 @@ import pytest
 import unspool
 from tests.support import DIALECTS
 from unspool import NOTICES, DialectError, Event, Markup, Stage
-from unspool.check import check_dialect, example_message, read_file
+from unspool.check import Problem, check_dialect, example_message, read_file
+from unspool.dialect.loader import parse_dialect
+from unspool.dialect.registry import find_base
 from unspool.parser import Parser
 
 HEAD = """
@@ -40,6 +42,11 @@ def write(tmp_path: Path) -> Any:
         return path
 
     return to_file
+
+
+def problems(examples: str, head: str = HEAD) -> list[Problem]:
+    """What the check says about a file."""
+    return check_dialect(parse_dialect(head + examples, "mine.toml", find_base))
 
 
 def failure(path: Path) -> str:
@@ -118,14 +125,14 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
 # --- check_dialect ----------------------------------------------------------------------------------------------------
 
 
-def test_all_problems_are_reported_not_only_the_first(write: Any) -> None:
+def test_all_problems_are_reported_not_only_the_first() -> None:
     bad = '[[examples]]\nraw = "a"\ncontent = "b"\n[[examples]]\nraw = "c"\ncontent = "d"\n'
-    problems = check_dialect(read_file(write(bad)))
-    assert [p.where for p in problems] == ["examples[0].raw[0]"] * 2 + ["examples[1].raw[0]"] * 2 + ["examples"]
+    found = problems(bad)
+    assert [p.where for p in found] == ["examples[0].raw[0]"] * 2 + ["examples[1].raw[0]"] * 2 + ["examples"]
 
 
-def test_a_good_file_has_no_problems(write: Any) -> None:
-    assert check_dialect(read_file(write(GOOD))) == []
+def test_a_good_file_has_no_problems() -> None:
+    assert problems(GOOD) == []
 
 
 class _ForgetsAtCuts(Parser):
@@ -163,11 +170,9 @@ class AnyMessage:
         return 0
 
 
-def test_a_failed_example_comes_with_its_notices_and_events(write: Any) -> None:
+def test_a_failed_example_comes_with_its_notices_and_events() -> None:
     raw = '<think>plan</think>Sure.<tools>[{"name": "f", "arguments": {"a": }}]</tools>'
-    first, *more = check_dialect(
-        read_file(write(f"[[examples]]\nraw = '{raw}'\nreasoning = 'plan'\ncontent = 'Sure.'\n{GOOD}"))
-    )
+    first, *more = problems(f"[[examples]]\nraw = '{raw}'\nreasoning = 'plan'\ncontent = 'Sure.'\n{GOOD}")
     assert str(first) == "examples[0].raw[0]: tool_calls: got ['f'], expected []"
     assert first.why[0].startswith("notice bad_arguments at ")
     assert NOTICES["bad_arguments"] in first.why[0]
@@ -176,16 +181,16 @@ def test_a_failed_example_comes_with_its_notices_and_events(write: Any) -> None:
     assert all(p.why == () for p in more)
 
 
-def test_an_end_string_inside_an_example_gets_a_hint(write: Any) -> None:
+def test_an_end_string_inside_an_example_gets_a_hint() -> None:
     example = '[[examples]]\nraw = "One.<|end|>Two.<|end|>"\ncontent = "One.Two."\n'
-    first, *_ = check_dialect(read_file(write(example + GOOD)))
+    first, *_ = problems(example + GOOD)
     assert str(first) == "examples[0].raw[0]: content: got 'One.<|end|>Two.', expected 'One.Two.'"
     assert first.why[0].startswith("hint: the `end` string '<|end|>' occurs at 4: it is markup if nothing, white ")
     example = '[[examples]]\nraw = "One.<|end|>"\ncontent = "Two."\n'
-    first, *_ = check_dialect(read_file(write(example + GOOD)))
+    first, *_ = problems(example + GOOD)
     assert not any("hint" in line for line in first.why), "at the end it is where it belongs"
     example = '[[examples]]\nraw = "One.<|end|>Two."\ncontent = "One.<|end|>Two."\n'
-    first, *_ = check_dialect(read_file(write(example + GOOD)))
+    first, *_ = problems(example + GOOD)
     assert "the grammar under tool_choice 'auto' does not allow" in str(first)
     assert first.why[0].startswith("hint: the `end` string '<|end|>' occurs at 4: ")
 
@@ -214,24 +219,22 @@ def test_a_template_without_a_closing_gets_a_proposal(write: Any, template: str,
     assert f"as in {closed!r}; if the model writes none, leave `reasoning` out: it is content then" in text
 
 
-def test_a_users_file_must_keep_the_promises_of_every_dialect(write: Any) -> None:
+def test_a_users_file_must_keep_the_promises_of_every_dialect() -> None:
     head = HEAD.replace('{"name": "{name}", "arguments": {arguments}}', "call:{name}{arguments}<end>")
     raw = "<tools>[call:f{a:1}<end>]</tools>"
     example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', arguments = {{ a = 1 }} }}]\n"
-    assert check_dialect(read_file(write(example, head + "quote = '<q>'\n"))) == []
+    assert problems(example, head + "quote = '<q>'\n") == []
     # Strings in these quotes cannot contain one.
-    problem, *_ = check_dialect(read_file(write(example, head + "quote = '北京'\n")))
+    problem, *_ = problems(example, head + "quote = '北京'\n")
     assert str(problem).startswith(
         "file: the calls (('f', {'a': 'Paris', 'b': 'é 北京 🌧️', 'n': -3}),) cannot be written"
     )
 
 
-def test_a_long_trace_shows_the_events_around_the_difference(write: Any) -> None:
+def test_a_long_trace_shows_the_events_around_the_difference() -> None:
     calls = ", ".join(f'{{"name": "f", "arguments": {{"a": {i}}}}}' for i in range(30))
     table = ", ".join(f'{{ name = "{"g" if i == 20 else "f"}", arguments = {{ a = {i} }} }}' for i in range(30))
-    first, *_ = check_dialect(
-        read_file(write(f"[[examples]]\nraw = '<tools>[{calls}]</tools>'\ntool_calls = [{table}]\n{GOOD}"))
-    )
+    first, *_ = problems(f"[[examples]]\nraw = '<tools>[{calls}]</tools>'\ntool_calls = [{table}]\n{GOOD}")
     trace = next(line for line in first.why if line.startswith("read as: "))
     assert trace.startswith("read as: …, ")
     assert trace.endswith(", …")
@@ -240,35 +243,27 @@ def test_a_long_trace_shows_the_events_around_the_difference(write: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("head", "hint"),
-    [
-        (
-            HEAD.replace("<think>{reasoning}</think>", "<tools>a{reasoning}</think>"),
-            "`reasoning`, `calls` begin with '<tools>'",
-        ),
-        (
-            HEAD.replace("<think>{reasoning}</think>", "%% plan {reasoning}%%"),
-            "`reasoning` begins with '%% plan', in which white space is soft: only '%%' is searched for",
-        ),
-        (
-            HEAD.replace("</tools>", "<|end|>"),
-            "the `end` string '<|end|>' occurs in `calls` too",
-        ),
+    ("head", "hint"), [
+        (HEAD.replace("<think>{reasoning}</think>", "<tools>a{reasoning}</think>"),
+         "`reasoning`, `calls` begin with '<tools>'"),
+        (HEAD.replace("<think>{reasoning}</think>", "%% plan {reasoning}%%"),
+         "`reasoning` begins with '%% plan', in which white space is soft: only '%%' is searched for"),
+        (HEAD.replace("</tools>", "<|end|>"), "the `end` string '<|end|>' occurs in `calls` too"),
     ],
-)
-def test_a_failing_file_is_explained_by_the_rules_that_apply(write: Any, head: str, hint: str) -> None:
+)  # fmt: skip
+def test_a_failing_file_is_explained_by_the_rules_that_apply(head: str, hint: str) -> None:
     example = '[[examples]]\nraw = "Hello."\ncontent = "Bye."\n'
-    problems = check_dialect(read_file(write(example, head)))
-    assert any(hint in why for problem in problems for why in problem.why), problems
+    found = problems(example, head)
+    assert any(hint in why for problem in found for why in problem.why), found
 
 
-def test_an_example_id_that_does_not_match_the_template_is_named(write: Any) -> None:
+def test_an_example_id_that_does_not_match_the_template_is_named() -> None:
     head = HEAD.replace('{"name": "{name}"', '{"id": "{id}", "name": "{name}"')
     raw = '<tools>[{"id": "c-1", "name": "f", "arguments": {}}]</tools>'
     example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', id = 'c-1' }}]\n"
-    (problem,) = check_dialect(read_file(write(example, head)))
+    (problem,) = problems(example, head)
     assert str(problem).startswith("examples[0].tool_calls[0].id: 'c-1' does not match `id`, 'call_????")
-    assert check_dialect(read_file(write(example, head + 'id = "c-{number}"\n'))) == []
+    assert problems(example, head + 'id = "c-{number}"\n') == []
 
 
 def test_an_examples_message_has_the_calls_as_json_text() -> None:
@@ -278,43 +273,13 @@ def test_an_examples_message_has_the_calls_as_json_text() -> None:
     assert message.tool_calls[0].arguments.startswith("{")
 
 
-# --- detect_stage -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("prompt", "stage"),
-    [
-        ("<|user|>Hi<|assistant|>", Stage.CONTENT),
-        ("<|user|>Hi<|assistant|><think>", Stage.REASONING),
-        ("<|user|>Hi<|assistant|><think></think>", Stage.CONTENT),
-        ("<|assistant|><think>x<|end|><|user|>Hi<|assistant|>", Stage.CONTENT),
-        ('<|assistant|><tools>[{"name": "f", "arguments": {"a":', Stage.TOOL_CALL),
-        ("no marker at all", Stage.CONTENT),
-    ],
-)
-def test_the_stage_follows_from_the_prompts_last_turn(write: Any, prompt: str, stage: Stage) -> None:
-    assert unspool.detect_stage(unspool.load_dialect(write(GOOD)), prompt) is stage
-
-
-def test_the_stage_is_found_in_token_ids_too(write: Any) -> None:
-    class Letters:
-        def decode(self, ids: list[int], **options: Any) -> str:
-            return "".join(map(chr, ids))
-
-    dialect = unspool.load_dialect(write(GOOD))
-    ids = [ord(c) for c in "<|assistant|><think>"]
-    assert unspool.detect_stage(dialect, ids, tokenizer=Letters()) is Stage.REASONING
-    with pytest.raises(ValueError, match="tokenizer"):
-        unspool.detect_stage(dialect, ids)
-
-
-def test_a_closing_with_which_another_part_begins_is_refused(write: Any) -> None:
+def test_a_closing_with_which_another_part_begins_is_refused() -> None:
     head = HEAD.replace("<think>{reasoning}</think>", "<think>{reasoning}<tools>")
-    found = check_dialect(read_file(write(GOOD, head)))
+    found = problems(GOOD, head)
     assert any(p.where == "reasoning" and "closes with '<tools>', and" in p.what for p in found)
 
 
-def test_a_start_that_ends_as_calls_begin_does_not_hide_calls_in_reasoning(write: Any) -> None:
+def test_a_start_that_ends_as_calls_begin_does_not_hide_calls_in_reasoning() -> None:
     keys = """name = "mine"
 start = "<|a|>@@@"
 content = "@@@reply\\n{content}"
@@ -326,7 +291,7 @@ raw = "think\\nplan<.t.>@@@f\\n{}"
 reasoning = "plan"
 tool_calls = [{ name = "f" }]
 """
-    assert check_dialect(read_file(write("", keys))) == []
+    assert problems("", keys) == []
 
 
 def test_reasoning_may_close_as_calls_do_but_not_as_their_arguments(write: Any) -> None:
@@ -344,18 +309,18 @@ call = "<|call|>{name}<|args|>{arguments}<|end|>"
     )
 
     keys = keys.replace("{arguments}<|end|>", "{arguments}<|done|>") + 'argument = "<{key}>{value}<|end|>"\n'
-    found = check_dialect(read_file(write('[[examples]]\nraw = "x"\ncontent = "x"\n', keys)))
+    found = problems('[[examples]]\nraw = "x"\ncontent = "x"\n', keys)
     assert any(p.where == "reasoning" and "of `argument` both close with '<|end|>'" in p.what for p in found)
 
 
-def test_a_start_that_has_the_whole_opening_of_a_part_is_refused(write: Any) -> None:
+def test_a_start_that_has_the_whole_opening_of_a_part_is_refused() -> None:
     keys = 'name = "mine"\nstart = "<|bot|><think>\\n"\nreasoning = "<think>\\n{reasoning}</think>"\n'
     example = '[[examples]]\nraw = "x"\ncontent = "x"\n'
-    found = check_dialect(read_file(write(example, keys)))
+    found = problems(example, keys)
     assert any(
         p.where == "start" and "leave it out of `start`; if prompts have it, write stage" in p.what for p in found
     )
-    assert check_dialect(read_file(write(example, keys.replace("<|bot|><think>", "<|bot|>")))) == []
+    assert problems(example, keys.replace("<|bot|><think>", "<|bot|>")) == []
 
 
 CALLED = """name = "mine"
@@ -369,8 +334,8 @@ tool_calls = [{ name = "f" }]
 
 
 @pytest.mark.parametrize("whole", [CALLED, CALLED.replace("<t>{call}</t>", "{call}").replace("'{", "'<t>{")])
-def test_a_start_that_has_the_whole_opening_of_calls_is_refused(write: Any, whole: str) -> None:
-    first = check_dialect(read_file(write("", whole)))[0]
+def test_a_start_that_has_the_whole_opening_of_calls_is_refused(whole: str) -> None:
+    first = problems("", whole)[0]
     assert (first.where, "every turn would begin inside a call: leave it out" in first.what) == ("start", True)
 
 
@@ -394,14 +359,14 @@ def test_an_opening_of_reasoning_that_takes_no_text_is_not_repeated(write: Any) 
     assert (message.reasoning + message.content).strip()
 
 
-def test_a_prompt_may_open_a_call_that_the_start_does_not(write: Any) -> None:
+def test_a_prompt_may_open_a_call_that_the_start_does_not() -> None:
     mended = CALLED.replace("<|bot|><t>", "<|bot|>")
-    assert check_dialect(read_file(write("", mended))) == []
+    assert problems("", mended) == []
     prompted = mended.replace("'<t>", "'").replace("raw =", "stage = 'tool_call'\nraw =")
-    assert check_dialect(read_file(write("", prompted))) == []
+    assert problems("", prompted) == []
 
 
-def test_a_start_may_have_what_all_parts_begin_with(write: Any) -> None:
+def test_a_start_may_have_what_all_parts_begin_with() -> None:
     keys = """name = "mine"
 start = "<|bot|><part>"
 content = "<part>text:{content}</part>"
@@ -411,38 +376,21 @@ call = "call:{name}:{arguments}</part>"
 raw = "call:f:{}</part>"
 tool_calls = [{ name = "f" }]
 """
-    assert check_dialect(read_file(write("", keys))) == []
+    assert problems("", keys) == []
 
 
 @pytest.mark.parametrize(
-    ("keys", "where", "what"),
-    [
+    ("keys", "where", "what"), [
         ('calls = "<a>{calls}</x>"\ncall = "<b>{name}|{arguments}</x>"', "calls", "of `call` both close with '</x>'"),
-        (
-            'call = "<b>{name}|{arguments}</x>"\nargument = "<c {key}>{value}</x>"',
-            "call",
-            "of `argument` both close with '</x>'",
-        ),
+        ('call = "<b>{name}|{arguments}</x>"\nargument = "<c {key}>{value}</x>"', "call",
+         "of `argument` both close with '</x>'"),
         ('call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"', "reasoning", "with '</x>'"),
-        (
-            'call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"\ncontent = "<d>{content}</d>"',
-            "reasoning",
-            "with '</x>'",
-        ),
+        ('call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"\ncontent = "<d>{content}</d>"',
+         "reasoning", "with '</x>'"),
         ('calls = "tools:{calls};"\ncall = "<b>{name}|{arguments}</b>"', "calls", "may also separate two parts"),
         ('calls = "tools:{calls};/"\ncall = "<b>{name}|{arguments}</b>"', "calls", "like a separator of calls"),
         ('reasoning = "```think\\n{reasoning}\\n```"', "reasoning", "and its opening begins with it"),
         ('reasoning = "(x {reasoning} x)"', "reasoning", "so that '(x)' contains both"),
-    ],
-)
-def test_closings_that_cannot_be_told_apart_are_refused(write: Any, keys: str, where: str, what: str) -> None:
-    found = check_dialect(read_file(write('[[examples]]\nraw = "x"\ncontent = "x"\n', f'name = "mine"\n{keys}\n')))
-    assert any(p.where == where and what in p.what for p in found), found
-
-
-@pytest.mark.parametrize(
-    ("keys", "where", "what"),
-    [
         ('end = ["@end"]\nreasoning = "<r>{reasoning}@end"', "reasoning", "at which the model stops"),
         ('end = ["@end"]\ncalls = "<t>{calls}</t>"\ncall = "<f>{name}{arguments}@end"', "call", "'@end', one of `end`"),
         ('end = ["<r>"]\nreasoning = "<r>\\n{reasoning}</r>"', "reasoning", "'<r>', one of `end`, at which"),
@@ -457,9 +405,9 @@ def test_closings_that_cannot_be_told_apart_are_refused(write: Any, keys: str, w
         ("call = '[\"{name}\", {arguments}]'\nanywhere = ['[\"']", "anywhere", "and JSON contains it: leave it out"),
         ("call = '\"{name}\"<a>{arguments}'\nanywhere = ['\"']", "anywhere", "and JSON contains it: leave it out"),
     ],
-)
-def test_markers_that_could_be_read_as_another_parts_are_refused(write: Any, keys: str, where: str, what: str) -> None:
-    found = check_dialect(read_file(write('[[examples]]\nraw = "x"\ncontent = "x"\n', f'name = "mine"\n{keys}\n')))
+)  # fmt: skip
+def test_markers_that_could_be_read_as_another_parts_are_refused(keys: str, where: str, what: str) -> None:
+    found = problems('[[examples]]\nraw = "x"\ncontent = "x"\n', f'name = "mine"\n{keys}\n')
     assert any(p.where == where and what in p.what for p in found), found
 
 
@@ -471,72 +419,72 @@ def test_markers_that_could_be_read_as_another_parts_are_refused(write: Any, key
     ],
 )
 def test_reasoning_that_an_argument_of_some_name_would_open_or_close_is_refused(
-    write: Any, reasoning: str, where: str, what: str
+    reasoning: str, where: str, what: str
 ) -> None:
     head = f"""name = "mine"\nreasoning = "{reasoning}"\ncall = "<f>{{name}}{{arguments}}</f>"
 argument = "<{{key}}>{{value}}</{{key}}>"\n"""
     example = """[[examples]]\nraw = '<f>g<k>x</k></f>'\ntool_calls = [{ name = "g", arguments.k = "x" }]\n"""
-    found = check_dialect(read_file(write(example, head)))
+    found = problems(example, head)
     assert any(where in p.what and what in p.what for p in found), found
     free = head.replace("<a>", "<r>").replace("</a>", "</r>")
-    assert check_dialect(read_file(write(example, free))) == []
+    assert problems(example, free) == []
 
 
-def test_a_call_of_elements_whose_end_nothing_marks_is_refused(write: Any) -> None:
+def test_a_call_of_elements_whose_end_nothing_marks_is_refused() -> None:
     keys = """name = "mine"\ncall = "*{name}|{arguments}*/"\nargument = "<p {key}>{value}</p>"\n"""
     example = """[[examples]]\nraw = '*f|<p a>x</p>*/'\ntool_calls = [{ name = "f", arguments.a = "x" }]\n"""
-    first, *_ = check_dialect(read_file(write(example, keys)))
+    first, *_ = problems(example, keys)
     assert first.what.startswith("the next call after a broken one is not read: '*f|?? stray <p a>@@</p>*/*g|")
     assert "let `call` close with a marker that has a letter or digit" in first.what
-    assert check_dialect(read_file(write(example.replace("*/", "</f>"), keys.replace("*/", "</f>")))) == []
+    assert problems(example.replace("*/", "</f>"), keys.replace("*/", "</f>")) == []
     example, keys = (text.replace("|", " ").replace("*/", "~!") for text in (example, keys))
-    first, *_ = check_dialect(read_file(write(example, keys)))
+    first, *_ = problems(example, keys)
     assert first.what.endswith("or let `call` open with one that has a letter or digit")
 
 
-def test_calls_in_markup_that_nothing_closes_are_refused_with_a_way_out(write: Any) -> None:
+def test_calls_in_markup_that_nothing_closes_are_refused_with_a_way_out() -> None:
     keys = """name = "mine"\ncalls = "<c>{calls}</c>"\ncall = "<f>{name}{arguments}"\n"""
     keys += """argument = "<p={key}>{value}</p>"\n"""
     example = """[[examples]]\nraw = '<c><f>f<p=a>x</p></c>'\ntool_calls = [{ name = "f", arguments.a = "x" }]\n"""
-    first, *_ = check_dialect(read_file(write(example, keys)))
+    first, *_ = problems(example, keys)
     assert first.what.endswith("; let `call` close with a marker, by which a call without arguments ends")
     keys, example = keys.replace("{arguments}", "{arguments}</f>"), example.replace("</p></c>", "</p></f></c>")
-    assert check_dialect(read_file(write(example, keys))) == []
+    assert problems(example, keys) == []
 
 
-def test_a_frame_that_white_space_alone_closes_is_refused_with_a_way_out(write: Any) -> None:
+def test_a_frame_that_white_space_alone_closes_is_refused_with_a_way_out() -> None:
     keys = """name = "mine"\ncontent = "## Reply\\n{content}\\n"\ncall = "## Call {name}({arguments}) end"\n"""
     example = """[[examples]]\nraw = """ + '''"""\n## Reply\nok\n## Call f({"a": 1}) end"""\n''' + OK
-    first, *_ = check_dialect(read_file(write(example, keys)))
+    first, *_ = problems(example, keys)
     assert (first.where, first.what.partition(": ")[0]) == (
         "content",
         r"'## Reply\n{content}\n' closes with white space only, which content may contain too",
     )
     assert r"write content = '## Reply\n{content}' and calls = '\n{calls}'" in first.what
     keys = keys.replace('{content}\\n"', '{content}"\ncalls = "\\n{calls}"')
-    assert check_dialect(read_file(write(example, keys))) == []
+    assert problems(example, keys) == []
 
 
-def test_a_call_whose_closing_a_broken_one_would_take_is_refused(write: Any) -> None:
+def test_a_call_whose_closing_a_broken_one_would_take_is_refused() -> None:
     keys = """name = "mine"\ncalls = "<c>{call}</c>"\ncall = "[{name}: {arguments}]"\n"""
     example = """[[examples]]\nraw = '<c>[f: {"a": 1}]</c>'\ntool_calls = [{ name = "f", arguments.a = 1 }]\n"""
-    first, *_ = check_dialect(read_file(write(example, keys)))
+    first, *_ = problems(example, keys)
     assert first.what.startswith("""the arguments of a broken call are read as '{"a": @@}]'""")
     assert "let `call` close with a marker that has a letter or digit" in first.what
     keys, example = keys.replace("}]", "}[/f]"), example.replace("}]<", "}[/f]<")
-    assert check_dialect(read_file(write(example, keys))) == []
+    assert problems(example, keys) == []
 
 
-def test_a_call_that_begins_as_its_block_closes_is_refused(write: Any) -> None:
+def test_a_call_that_begins_as_its_block_closes_is_refused() -> None:
     keys = """name = "mine"\ncalls = "```t\\n{call}```"\ncall = "```f {name}({arguments})@"\narguments = "python"\n"""
     example = """[[examples]]\nraw = "```t\\n```f f(a=1)@```"\ntool_calls = [{ name = "f", arguments.a = 1 }]\n"""
-    found = check_dialect(read_file(write(example, keys)))
+    found = problems(example, keys)
     assert any("let `call` begin neither as `calls` opens nor as it closes" in p.what for p in found), found
     keys, example = (text.replace("```f ", "@ ") for text in (keys, example))
-    assert check_dialect(read_file(write(example, keys))) == []
+    assert problems(example, keys) == []
 
 
-def test_frames_may_all_close_alike(write: Any) -> None:
+def test_frames_may_all_close_alike() -> None:
     head = """name = "mine"
 start = "<s>"
 reasoning = "<s>thought<t>{reasoning}<e>"
@@ -544,12 +492,12 @@ content = "<s>say<t>{content}<e>"
 call = "<s>do {name}<t>{arguments}<e>"
 """
     example = """[[examples]]\nraw = 'do f<t>{"a": "x"}<e>'\ntool_calls = [{ name = "f", arguments.a = "x" }]\n"""
-    assert check_dialect(read_file(write(example, head))) == []
+    assert problems(example, head) == []
 
 
-def test_white_space_after_a_call_belongs_to_calls(write: Any) -> None:
+def test_white_space_after_a_call_belongs_to_calls() -> None:
     head = """name = "mine"\ncalls = "{calls}\\n"\ncall = "<f>{name}{arguments}</f>\\n\\n"\n"""
-    first, *_ = check_dialect(read_file(write('[[examples]]\nraw = "Hello."\ncontent = "Hello."\n', head)))
+    first, *_ = problems('[[examples]]\nraw = "Hello."\ncontent = "Hello."\n', head)
     assert str(first).startswith(
         "call: '<f>{name}{arguments}</f>\\n\\n' ends with white space, and no marker of `calls` follows"
     )
@@ -557,19 +505,15 @@ def test_white_space_after_a_call_belongs_to_calls(write: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "where", "message"),
-    [
-        (
-            "content = '<a>{content}</a>'\ncalls = '<c>{calls}</c>'\ncall = '<a>{name}{arguments}</f>'",
-            "call",
-            "in text, they look the same",
-        ),
+    ("keys", "where", "message"), [
+        ("content = '<a>{content}</a>'\ncalls = '<c>{calls}</c>'\ncall = '<a>{name}{arguments}</f>'", "call",
+         "in text, they look the same"),
         ("calls = '```tools{calls}```'\ncall = '<f>{name}{arguments}</f>'", "calls", "write anywhere = ['```tools']"),
     ],
-)
-def test_a_call_that_does_not_fit_its_block_is_refused(write: Any, keys: str, where: str, message: str) -> None:
-    problems = check_dialect(read_file(write(GOOD.replace("<think>plan</think>", "plan"), f'name = "mine"\n{keys}\n')))
-    assert any(p.where == where and message in p.what for p in problems), problems
+)  # fmt: skip
+def test_a_call_that_does_not_fit_its_block_is_refused(keys: str, where: str, message: str) -> None:
+    found = problems(GOOD.replace("<think>plan</think>", "plan"), f'name = "mine"\n{keys}\n')
+    assert any(p.where == where and message in p.what for p in found), found
 
 
 def test_calls_that_each_open_a_json_list_are_refused_with_a_proposal_that_reads_lists(write: Any) -> None:
@@ -577,7 +521,7 @@ def test_calls_that_each_open_a_json_list_are_refused_with_a_proposal_that_reads
     keys = f"""name = "mine"\ncalls = '{{calls}}'\ncall = '[{one} ]'\n"""
     raw = '[{"name": "f", "arguments": {"a": 1}} ]'
     example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', arguments.a = 1 }}]\n"
-    (problem,) = check_dialect(read_file(write(example, keys)))
+    (problem,) = problems(example, keys)
     assert str(problem).startswith(f"call: '[{one} ]' opens as a JSON list of calls does, and such a list would end")
     assert problem.what.endswith("write the markers into `calls`, as in '[{call} ]'")
     keys = keys.replace("{calls}", "[{call} ]").replace(f"'[{one} ]'", f"'{one}'")
@@ -618,7 +562,7 @@ def test_a_file_that_follows_the_proposal_is_accepted(
     example = f"[[examples]]\nraw = {json.dumps(raw)}\ntool_calls = [{{ name = 'f', {own}arguments.a = 1 }}]\n"
     keys = keys.replace("' {key}: {value}\\n'", '" {key}: {value}\\n"')
     try:
-        refused = " ".join(map(str, check_dialect(read_file(write(example, f"name = 'mine'\n{keys}\n")))))
+        refused = " ".join(map(str, problems(example, f"name = 'mine'\n{keys}\n")))
     except DialectError as error:
         refused = str(error)
     assert f"as in call = {proposal}" in refused or f"as in '{proposal}'" in refused or f"write '{proposal}'" in refused
@@ -637,15 +581,15 @@ def test_a_call_that_begins_with_its_name_need_not_be_found_after_content(write:
         unspool.render({"role": "assistant", "content": "Well.", "tool_calls": [call]}, dialect)
 
 
-def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None:
+def test_a_closing_that_an_opening_reads_as_a_key_is_refused() -> None:
     head = """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = "[{key}] {value} %s"\n"""
     example = """[[examples]]\nraw = '<f n="g">[a] x %s</f>'\n""" + 'tool_calls = [{ name = "g", arguments.a = "x" }]\n'
-    (found,) = check_dialect(read_file(write(example % "[/]", head % "[/]")))
+    (found,) = problems(example % "[/]", head % "[/]")
     assert found.where == "argument"
     assert found.what.startswith(
         "'[{key}] {value} [/]' closes with '[/]', which the opening of '[{key}] {value} [/]' reads"
     )
-    assert check_dialect(read_file(write(example % "[;", head % "[;"))) == []
+    assert problems(example % "[;", head % "[;") == []
 
 
 BARE = """name = "mine"\ncall = '{"name": "{name}", "arguments": {arguments}}'\nseparator.calls = "\\n"\n"""
@@ -654,104 +598,65 @@ OK = """content = "ok"\ntool_calls = [{ name = "f", arguments.a = 1 }]"""
 
 
 @pytest.mark.parametrize(
-    ("head", "example", "hint"),
-    [
-        (
-            HEAD,
-            """raw = 'ok <tools>[{"name": "f", "arguments": {}}]</tools>'\ncontent = "ok"\n"""
-            """tool_calls = [{ name = "f" }]""",
-            "to exclude it, write calls = ' <tools>[{calls}]</tools>'",
-        ),
-        (
-            HEAD,
-            """raw = '<think>a</think> ok'\nreasoning = "a"\ncontent = "ok\"""",
-            "to exclude it, write reasoning = '<think>{reasoning}</think> '",
-        ),
+    ("head", "example", "hint"), [
+        (HEAD, """raw = 'ok <tools>[{"name": "f", "arguments": {}}]</tools>'\ncontent = "ok"\n"""
+         """tool_calls = [{ name = "f" }]""", "to exclude it, write calls = ' <tools>[{calls}]</tools>'"),
+        (HEAD, """raw = '<think>a</think> ok'\nreasoning = "a"\ncontent = "ok\"""",
+         "to exclude it, write reasoning = '<think>{reasoning}</think> '"),
         (HEAD, """raw = 'ok<|end|>'\ncontent = "ok\"""", "list the text without '<|end|>' first"),
-        (
-            HEAD,
-            """raw = '<tools>[{"name": "f", "arguments": {}},{"name": "f", "arguments": {}}]</tools>'\n"""
-            """tool_calls = [{ name = "f" }, { name = "f" }]""",
-            ": write separator.calls = ','",
-        ),
-        (
-            HEAD,
-            r"""raw = '<think>a</think>\nok'""" + """\nreasoning = "a"\ncontent = "ok\"""",
-            "a line break is meant: TOML has no escapes in single quotes",
-        ),
-        (
-            """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",
-            """raw = ['<f n="g"><a k="x">1</a></f>']\ntool_calls = [{ name = "g", arguments = { x = 1 } }]\n"""
-            """[[examples]]\nraw = ['<f n="g"><a k="x">a</a></f>']\n"""
-            """tool_calls = [{ name = "g", arguments = { x = "a" } }]""",
-            "argument 'x' of 'g' is a string in one example",
-        ),
-        (
-            HEAD,
-            """raw = '<think>\\na</think>\\n\\nok'\nreasoning = "a"\ncontent = "ok\"""".replace("'", '"'),
-            r"to exclude it, write reasoning = '<think>\n{reasoning}</think>\n\n'",
-        ),
-        (
-            HEAD,
-            """raw = 'a</think>ok'\nreasoning = "a"\ncontent = "ok\"""",
-            "nothing opens the reasoning that '</think>' closes: if the prompt does, write stage = 'reasoning'",
-        ),
-        (
-            f'{HEAD}stage = "reasoning"\n',
-            """raw = 'ok'\ncontent = "ok\"""",
-            "if the prompt closes the reasoning, write stage = 'content' in the example",
-        ),
-        (
-            """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",
-            """raw = '<f n="g"><a k="x"> a </a></f>'\ntool_calls = [{ name = "g", arguments = { x = "a" } }]""",
-            """to exclude it, write argument = '<a k="{key}"> {value} </a>'""",
-        ),
-        (
-            """name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\n""",
-            """raw = "<t>f(a=1)</t>"\ntool_calls = [{ name = "f", arguments = { a = 1 } }]""",
-            "these look like Python: write arguments = 'python'",
-        ),
-        (
-            """name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\narguments = "python"\n""",
-            """raw = '<t>f(a="x")</t>'\ntool_calls = [{ name = "f", arguments = { a = "x" } }]""",
-            "list the rendered text first in `raw`",
-        ),
-        (
-            """name = "mine"\ncalls = "[CALLS]{calls}"\ncall = "{name}{arguments}"\n""",
-            """raw = '[CALLS] [{"name": "f", "arguments": {"a": 1}}]'\n"""
-            """tool_calls = [{ name = "f", arguments = { a = 1 } }]""",
-            'write call = \'{"name": "{name}", "arguments": {arguments}}\', calls = \'[CALLS] [{calls}]\' and',
-        ),
-        (
-            """name = "mine"\ncall = "<f>{name}{arguments}</f>"\n""",
-            """raw = '<f>{"tool": "f", "input": {"a": 1}}</f>'\ntool_calls = [{ name = "f", arguments = { a = 1 } }]""",
-            """write call = '<f>{"tool": "{name}", "input": {arguments}}</f>'""",
-        ),
+        (HEAD, """raw = '<tools>[{"name": "f", "arguments": {}},{"name": "f", "arguments": {}}]</tools>'\n"""
+         """tool_calls = [{ name = "f" }, { name = "f" }]""", ": write separator.calls = ','"),
+        (HEAD, r"""raw = '<think>a</think>\nok'""" + """\nreasoning = "a"\ncontent = "ok\"""",
+         "a line break is meant: TOML has no escapes in single quotes"),
+        ("""name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",
+         """raw = ['<f n="g"><a k="x">1</a></f>']\ntool_calls = [{ name = "g", arguments = { x = 1 } }]\n"""
+         """[[examples]]\nraw = ['<f n="g"><a k="x">a</a></f>']\n"""
+         """tool_calls = [{ name = "g", arguments = { x = "a" } }]""",
+         "argument 'x' of 'g' is a string in one example"),
+        (HEAD, """raw = '<think>\\na</think>\\n\\nok'\nreasoning = "a"\ncontent = "ok\"""".replace("'", '"'),
+         r"to exclude it, write reasoning = '<think>\n{reasoning}</think>\n\n'"),
+        (HEAD, """raw = 'a</think>ok'\nreasoning = "a"\ncontent = "ok\"""",
+         "nothing opens the reasoning that '</think>' closes: if the prompt does, write stage = 'reasoning'"),
+        (f'{HEAD}stage = "reasoning"\n', """raw = 'ok'\ncontent = "ok\"""",
+         "if the prompt closes the reasoning, write stage = 'content' in the example"),
+        ("""name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",
+         """raw = '<f n="g"><a k="x"> a </a></f>'\ntool_calls = [{ name = "g", arguments = { x = "a" } }]""",
+         """to exclude it, write argument = '<a k="{key}"> {value} </a>'"""),
+        ("""name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\n""",
+         """raw = "<t>f(a=1)</t>"\ntool_calls = [{ name = "f", arguments = { a = 1 } }]""",
+         "these look like Python: write arguments = 'python'"),
+        ("""name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\narguments = "python"\n""",
+         """raw = '<t>f(a="x")</t>'\ntool_calls = [{ name = "f", arguments = { a = "x" } }]""",
+         "list the rendered text first in `raw`"),
+        ("""name = "mine"\ncalls = "[CALLS]{calls}"\ncall = "{name}{arguments}"\n""",
+         """raw = '[CALLS] [{"name": "f", "arguments": {"a": 1}}]'\n"""
+         """tool_calls = [{ name = "f", arguments = { a = 1 } }]""",
+         'write call = \'{"name": "{name}", "arguments": {arguments}}\', calls = \'[CALLS] [{calls}]\' and'),
+        ("""name = "mine"\ncall = "<f>{name}{arguments}</f>"\n""",
+         """raw = '<f>{"tool": "f", "input": {"a": 1}}</f>'\ntool_calls = [{ name = "f", arguments = { a = 1 } }]""",
+         """write call = '<f>{"tool": "{name}", "input": {arguments}}</f>'"""),
         (BARE, f"""raw = 'ok {F}'\n{OK}""", "at a new line, or after a space: write calls = ' {calls}'"),
         (BARE, f"""raw = 'ok{F}'\n{OK}""", "write anywhere = ['{'] if content does not contain it"),
-        (
-            """name = "mine"\ncall = "{name}({arguments})"\n""",
-            f"""raw = 'ok f({{"a": 1}})'\n{OK}""",
-            "write a marker before it, as in call = '<call>{name}({arguments})'",
-        ),
+        ("""name = "mine"\ncall = "{name}({arguments})"\n""", f"""raw = 'ok f({{"a": 1}})'\n{OK}""",
+         "write a marker before it, as in call = '<call>{name}({arguments})'"),
     ],
-)
-def test_a_single_difference_comes_with_a_proposal(write: Any, head: str, example: str, hint: str) -> None:
-    problems = check_dialect(read_file(write(f"\n[[examples]]\n{example}\n", head)))
-    assert any(hint in line for p in problems for line in p.why), [p.why for p in problems]
+)  # fmt: skip
+def test_a_single_difference_comes_with_a_proposal(head: str, example: str, hint: str) -> None:
+    found = problems(f"\n[[examples]]\n{example}\n", head)
+    assert any(hint in line for p in found for line in p.why), [p.why for p in found]
 
 
 @pytest.mark.parametrize(("key", "raw"), [("calls = ' {calls}'", f"ok {F}"), ("anywhere = ['{']", f"ok{F}")])
-def test_calls_that_are_bare_objects_may_follow_content_on_its_line(write: Any, key: str, raw: str) -> None:
+def test_calls_that_are_bare_objects_may_follow_content_on_its_line(key: str, raw: str) -> None:
     example = f"[[examples]]\nraw = '{raw}'\n{OK}\n"
-    assert check_dialect(read_file(write(example, f"{BARE}{key}\n"))) == []
+    assert problems(example, f"{BARE}{key}\n") == []
 
 
-def test_texts_between_quotes_are_not_escaped(write: Any) -> None:
+def test_texts_between_quotes_are_not_escaped() -> None:
     head = """name = "mine"\ncall = '<c {name}>{arguments}</c>'\nargument = '<a {key}="{value}"/>'\n"""
     example = """[[examples]]\nraw = '<c f><a x="say "hi" & go"/></c>'\n"""
     example += """tool_calls = [{ name = "f", arguments.x = 'say "hi" & go' }]\n"""
-    assert check_dialect(read_file(write(example, head))) == []
+    assert problems(example, head) == []
 
 
 def test_an_unknown_key_comes_with_the_nearest_one(write: Any) -> None:
@@ -765,20 +670,18 @@ def test_an_unknown_key_comes_with_the_nearest_one(write: Any) -> None:
         ('call = "🔧 {name} {arguments} ✅"', '🔧 f {"a": 1} ✅'),
     ],
 )
-def test_a_marker_without_letters_may_count_anywhere_so_that_a_model_need_not_change(
-    write: Any, keys: str, raw: str
-) -> None:
+def test_a_marker_without_letters_may_count_anywhere_so_that_a_model_need_not_change(keys: str, raw: str) -> None:
     head = f'name = "mine"\n{keys}\n'
     example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', arguments.a = 1 }}]\n"
-    (problem,) = check_dialect(read_file(write(example, head)))
+    (problem,) = problems(example, head)
     assert "; write anywhere = ['🔧'], which then marks a call anywhere" in problem.what
-    assert check_dialect(read_file(write(example, head + "anywhere = ['🔧']\n"))) == []
+    assert problems(example, head + "anywhere = ['🔧']\n") == []
 
 
-def test_no_proposal_is_an_opening_that_the_loader_refuses(write: Any) -> None:
+def test_no_proposal_is_an_opening_that_the_loader_refuses() -> None:
     head = """name = "mine"\ncall = "* {name} {arguments}"\n"""
     example = """[[examples]]\nraw = 'ok* f {"a": 1}'\n""" + OK
-    problems = check_dialect(read_file(write(example + "\n", head)))
-    hints = [line for p in problems for line in p.why if "no letter or digit marks the calls" in line]
+    found = problems(example + "\n", head)
+    hints = [line for p in found for line in p.why if "no letter or digit marks the calls" in line]
     assert hints
     assert all("anywhere" not in line and "a marker with a word" in line for line in hints)

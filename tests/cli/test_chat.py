@@ -50,15 +50,7 @@ def test_an_engine_answers_turn_by_turn_and_gets_the_results_that_are_typed(
 ) -> None:
     engine = recorded(tmp_path, f"<think>A city.</think>{CALL}", "It is sunny.", "You are welcome.")
     saved = tmp_path / "saved.json"
-    lines = (
-        "Weather\\",
-        "in Paris?",
-        '{"sky": "clear"}',
-        "Thanks!",
-        "/save " + str(saved),
-        "/undo",
-        "/messages",
-    )
+    lines = ("Weather\\", "in Paris?", '{"sky": "clear"}', "Thanks!", "/save " + str(saved), "/undo", "/messages")
     code, out, err = chat(["--engine", engine, "--dialect", "hermes", "--tools", tools, "--replay-speed", "0"], *lines)
     assert (code, err) == (0, "")
     assert [m["role"] for m in json.loads(saved.read_text())] == [

@@ -48,13 +48,6 @@ def test_an_answer_is_shown_in_any_form(
     assert shown in capfdbinary.readouterr().out.decode()
 
 
-def test_the_pretty_form_is_the_default(recorded: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert main(recorded) == 0
-    printed = capfdbinary.readouterr().out.decode()
-    assert printed.startswith("reasoning")
-    assert "get_weather" in printed
-
-
 def test_an_engine_that_fails_is_reported_and_the_exit_code_is_1(
     recorded: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

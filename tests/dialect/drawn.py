@@ -26,8 +26,8 @@ from hypothesis import strategies as st
 
 from tests.fuzz import NOISE
 from tests.grammar.sampling import PLAIN, Sampler, as_tools, words_of
-from tests.grammar.support import Grammars, calls_of, eos, read
-from unspool import Dialect, DialectError, Policy, constrain, parse, render
+from tests.grammar.support import Grammars, calls_of, constrained, eos, read
+from unspool import Dialect, DialectError, Policy, parse, render
 from unspool.check import check_dialect
 from unspool.check.promises import literals
 from unspool.check.trials import number, random_split, run, same
@@ -285,9 +285,7 @@ def the_loop_closes(dialect: Dialect, rng: random.Random) -> None:
     tools = as_tools(PLAIN)
     words = words_of(dialect, PLAIN)
     for choice in ("auto", "required"):
-        constraint = constrain(dialect, tools, choice)
-        assert constraint is not None
-        grammar = Grammars(constraint)
+        grammar = Grammars(constrained(dialect, tools, choice))
         for _ in range(3):
             data, done = Sampler(words, rng, eos(), 400).sample(grammar.matcher())
             if not done:

@@ -6,7 +6,8 @@ import random
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from unspool import Policy, constrain
+from tests.grammar.support import constrained
+from unspool import Dialect, Policy
 from unspool.check import promises
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
@@ -87,6 +88,11 @@ def written(keys: str) -> str:
     return head + "".join(examples(parse_dialect(head + BLANK, "drawn.toml", find_base)))
 
 
+def loaded(keys: str) -> Dialect:
+    """The dialect of such a file."""
+    return parse_dialect(written(keys), "drawn.toml", find_base)
+
+
 @pytest.mark.slow
 def test_a_drawn_file_is_refused_with_a_reason_or_keeps_every_promise() -> None:
     tally = Tally()
@@ -115,15 +121,14 @@ calls = "\\n{calls}"
 call = "* {name}:{arguments} *"
 argument = "<p={key}>{value}</p>"
 """
-    dialect = parse_dialect(written(keys), "drawn.toml", find_base)
-    constraint = constrain(dialect, [tool("f", a="string")], strict_level=ToolStrictLevel.PARAMETER)
-    assert constraint is not None
+    dialect = loaded(keys)
+    constraint = constrained(dialect, [tool("f", a="string")], strict_level=ToolStrictLevel.PARAMETER)
     assert promises.refusal(constraint.lark, "<<a\n* g: and f>>") == ""
     assert promises.refusal(constraint.lark, "<<a\n* f: and g>>").startswith("does not allow")
 
 
 def test_calls_that_open_as_they_close_are_read_however_they_are_cut() -> None:
-    dialect = parse_dialect(written('\ncall = "@end{name}|{arguments}@end"\n'), "drawn.toml", find_base)
+    dialect = loaded('\ncall = "@end{name}|{arguments}@end"\n')
     raw = "@endf|{}@end@endnow|{}@end"
     for chunks in chunkings(raw):
         message, _ = run(dialect, chunks, tools=[tool("f"), tool("now")])
@@ -133,7 +138,7 @@ def test_calls_that_open_as_they_close_are_read_however_they_are_cut() -> None:
 
 def test_a_broken_call_ends_at_the_closing_that_repeats_its_name() -> None:
     keys = '\ncalls = "\\n{calls}"\ncall = "<{name}>{arguments}</{name}>"\nseparator.calls = "\\n"\n'
-    dialect = parse_dialect(written(keys), "drawn.toml", find_base)
+    dialect = loaded(keys)
     for chunks in chunkings('<f>{"a": </b>}</f>\n<now>{}</now>'):
         message, _ = run(dialect, chunks, tools=[tool("f"), tool("now")])
         assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")], chunks
@@ -148,7 +153,7 @@ calls = "«bot»{call}"
 call = "@call {name}({arguments})@end"
 separator.calls = "<sep>"
 """
-    dialect = parse_dialect(written(keys), "drawn.toml", find_base)
+    dialect = loaded(keys)
     raw = "@call a({})@end<sep>«bot»@call b({})@end"
     for chunks in chunkings(raw):
         message, _ = run(dialect, chunks, tools=[tool("f")], policy=Policy(unknown_tool="text"))
@@ -163,7 +168,7 @@ argument = "<{key}>{value}</{key}>"
 
 
 def test_the_closing_of_another_call_in_a_value_is_text_where_closings_repeat_the_name() -> None:
-    dialect = parse_dialect(written(TAGS), "drawn.toml", find_base)
+    dialect = loaded(TAGS)
     for text in ("x</g></do>y", "</u>", "x</g></do>"):
         for chunks in chunkings(f"<do><f><a>{text}</a></f></do>"):
             message, _ = run(dialect, chunks, tools=[tool("f", a="string"), tool("g")])
@@ -172,7 +177,7 @@ def test_the_closing_of_another_call_in_a_value_is_text_where_closings_repeat_th
 
 def test_an_end_tag_opens_no_call_and_no_argument_where_names_are_tags() -> None:
     keys = TAGS + 'item = "<|li|>{value}<|/li|>"\n'
-    dialect = parse_dialect(written(keys), "drawn.toml", find_base)
+    dialect = loaded(keys)
     h = tool("h")
     h["function"]["parameters"]["properties"] = {"o": {"type": "object", "properties": {"k": {"type": "string"}}}}
     for chunks in chunkings("<do><h><o><k>3</o></h></do>"):
@@ -182,9 +187,8 @@ def test_an_end_tag_opens_no_call_and_no_argument_where_names_are_tags() -> None
 
 @pytest.mark.parametrize("item", ["", 'item = "<|li|>{value}<|/li|>"\n'], ids=["flat", "nested"])
 def test_texts_may_contain_tags_that_are_no_markers_where_names_are_tags(item: str) -> None:
-    dialect = parse_dialect(written(TAGS + item), "drawn.toml", find_base)
-    constraint = constrain(dialect, [tool("f", a="string", b="string"), tool("g")], "required")
-    assert constraint is not None
+    dialect = loaded(TAGS + item)
+    constraint = constrained(dialect, [tool("f", a="string", b="string"), tool("g")], "required")
     assert promises.refusal(constraint.lark, "<do><f><a>1<2, <u>&amp;</u></a></f></do>") == ""
     for marker in ("</a>", "</f>", "</do>", "<b>" if item else "</a>"):
         refused = promises.refusal(constraint.lark, f"<do><f><a>x{marker}y</a></f></do>")

@@ -21,8 +21,7 @@ def load(text: str) -> Dialect:
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
-    [
+    ("line", "message"), [
         ('colour = "red"', "colour: unknown key; allowed are name, aliases"),
         ("name = 3", "name: must be a string, not int"),
         ("aliases = [1]", "aliases: must be a string or a list of strings"),
@@ -40,10 +39,8 @@ def load(text: str) -> Dialect:
         ('content = "{content}{content}"', "{content} may occur only once"),
         ('item = "<i>{value}</i>"', "item: needs `argument`"),
         ('argument = "<a>{value}</a>"', "argument: needs {key}"),
-        (
-            'argument = "<a {key}>{value}</a>"\nquote = "#"',
-            'quote: needs JSON arguments (no `argument`, no arguments = "python")',
-        ),
+        ('argument = "<a {key}>{value}</a>"\nquote = "#"',
+         'quote: needs JSON arguments (no `argument`, no arguments = "python")'),
         ('argument = "<a {key}>{value}</a>"\narguments = "python"', "arguments: cannot be combined with `argument`"),
         ('id = "{who}"', "id: unknown field {who}; allowed are {name}, {index}, {number}"),
         ("separator = 3", "separator: must be a table"),
@@ -57,7 +54,7 @@ def load(text: str) -> Dialect:
         ("a" + ".a" * 15_000 + " = 3", "has more than 200 parts"),
         ("a = " + "[" * 15_000, "it is nested too deeply"),
     ],
-)
+)  # fmt: skip
 def test_an_error_names_the_file_the_key_and_what_is_allowed(line: str, message: str) -> None:
     head, tail = GOOD.split("call =", 1)
     text = (

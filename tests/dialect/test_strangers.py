@@ -5,22 +5,17 @@ from typing import Any
 
 import pytest
 
-from unspool import Dialect, DialectError, Policy, constrain
+from tests.grammar.support import constrained
+from unspool import Dialect, DialectError, Policy
 from unspool.check import check_dialect, promises
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.grammar import ToolStrictLevel
 
-from ..support import chunkings, run, tool
-from .drawn import BLANK
-from .test_drawn import written
+from ..support import chunkings, dialect_of, run, tool
+from .test_drawn import loaded
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("now")]
-
-
-def load(keys: str) -> Dialect:
-    """A dialect with these keys."""
-    return parse_dialect(f'name = "mine"\n{keys}\n{BLANK}', "mine.toml", find_base)
 
 
 def read(dialect: Dialect, raw: str, **options: Any) -> list[tuple[str, Any]]:
@@ -52,7 +47,7 @@ argument = "  - {key}: {value} <end>\\n"
 
 
 def test_an_indented_argument_whose_closing_is_missing_ends_where_the_next_one_begins() -> None:
-    dialect = load(INDENTED)
+    dialect = dialect_of(INDENTED)
     for end in ("\n", " \n"):
         raw = f"tool: f\nargs:\n  - a: x{end}  - b: y <end>\ndone."
         assert read(dialect, raw) == [("f", {"a": "x", "b": "y"})]
@@ -61,20 +56,21 @@ def test_an_indented_argument_whose_closing_is_missing_ends_where_the_next_one_b
 
 
 def test_a_separator_before_an_argument_is_no_part_of_the_value_before_it_whose_closing_is_missing() -> None:
-    dialect = load('call = "<f {name}>{arguments}</f>"\nargument = "[{key}]={value};;"\nseparator.arguments = " "')
+    dialect = dialect_of(
+        'call = "<f {name}>{arguments}</f>"\nargument = "[{key}]={value};;"\nseparator.arguments = " "'
+    )
     assert read(dialect, "<f f>[a]=x [b]=y;;</f>") == [("f", {"a": "x", "b": "y"})]
 
 
 def test_what_separates_arguments_is_no_part_of_a_value_however_the_text_is_cut() -> None:
     keys = 'call = "<f {name}>{arguments}</f>"\nargument = "<p {key}>{value}</p>"\nseparator.arguments = "]"'
-    assert read(load(keys), "<f f><p a>x]y]<p b>z</p></f>") == [("f", {"a": "x]y", "b": "z"})]
+    assert read(dialect_of(keys), "<f f><p a>x]y]<p b>z</p></f>") == [("f", {"a": "x]y", "b": "z"})]
     lines = keys.replace('"]"', '"\\n] "')
-    assert read(load(lines), "<f f><p a>x\n] <p b>z</p></f>") == [("f", {"a": "x", "b": "z"})]
+    assert read(dialect_of(lines), "<f f><p a>x\n] <p b>z</p></f>") == [("f", {"a": "x", "b": "z"})]
 
 
 def test_a_grammar_for_indented_arguments_keeps_the_openings_of_others_out_of_a_value() -> None:
-    constraint = constrain(load(INDENTED), TOOLS, "required", strict_level=ToolStrictLevel.PARAMETER)
-    assert constraint is not None
+    constraint = constrained(dialect_of(INDENTED), TOOLS, "required", strict_level=ToolStrictLevel.PARAMETER)
     assert promises.refusal(constraint.lark, "tool: f\nargs:\n  - a: x\n  - c <end>\ndone.") == ""
     assert promises.refusal(constraint.lark, "tool: f\nargs:\n  - a: x\n  - b: y <end>\ndone.") != ""
 
@@ -87,7 +83,7 @@ argument = "<{key}>{value}</{key}>"
 
 
 def test_a_call_that_begins_with_its_number_is_read_after_one_that_lacks_its_closing() -> None:
-    dialect = load(TAGS)
+    dialect = dialect_of(TAGS)
     for first in ("1|f|", "7|f|"):
         raw = f"<calls>{first}<a>x</a>2|now|<end></calls>"
         assert read(dialect, raw) == [("f", {"a": "x"}), ("now", {})]
@@ -96,11 +92,11 @@ def test_a_call_that_begins_with_its_number_is_read_after_one_that_lacks_its_clo
 
 
 def test_an_end_tag_after_an_argument_opens_no_argument_however_the_text_is_cut() -> None:
-    assert read(load(TAGS), "<calls>1|f|<n>3</n></t>") == [("f", "incomplete")]
+    assert read(dialect_of(TAGS), "<calls>1|f|<n>3</n></t>") == [("f", "incomplete")]
 
 
 def test_a_closing_is_no_key_where_keys_are_tags() -> None:
-    dialect = load(TAGS.replace("</calls>", "<over>"))
+    dialect = dialect_of(TAGS.replace("</calls>", "<over>"))
     assert read(dialect, "<calls>1|f|<a>x</a><end><over>") == [("f", {"a": "x"})]
     assert read(dialect, "<calls>1|f|<a>x</a><over>") == [("f", {"a": "x"})]
 
@@ -108,13 +104,15 @@ def test_a_closing_is_no_key_where_keys_are_tags() -> None:
 def test_a_separator_of_calls_may_follow_an_argument_where_its_call_lacks_the_closing() -> None:
     keys = 'calls = "<t>{calls}</t>"\ncall = "<f {name}>{arguments}</f>"\nargument = "<p {key}>{value}</p>"\n'
     for separator in (", ", " | ", "<sep>"):
-        dialect = load(f'{keys}separator.calls = "{separator}"')
+        dialect = dialect_of(f'{keys}separator.calls = "{separator}"')
         raw = f"<t><f f><p a>x</p>{separator}<f now></f></t>"
         assert read(dialect, raw) == [("f", {"a": "x"}), ("now", {})]
 
 
 def test_a_declared_call_without_a_marker_of_its_own_is_read_after_one_that_lacks_its_closing() -> None:
-    dialect = load('calls = "<t>{calls}</t>"\ncall = "* {name}: {arguments} */"\nargument = "<p {key}>{value}</p>"')
+    dialect = dialect_of(
+        'calls = "<t>{calls}</t>"\ncall = "* {name}: {arguments} */"\nargument = "<p {key}>{value}</p>"'
+    )
     assert read(dialect, "<t>* f: <p a>x</p>* now:  */</t>") == [("f", {"a": "x"}), ("now", {})]
     assert read(dialect, "<t>* f: <p a>x</p>* other: </p> */</t>") == [("f", {"a": "x</p>* other: "})]
 
@@ -128,10 +126,9 @@ separator.arguments = " "
 
 
 def test_a_grammar_allows_a_closing_that_begins_as_the_next_argument_does() -> None:
-    dialect = parse_dialect(written(GUILLEMETS), "mine.toml", find_base)
+    dialect = loaded(GUILLEMETS)
     assert check_dialect(dialect) == []
-    constraint = constrain(dialect, TOOLS, "required", strict_level=ToolStrictLevel.PARAMETER)
-    assert constraint is not None
+    constraint = constrained(dialect, TOOLS, "required", strict_level=ToolStrictLevel.PARAMETER)
     for arguments in ("«a = x»", "«a = x» «b = y»"):
         assert promises.refusal(constraint.lark, f"«calls»«call f» {arguments} «/call»«/calls»") == ""
     assert read(dialect, "«calls»«call f» «a = x» «call now»  «/call»«/calls»") == [("f", {"a": "x"}), ("now", {})]
@@ -140,10 +137,10 @@ def test_a_grammar_allows_a_closing_that_begins_as_the_next_argument_does() -> N
 def test_arguments_may_close_with_two_commas_or_semicolons_but_not_with_one() -> None:
     keys = '\ncall = "<f {name}>{arguments}</f>"\nargument = "@{key} = {value} %%"\n'
     for closing in (";;", ",;"):
-        assert check_dialect(parse_dialect(written(keys.replace("%%", closing)), "mine.toml", find_base)) == []
+        assert check_dialect(loaded(keys.replace("%%", closing))) == []
     for closing in (",", ";"):
         with pytest.raises(DialectError, match="which JSON and texts contain too: write a closing that they do not"):
-            load(keys.replace("%%", closing))
+            dialect_of(keys.replace("%%", closing))
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------
@@ -156,7 +153,7 @@ separator.calls = "\\n"
 
 
 def test_in_a_block_the_next_call_ends_a_broken_one_that_nothing_closes() -> None:
-    dialect = load(LINES)
+    dialect = dialect_of(LINES)
     raw = '~~~tools\nrun f {"a": @@}\nrun now {}\n~~~'
     assert read(dialect, raw) == [("f", "invalid"), ("now", {})]
     cut = '~~~tools\nrun f {"a": "x"\nrun now {}\n~~~'
@@ -165,7 +162,7 @@ def test_in_a_block_the_next_call_ends_a_broken_one_that_nothing_closes() -> Non
 
 def test_brackets_end_a_broken_call_that_neither_begins_nor_ends_with_a_word() -> None:
     keys = 'calls = "[calls]\\n{calls}\\n[/calls]"\ncall = "{number}. {name}: {arguments}"\n'
-    dialect = load(keys + 'separator.calls = "\\n"')
+    dialect = dialect_of(keys + 'separator.calls = "\\n"')
     raw = '[calls]\n1. f: {"a": @@}\n2. now: {}\n[/calls]'
     assert read(dialect, raw) == [("f", "invalid"), ("now", {})]
     cut = '[calls]\n1. f: {"a": "x"\n2. now: {}\n[/calls]'
@@ -185,15 +182,15 @@ calls = "<tools>{calls}</tools>"
 call = "<{name}>{arguments}</{name}>"
 argument = "<{key}>{value}</{key}>"
 """
-    assert check_dialect(parse_dialect(written(keys), "mine.toml", find_base)) == []
-    message, _ = run(load(keys), ["<tools><think><a>x</a></think></tools>"], tools=[tool("think", a="string")])
+    assert check_dialect(loaded(keys)) == []
+    message, _ = run(dialect_of(keys), ["<tools><think><a>x</a></think></tools>"], tools=[tool("think", a="string")])
     assert [(c.name, c.arguments) for c in message.tool_calls] == [("think", '{"a": "x"}')]
-    found = check_dialect(parse_dialect(written(keys.replace("<tools>{calls}</tools>", "{calls}")), "m", find_base))
+    found = check_dialect(loaded(keys.replace("<tools>{calls}</tools>", "{calls}")))
     assert "contains if a tool is named 'think'" in found[0].what
 
 
 def test_the_next_call_ends_one_without_arguments_that_nothing_closes() -> None:
-    dialect = load(
+    dialect = dialect_of(
         'calls = "<t>{calls}</t>"\ncall = "- tool: {name} with:{arguments}"\nargument = "@{key}: {value} <end>"'
     )
     raw = "<t>- tool: now with:- tool: f with:@a: x <end></t>"
@@ -208,7 +205,7 @@ call = "### call {name}:\\n{arguments}-- end"
 argument = "* **{key}**: {value} %\\n"
 separator.calls = "\\n"
 """
-    assert check_dialect(parse_dialect(written(keys), "mine.toml", find_base)) == []
+    assert check_dialect(loaded(keys)) == []
 
 
 # -- what the check says -----------------------------------------------------------------------------------------------
@@ -236,21 +233,16 @@ def test_a_call_that_closes_itself_gets_a_template_of_its_own(arguments: str) ->
 
 
 @pytest.mark.parametrize(
-    ("keys", "raw", "proposal"),
-    [
-        (
-            'call = "<f {name}>\\n{arguments}\\n</f>"\nargument = "[{key}={value}]>"\nseparator.arguments = "\\n"',
-            "<f now>\n</f><f f>\n[a=x]>\n[b=y]>\n</f>",
-            "write argument = '[{key}={value}]>\\n' and separator.arguments = '' and call = '<f {name}>\\n"
-            "{arguments}</f>'",
-        ),
-        (
-            'calls = "<t>\\n{call}\\n</t>"\ncall = "name: {name}\\n{arguments}"\nargument = "<p {key}>{value}</p>\\n"',
-            "<t>\nname: now\n</t>\n<t>\nname: f\n<p a>x</p>\n<p b>y</p>\n</t>",
-            "write separator.calls = '\\n' and calls = '<t>\\n{call}</t>'",
-        ),
+    ("keys", "raw", "proposal"), [
+        ('call = "<f {name}>\\n{arguments}\\n</f>"\nargument = "[{key}={value}]>"\nseparator.arguments = "\\n"',
+         "<f now>\n</f><f f>\n[a=x]>\n[b=y]>\n</f>",
+         "write argument = '[{key}={value}]>\\n' and separator.arguments = '' and call = '<f {name}>\\n"
+         "{arguments}</f>'"),
+        ('calls = "<t>\\n{call}\\n</t>"\ncall = "name: {name}\\n{arguments}"\nargument = "<p {key}>{value}</p>\\n"',
+         "<t>\nname: now\n</t>\n<t>\nname: f\n<p a>x</p>\n<p b>y</p>\n</t>",
+         "write separator.calls = '\\n' and calls = '<t>\\n{call}</t>'"),
     ],
-)
+)  # fmt: skip
 def test_white_space_that_differs_comes_with_the_templates_that_write_it(keys: str, raw: str, proposal: str) -> None:
     calls = '[{ name = "now" }, { name = "f", arguments = { a = "x", b = "y" } }]'
     example = f"[[examples]]\nraw = {json.dumps(raw)}\ntool_calls = {calls}\n"
@@ -263,5 +255,5 @@ calls = "## Call\\n{calls}## Done"
 call = "## call {name}\\n{arguments}-- end"
 argument = "* **{key}**: {value} %\\n"
 """
-    text = "\n".join(map(str, check_dialect(parse_dialect(written(keys), "mine.toml", find_base))))
+    text = "\n".join(map(str, check_dialect(loaded(keys))))
     assert "write a marker before `{arguments}`, as in '## call {name}:\\n{arguments}-- end'" in text

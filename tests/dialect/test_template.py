@@ -2,39 +2,17 @@
 
 import pytest
 
-from unspool import Dialect, list_dialects
-from unspool.dialect.template import Template, literal, parse_template, unstarted, without, written
+from unspool.dialect.template import Template, parse_template, unstarted, written
 
 
 def cut(kind: str, text: str) -> Template:
     return parse_template(kind, text, "mine.toml: key", first=True)
 
 
-def test_sides_leave_out_the_margins_and_steps_include_them() -> None:
-    t = cut("argument", '\n <p name="{key}">\n{value}\n</p>\n')
-    assert (t.lead, t.opening, t.closing, t.trail) == ("\n ", '<p name="{key}">\n', "\n</p>", "\n")
-    assert literal(t.head) == '\n <p name="'
-    assert written(t.head, {"key": 'a"b'}) == '\n <p name="a&quot;b">\n'
-    assert written(t.tail, {}) == "\n</p>\n"
-    assert t.fill({"key": "k", "value": "v"}) == '\n <p name="k">\nv\n</p>\n'
-
-
 def test_quotes_in_a_json_object_are_not_escaped_as_attributes() -> None:
     t = cut("call", '{"name": "{name}", "arguments": {arguments}}')
     assert written(t.head, {"name": 'a"b'}) == '{"name": "a"b", "arguments": '
     assert written(t.tail, {}) == "}"
-
-
-def test_a_template_without_a_body_has_no_tail() -> None:
-    t = cut("call", "<now {name}/>\n")
-    assert (written(t.head, {"name": "f"}), t.tail) == ("<now f/>\n", ())
-
-
-def test_characters_are_cut_from_the_first_literal() -> None:
-    head = cut("call", "<c {name}>{arguments}").head
-    assert literal(without(head, 2)) == " "
-    assert [step.name or step.text for step in without(head, 3)] == ["name", ">"]
-    assert without(head, 0) == head
 
 
 @pytest.mark.parametrize(
@@ -55,12 +33,3 @@ def test_the_longest_start_is_removed_from_an_opening(opening: str, rest: str) -
 )
 def test_equal_signs_at_the_end_of_a_start_are_not_divided(start: str, opening: str, rest: str) -> None:
     assert unstarted(opening, (start,)) == rest
-
-
-@pytest.mark.parametrize("dialect", list_dialects(), ids=lambda d: d.name)
-def test_the_sides_and_the_body_make_up_the_template(dialect: Dialect) -> None:
-    for key in ("reasoning", "content", "preamble", "calls", "call", "argument", "item"):
-        for t in getattr(dialect, key):
-            body = f"{{{t.body}}}" if t.body else ""
-            assert t.lead + t.opening + body + t.closing + t.trail == t.text or not t.body
-            assert len(t.head) + len(t.tail) + bool(t.body) == len(t.steps)

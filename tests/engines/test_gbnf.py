@@ -7,7 +7,8 @@ from tests.grammar.test_gbnf import CALLS, TOOLS, constraint, turn
 from unspool import Dialect
 from unspool.grammar.gbnf import gbnf
 
-from .support import EOS, WITH_CALLS, byte_tokenizer
+from .generation import EOS
+from .support import WITH_CALLS, byte_tokenizer
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore")]
 

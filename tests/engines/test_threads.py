@@ -44,44 +44,38 @@ def spinning(started: asyncio.Event, ended: threading.Event, ending: float = 0.0
     return work
 
 
-def test_the_event_loop_runs_between_two_steps_of_long_work(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_event_loop_runs_between_two_steps_of_long_work(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("unspool.engines.threads._PATIENCE", 60.0)  # however busy the machine is
+    loop = asyncio.get_running_loop()
+    seen: list[int] = []
 
-    async def main() -> list[bool]:
-        loop = asyncio.get_running_loop()
-        seen: list[int] = []
+    def work(awaited: Awaited) -> list[bool]:
+        found = []
+        for step in range(10):
+            busy(0.006)
+            loop.call_soon_threadsafe(seen.append, step)
+            awaited.check()
+            found.append(step in seen)
+        return found
 
-        def work(awaited: Awaited) -> list[bool]:
-            found = []
-            for step in range(10):
-                busy(0.006)
-                loop.call_soon_threadsafe(seen.append, step)
-                awaited.check()
-                found.append(step in seen)
-            return found
-
-        return await threads.run(work)
-
-    assert asyncio.run(main()) == [True] * 10
+    assert await threads.run(work) == [True] * 10
 
 
-def test_short_steps_do_not_wait_for_the_event_loop(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_short_steps_do_not_wait_for_the_event_loop(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unspool.engines.threads._SLICE", 60.0)  # long enough for any machine
     monkeypatch.setattr("unspool.engines.threads._PATIENCE", 60.0)
     checked, seen = threading.Event(), list[bool]()
+    loop = asyncio.get_running_loop()
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
+    def work(awaited: Awaited) -> None:
+        loop.call_soon_threadsafe(lambda: seen.append(checked.wait(30)))  # the loop has no turn until then
+        for _ in range(100):
+            awaited.check()
+        checked.set()
 
-        def work(awaited: Awaited) -> None:
-            loop.call_soon_threadsafe(lambda: seen.append(checked.wait(30)))  # the loop has no turn until then
-            for _ in range(100):
-                awaited.check()
-            checked.set()
-
-        await threads.run(work)
-
-    asyncio.run(main())
+    await threads.run(work)
     assert seen == [True]
 
 
@@ -95,21 +89,7 @@ def test_work_continues_after_its_event_loop_was_stopped() -> None:
     awaited.check()
 
 
-def test_abandoned_work_ends_at_its_next_check(threads: Threads) -> None:
-    ended = threading.Event()
-
-    async def main() -> None:
-        started = asyncio.Event()
-        waiting = asyncio.ensure_future(threads.run(spinning(started, ended)))
-        await started.wait()
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-
-    asyncio.run(main())
-    assert ended.wait(20)
-
-
-def test_a_cancelled_task_ends_with_its_work_and_waiting_work_releases_its_request() -> None:
+async def test_a_cancelled_task_ends_with_its_work_and_waiting_work_releases_its_request() -> None:
     class Body(bytearray):
         """A request that can be watched."""
 
@@ -118,23 +98,20 @@ def test_a_cancelled_task_ends_with_its_work_and_waiting_work_releases_its_reque
     def long(body: Body, awaited: Awaited) -> int:
         return len(body)
 
-    async def main() -> None:
-        started = asyncio.Event()
-        running = asyncio.ensure_future(threads.run(spinning(started, ended, ending=0.1)))
-        await started.wait()
-        body = Body(1000)
-        watched = weakref.ref(body)
-        waiting = asyncio.ensure_future(threads.run(partial(long, body)))
-        await asyncio.sleep(0)
-        del body
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        del waiting
-        assert watched() is None, "the queue still has the job, but not what it holds"
-        assert not ended.is_set()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        assert ended.is_set(), "what a request holds is counted until its work has ended"
-
-    asyncio.run(main())
+    started = asyncio.Event()
+    running = asyncio.ensure_future(threads.run(spinning(started, ended, ending=0.1)))
+    await started.wait()
+    body = Body(1000)
+    watched = weakref.ref(body)
+    waiting = asyncio.ensure_future(threads.run(partial(long, body)))
+    await asyncio.sleep(0)
+    del body
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    del waiting
+    assert watched() is None, "the queue still has the job, but not what it holds"
+    assert not ended.is_set()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert ended.is_set(), "what a request holds is counted until its work has ended"
     threads.close()

@@ -116,14 +116,6 @@ def test_closing_stops_the_server(url: str) -> None:
     assert asyncio.run(main()) < 20
 
 
-def test_a_running_server_is_healthy(url: str) -> None:
-    async def main() -> None:
-        async with connected(url) as engine:
-            await engine.health()
-
-    asyncio.run(main())
-
-
 def test_features_that_the_server_lacks_are_refused(url: str) -> None:
     def status(**fields: Any) -> int:
         with pytest.raises(EngineError) as caught:
@@ -162,10 +154,3 @@ def test_the_openai_client_reads_calls_from_the_server(url: str, model: Path) ->
         assert reasons[-1] == "tool_calls"
         assert usage is not None
         assert usage.completion_tokens >= len(OUTPUT)
-
-
-def test_a_required_call_is_refused_because_the_server_cannot_constrain(url: str, model: Path) -> None:
-    with live(Upstream(url), "deepseekv31", prompts=Prompts(read_tokenizer(model))) as server:
-        answer = server.post(messages=[{"role": "user", "content": "Hi"}], tools=[WEATHER], tool_choice="required")
-    assert answer.status_code == 400
-    assert "does not support constraints" in answer.json()["error"]["message"]

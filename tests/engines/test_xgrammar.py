@@ -14,7 +14,8 @@ from tests.grammar.values import random_value
 from unspool import ConstraintError, Dialect, DialectError, ToolStrictLevel, constrain, parse, render
 from unspool.dialect.examples import example_tools
 
-from .support import EOS, WITH_CALLS, engine, refuses, some, turn
+from .generation import EOS
+from .support import WITH_CALLS, engine, refuses, some, turn
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 

@@ -27,6 +27,13 @@ def eos() -> int:
     return int(byte_tokenizer().eos_token)
 
 
+def constrained(*request: Any, **options: Any) -> Constraint:
+    """The constraint of a request that has one; see `unspool.constrain`."""
+    found = unspool.constrain(*request, **options)
+    assert found is not None
+    return found
+
+
 class Grammars:
     """Matchers of one constraint, which is compiled once."""
 

@@ -15,7 +15,7 @@ from ..support import dialect_of, tool, values
 from ..writing import write_arguments
 from .gbnf_reader import Reader
 from .sampling import PLAIN, RICH, as_tools
-from .support import WITH_CALLS, Grammars, matcher
+from .support import WITH_CALLS, Grammars, constrained, matcher
 from .values import random_value
 
 
@@ -25,8 +25,9 @@ def test_required_calls_exclude_examples_with_content_before_them(dialect: Diale
     level = ToolStrictLevel.PARAMETER
     for example in dialect.examples:
         if example.tool_calls and example.content:
-            constraint = constrain(dialect, example_tools(dialect), "required", stage=example.stage, strict_level=level)
-            assert constraint is not None
+            constraint = constrained(
+                dialect, example_tools(dialect), "required", stage=example.stage, strict_level=level
+            )
             assert Grammars(constraint).refuses(example.raw[0]), example.raw[0]
 
 
@@ -51,8 +52,7 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
         tools = as_tools(schemas)
         grammars = {}
         for choice in ("auto", "required"):
-            constraint = constrain(dialect, tools, choice)
-            assert constraint is not None
+            constraint = constrained(dialect, tools, choice)
             grammars[choice] = Grammars(constraint)
         for _ in range(12):
             turn = message(schemas, rng, dialect)
@@ -69,8 +69,7 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
 @pytest.mark.parametrize("dialect", [d for d in WITH_CALLS if d.argument], ids=lambda d: d.name)
 def test_a_text_neither_begins_nor_ends_with_the_tags_around_it(dialect: Dialect) -> None:
     tools = [tool("f", city="string")]
-    constraint = constrain(dialect, tools, "required", strict_level=ToolStrictLevel.PARAMETER)
-    assert constraint is not None
+    constraint = constrained(dialect, tools, "required", strict_level=ToolStrictLevel.PARAMETER)
     lark, plain = Grammars(constraint), matcher(constraint.gbnf)
     opening, after = (t.strip() for t in write_arguments(dialect, {"city": "\0"}).split("\0"))
     texts = [f"{opening}Paris", f"\n {opening}\nParis", f"Paris{after}", f"Paris\n{after} \n"]
@@ -116,9 +115,7 @@ def test_every_rendered_combination_of_parts_is_generated_in_every_stage(dialect
     written = 0
     for stage in (None, "content", "tool_call", *(("reasoning", "undecided") if dialect.reasoning else ())):
         for choice in ("auto", "required"):
-            constraint = constrain(dialect, tools, choice, stage=stage)
-            assert constraint is not None
-            grammar = Grammars(constraint)
+            grammar = Grammars(constrained(dialect, tools, choice, stage=stage))
             for reasoning, content, calls in PARTS:
                 turn = {"reasoning_content": reasoning, "content": content, "tool_calls": calls}
                 try:
@@ -138,9 +135,7 @@ content = {json.dumps(lead + "Final Answer: {content}")}
 calls = "{{calls}}\\n"
 call = "Action: {{name}}\\nAction Input: {{arguments}}"
 """)
-    constraint = constrain(dialect, as_tools(PLAIN), "auto")
-    assert constraint is not None
-    grammar = Grammars(constraint)
+    grammar = Grammars(constrained(dialect, as_tools(PLAIN), "auto"))
     thought = "Thought: plan\nEnd of thought."
     call = "Action: now\nAction Input: {}\n"
     for text in ("Final Answer: Hi.", f"Final Answer: Hi.\n{call}", call):
@@ -160,8 +155,7 @@ id = "{id}"
 """)
     tools = as_tools(PLAIN)
     for choice in ("auto", "required"):
-        constraint = constrain(dialect, tools, choice)
-        assert constraint is not None
+        constraint = constrained(dialect, tools, choice)
         grammar = Grammars(constraint)
         calls = [{"function": {"name": n, "arguments": a}} for n, a in (("get_weather", {"city": "x"}), ("now", {}))]
         for reasoning in ("", "plan"):
@@ -177,9 +171,7 @@ id = "{id}"
 def test_text_and_calls_that_begin_with_a_name_and_a_word_are_generated(block: str) -> None:
     dialect = dialect_of(f'calls = "{block}"\ncall = "{{name}} call: {{arguments}}"')
     tools = as_tools(PLAIN)
-    constraint = constrain(dialect, tools, "auto")
-    assert constraint is not None
-    grammar = Grammars(constraint)
+    grammar = Grammars(constrained(dialect, tools, "auto"))
     for text in ("Hello.", "now", "now call: {}"):
         assert not grammar.refuses(text), text
 
@@ -187,8 +179,7 @@ def test_text_and_calls_that_begin_with_a_name_and_a_word_are_generated(block: s
 def test_text_with_possible_calls_anywhere_stays_within_the_engines_limit_of_work() -> None:
     keys = """reasoning = "#tool#{reasoning}/#"\ncalls = "[{calls}]"
 call = "{'name': '{name}', 'parameters': {arguments}}"\nanywhere = ["["]"""
-    constraint = constrain(dialect_of(keys), as_tools(PLAIN), "auto")
-    assert constraint is not None
+    constraint = constrained(dialect_of(keys), as_tools(PLAIN), "auto")
     for mask in (True, False):
         matcher = Grammars(constraint).matcher()
         for token in b"[{'name': 'now', 'parameters': {}}]":
@@ -210,8 +201,7 @@ def test_calls_that_break_the_schema_are_not_generated(dialect: Dialect, case: s
     name, arguments = BROKEN[case]
     call = {"type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
     raw = render({"role": "assistant", "tool_calls": [call]}, dialect)
-    constraint = constrain(dialect, as_tools(PLAIN), "required", stage="content")
-    assert constraint is not None
+    constraint = constrained(dialect, as_tools(PLAIN), "required", stage="content")
     assert Grammars(constraint).refuses(raw)
 
 
@@ -226,9 +216,7 @@ VALUES = (
 def test_markup_values_may_contain_markers_that_are_read_as_text(value: str) -> None:
     tools = as_tools({"write": {"properties": STRINGS, "required": ["a"]}})
     text = "<tool_call>\n<function=write>\n<parameter=a>\n{}\n</parameter>\n{}</function>\n</tool_call>"
-    constraint = constrain("qwen3-coder", tools, "required", stage="content")
-    assert constraint is not None
-    grammar = Grammars(constraint)
+    grammar = Grammars(constrained("qwen3-coder", tools, "required", stage="content"))
     for more in ("", "<parameter=b>\nx</parameter> y\n</parameter>\n"):
         raw = text.format(value, more)
         wanted = {"a": value} | ({"b": "x</parameter> y"} if more else {})
@@ -239,8 +227,7 @@ def test_markup_values_may_contain_markers_that_are_read_as_text(value: str) -> 
 
 def test_without_line_breaks_an_argument_opens_anywhere_in_a_value() -> None:
     tools = as_tools({"write": {"properties": STRINGS, "required": ["a"]}})
-    constraint = constrain("glm47", tools, "required", stage="content")
-    assert constraint is not None
+    constraint = constrained("glm47", tools, "required", stage="content")
     for value, read in (("x <arg_key>b</arg_key><arg_value>y", False), ("x <arg_key>c</arg_key><arg_value>y", True)):
         call = f"<tool_call>write<arg_key>a</arg_key><arg_value>{value}</arg_value></tool_call>"
         assert (unspool.parse(call, "glm47", tools=tools).tool_calls[0].arguments == json.dumps({"a": value})) == read
@@ -257,9 +244,7 @@ argument = "<{key}>{value}</{key}>"
 @pytest.mark.parametrize("value", ["<i>x</i>", "</i>", "a < b", "< b", "</a", "< b>x", "<b>x", "</ a>y", "<c>x</c>"])
 def test_a_value_closed_by_its_key_may_contain_other_tags(value: str) -> None:
     tools = as_tools({"f": {"properties": {**STRINGS, "o": {"type": "object"}}, "required": ["a"]}}, strict=False)
-    constraint = constrain(KEYED, tools, "required", stage="content")
-    assert constraint is not None
-    grammar = Grammars(constraint)
+    grammar = Grammars(constrained(KEYED, tools, "required", stage="content"))
     for key, text in (("a", value), ("o", json.dumps({"k": value}))):
         arguments = {"a": "x", key: value if key == "a" else {"k": value}}
         raw = "<calls><call>f>" + "".join(f"<{k}>{text if k == key else v}</{k}>" for k, v in arguments.items())
@@ -278,8 +263,7 @@ SECTIONS = ("x</param>y", "x</function>y", "x</param></function>", 'x</function>
 @pytest.mark.parametrize("value", SECTIONS)
 def test_a_section_of_raw_text_contains_no_closing_that_ends_its_call(value: str) -> None:
     tools = as_tools({"write": {"properties": STRINGS, "required": ["a"]}})
-    constraint = constrain("minicpm5", tools, "required", stage="content")
-    assert constraint is not None
+    constraint = constrained("minicpm5", tools, "required", stage="content")
     raw = f'<function name="write"><param name="a"><![CDATA[{value}]]></param></function>'
     (call, *more) = unspool.parse(raw, "minicpm5", tools=tools).tool_calls
     as_meant = not more and call.status == "ok" and call.arguments_dict() == {"a": value}
@@ -291,8 +275,7 @@ def test_a_section_of_raw_text_contains_no_closing_that_ends_its_call(value: str
 @pytest.mark.parametrize("schema", [{"type": "string", "maxLength": 20}, {"type": "string"}])
 def test_a_text_does_not_begin_as_a_section_of_raw_text(schema: dict[str, Any]) -> None:
     tools = as_tools({"f": {"type": "object", "properties": {"a": schema}}}, strict=False)
-    constraint = constrain("minicpm5", tools, "required", stage="content")
-    assert constraint is not None
+    constraint = constrained("minicpm5", tools, "required", stage="content")
     for key in ("a", "undeclared"):
         for value, taken in (("<![CDATA[x", False), ("x<![CDATA[", True), ("<!", True)):
             raw = f'<function name="f"><param name="{key}">{value}</param></function>'
@@ -314,8 +297,7 @@ def test_nested_text_contains_nothing_that_ends_its_call(text: str, within: str)
     one, more = {"type": "string"}, {"type": "object", "properties": {"k": {"type": "string"}}}
     schema = {"properties": {"a": one, "o": more, "l": {"type": "array", "items": one}}, "required": [within]}
     tools = as_tools({"f": schema, "g": {"properties": {}}})
-    constraint = constrain(NESTED, tools, "required", stage="content")
-    assert constraint is not None
+    constraint = constrained(NESTED, tools, "required", stage="content")
     inner = {"a": text, "o": f'<p name="k">{text}</p>', "l": f"<i>{text}</i>"}[within]
     raw = f'[calls]* f: <p name="{within}">{inner}</p> 1)[/calls]'
     meant = {within: {"a": text, "o": {"k": text}, "l": [text]}[within]}
@@ -335,8 +317,7 @@ def test_no_other_marker_begins_in_a_text_and_ends_in_its_closing(thought: str, 
     dialect = dialect_of(
         """reasoning = ["<<{reasoning}>>", "<also>{reasoning}</also>"]\ncall = "<f {name}>{arguments}</f>\""""
     )
-    constraint = constrain(dialect, as_tools(PLAIN), "auto", stage="content")
-    assert constraint is not None
+    constraint = constrained(dialect, as_tools(PLAIN), "auto", stage="content")
     raw = f"<<{thought}>>answer"
     message = unspool.parse(raw, dialect, tools=as_tools(PLAIN))
     assert ((message.reasoning, message.content) == (thought, "answer")) == as_meant
@@ -348,8 +329,7 @@ def test_no_other_marker_begins_in_a_text_and_ends_in_its_closing(thought: str, 
 def test_a_value_does_not_end_with_a_closing_before_its_own(value: str) -> None:
     dialect = dialect_of("""call = "<f {name}>{arguments}</f>"\nargument = "@{key} = {value} @\"""")
     tools = as_tools({"f": {"properties": STRINGS, "required": ["a", "b"]}})
-    constraint = constrain(dialect, tools, "required", stage="content")
-    assert constraint is not None
+    constraint = constrained(dialect, tools, "required", stage="content")
     raw = f"<f f>@a = {value} @@b = y @</f>"
     (call,) = unspool.parse(raw, dialect, tools=tools).tool_calls
     as_meant = call.status == "ok" and json.loads(call.arguments) == {"a": value, "b": "y"}
@@ -363,29 +343,23 @@ def one_value(dialect: str, schema: dict[str, Any], text: str) -> tuple[bool, An
     tools = as_tools({"f": {"type": "object", "properties": {"a": schema}, "required": ["a"]}})
     call = {"type": "function", "function": {"name": "f", "arguments": {"a": "SLOT"}}}
     raw = render({"role": "assistant", "tool_calls": [call]}, dialect).replace("'SLOT'", text).replace("SLOT", text)
-    constraint = constrain(dialect, tools, "required", stage="content")
-    assert constraint is not None
+    constraint = constrained(dialect, tools, "required", stage="content")
     read = unspool.parse(raw, dialect, tools=tools).tool_calls[0]
     return not Grammars(constraint).refuses(raw), read.arguments if read.status == "ok" else None
 
 
 AUTO = {"anyOf": [{"const": "auto"}, {"type": "integer"}]}
 EDGES = [
-    ("qwen3-coder", AUTO, "auto", '{"a": "auto"}'),
-    ("qwen3-coder", AUTO, "-7", '{"a": -7}'),
+    ("qwen3-coder", AUTO, "auto", '{"a": "auto"}'), ("qwen3-coder", AUTO, "-7", '{"a": -7}'),
     ("qwen3-coder", AUTO, "other", None),
     ("qwen3-coder", {"anyOf": [{"enum": ["7", "x"]}, {"type": "integer"}]}, "7", '{"a": "7"}'),
     ("qwen3-coder", {"anyOf": [{"enum": ["null"]}, {"type": "null"}]}, "null", '{"a": "null"}'),
     ("qwen3-coder", {"type": ["string", "null"], "enum": ["x", None]}, "null", '{"a": null}'),
-    ("glm47", AUTO, "-7", '{"a": -7}'),
-    ("minimax-m3", AUTO, "-7", '{"a": -7}'),
-    *(
-        (d, {"type": "number"}, text, f'{{"a": {text}}}')
-        for d in ("qwen3-coder", "pythonic")
-        for text in ("1e99", "-2.5E-07")
-    ),
+    ("glm47", AUTO, "-7", '{"a": -7}'), ("minimax-m3", AUTO, "-7", '{"a": -7}'),
+    *((d, {"type": "number"}, "1e99", '{"a": 1e99}') for d in ("qwen3-coder", "pythonic")),
+    *((d, {"type": "number"}, "-2.5E-07", '{"a": -2.5E-07}') for d in ("qwen3-coder", "pythonic")),
     *((d, {"type": "number"}, "1e999", None) for d in ("qwen3-coder", "pythonic")),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("dialect", "schema", "text", "wanted"), EDGES)
@@ -398,24 +372,15 @@ def test_a_value_is_generated_only_if_it_is_read_as_the_schema_says(
 
 
 CODE = (
-    "see `a` ",
-    "see `a",
-    "see `a\n",
-    "see ``a ",
-    "see `a``b` ",
-    "see `a``",
-    "see `",
-    "`a` `b",
-    "```\ncode\n```\n",
+    "see `a` ", "see `a", "see `a\n", "see ``a ", "see `a``b` ", "see `a``", "see `", "`a` `b", "```\ncode\n```\n",
     "x ```",
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("prose", CODE)
 def test_no_call_begins_in_a_code_span(prose: str) -> None:
     tools = as_tools(PLAIN)
-    constraint = constrain("hermes", tools)
-    assert constraint is not None
+    constraint = constrained("hermes", tools)
     raw = prose + '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
     read = unspool.parse(raw, "hermes", tools=tools)
     assert bool(Grammars(constraint).refuses(raw)) == (not read.tool_calls)
@@ -429,13 +394,11 @@ HELD = ("a <think>b", "a <tHinK>b", "a</think>b", "a</THINK>b", "a</tool_call>b"
 def test_content_contains_no_marker_that_would_be_read_as_one(content: str) -> None:
     tools = as_tools(PLAIN)
     for dialect, generated in (("hermes", False), ("deepseek", True)):
-        constraint = constrain(dialect, tools, stage="content")
-        assert constraint is not None
+        constraint = constrained(dialect, tools, stage="content")
         assert (not Grammars(constraint).refuses(content)) == generated, dialect
         as_meant = unspool.parse(content, dialect, tools=tools, stage="content").content == content
         assert as_meant or not generated
-    hermes = constrain("hermes", tools)
-    assert hermes is not None
+    hermes = constrained("hermes", tools)
     assert not Reader(gbnf(hermes.grammar)).takes(content)
 
 
@@ -443,8 +406,7 @@ def test_strings_contain_no_marker_that_would_end_them() -> None:
     tools = as_tools(PLAIN)
     end = "<｜tool▁call▁end｜>"
     for dialect, held in (("deepseek", False), ("deepseek-r1", False), ("deepseekv31", True)):
-        constraint = constrain(dialect, tools, "required", stage="content")
-        assert constraint is not None
+        constraint = constrained(dialect, tools, "required", stage="content")
         call = {"type": "function", "function": {"name": "get_weather", "arguments": {"city": f"a{end}b"}}}
         raw = render({"role": "assistant", "tool_calls": [call]}, dialect, tools=tools)
         assert (raw.count(end) == 2) == held
@@ -456,8 +418,7 @@ def test_strings_contain_no_marker_that_would_end_them() -> None:
 def test_a_marker_in_the_name_of_a_property_is_escaped_where_it_would_end_a_string() -> None:
     key = "x<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
     tools = as_tools({"f": {"type": "object", "properties": {key: {"type": "integer"}}, "required": [key]}})
-    constraint = constrain("deepseek", tools, "required", stage="content")
-    assert constraint is not None
+    constraint = constrained("deepseek", tools, "required", stage="content")
     raw = render({"tool_calls": [called("f", {key: 3})]}, "deepseek", tools=tools)
     assert not Grammars(constraint).refuses(raw)
     assert Grammars(constraint).refuses(raw.replace("\\u003c", "<"))
@@ -467,8 +428,7 @@ def test_a_marker_in_the_name_of_a_property_is_escaped_where_it_would_end_a_stri
 @pytest.mark.parametrize("dialect", ["hermes", "qwen3-coder", "pythonic", "gemma4"])
 def test_no_argument_is_named_like_a_wrapper_of_all_others(dialect: str) -> None:
     tools = as_tools({"f": {"type": "object", "properties": {"city": {"type": "string"}}}}, strict=False)
-    constraint = constrain(dialect, tools, "required", stage="content")
-    assert constraint is not None
+    constraint = constrained(dialect, tools, "required", stage="content")
     for name in ("arguments", "argument"):
         arguments = {name: "x"}
         raw = render({"tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}, dialect)
@@ -479,9 +439,7 @@ def test_a_schema_that_only_json_can_keep_holds_at_every_reference() -> None:
     item = {"type": "object", "properties": {"c": {"type": "string", "pattern": "^a+$"}}, "required": ["c"]}
     listed = {"type": "array", "items": {"$ref": "#/$defs/o"}, "minItems": 1}
     tools = as_tools({"f": {"$defs": {"o": item}, "properties": {"x": listed, "y": listed}, "required": ["x", "y"]}})
-    constraint = constrain("qwen3-coder", tools, "required", stage="content")
-    assert constraint is not None
-    grammar = Grammars(constraint)
+    grammar = Grammars(constrained("qwen3-coder", tools, "required", stage="content"))
     value = "\n<parameter={}>\n{}\n</parameter>"
     for x, refused in (('[{"c": "aa"}]', False), ("[]", True), ("[{}]", True), ('[{"c": "b"}]', True)):
         both = value.format("x", x) + value.format("y", '[{"c": "a"}]')
@@ -490,9 +448,7 @@ def test_a_schema_that_only_json_can_keep_holds_at_every_reference() -> None:
 
 
 def test_json_values_may_be_spaced_but_not_without_end() -> None:
-    constraint = constrain("hermes", as_tools(PLAIN), "required", stage="content")
-    assert constraint is not None
-    grammar = Grammars(constraint)
+    grammar = Grammars(constrained("hermes", as_tools(PLAIN), "required", stage="content"))
     text = '<tool_call>\n{"name": "get_weather", "arguments": {SPACE"city":SPACE"x"}}\n</tool_call>'
     assert not grammar.refuses(text.replace("SPACE", ""))
     assert not grammar.refuses(text.replace("SPACE", "\n    "))
@@ -507,15 +463,12 @@ def test_the_content_keeps_to_the_response_format_after_free_reasoning() -> None
         "additionalProperties": False,
     }
     form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
-    constraint = constrain("hermes", response_format=form)
-    assert constraint is not None
-    grammar = Grammars(constraint)
+    grammar = Grammars(constrained("hermes", response_format=form))
     assert not grammar.refuses('<think>\nfree "text" here\n</think>\n\n{"n": 3}')
     assert not grammar.refuses('{"n": 3}')
     assert grammar.refuses('{"n": "3"}')
     assert grammar.refuses("<think>\nplan\n</think>\n\nfree text")
-    harmony = constrain("harmony", response_format=form)
-    assert harmony is not None
+    harmony = constrained("harmony", response_format=form)
     raw = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>{}<|return|>"
     assert not Grammars(harmony).refuses(raw.replace("{}", '{"n": 1}'))
     assert Grammars(harmony).refuses(raw)
@@ -523,9 +476,7 @@ def test_the_content_keeps_to_the_response_format_after_free_reasoning() -> None
 
 def test_a_json_answer_contains_no_marker() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
-    constraint = constrain("hermes", response_format=schema)
-    assert constraint is not None
-    grammar = Grammars(constraint)
+    grammar = Grammars(constrained("hermes", response_format=schema))
     for text in ("<think>", "<tHiNk>", "</tool_call>", "<tool_call>"):
         assert grammar.refuses(json.dumps({"a": text}))
         assert not grammar.refuses(json.dumps({"a": text}).replace("<", "\\u003c"))
@@ -541,15 +492,12 @@ def test_the_grammar_begins_at_the_given_stage() -> None:
         ("tool_call", call),
         ("undecided", f"plan\n</think>\n\n<tool_call>\n{call}"),
     ):
-        constraint = constrain("hermes", tools, "required", stage=stage)
-        assert constraint is not None
+        constraint = constrained("hermes", tools, "required", stage=stage)
         grammar = Grammars(constraint)
         assert not grammar.refuses(text), stage
-    constraint = constrain("hermes", tools, "required", prompt="<|im_start|>assistant\n<think>\n")
-    assert constraint is not None
+    constraint = constrained("hermes", tools, "required", prompt="<|im_start|>assistant\n<think>\n")
     assert not Grammars(constraint).refuses(f"plan\n</think>\n\n<tool_call>\n{call}")
-    open_ = constrain("hermes", tools, "required")
-    assert open_ is not None
+    open_ = constrained("hermes", tools, "required")
     for text, refused in (
         (f"<tool_call>\n{call}", False),
         (f"<think>\nplan\n</think>\n\n<tool_call>\n{call}", False),
@@ -558,8 +506,7 @@ def test_the_grammar_begins_at_the_given_stage() -> None:
         (f"<think>\nplan\n</THINK>\n</think>\n\n<tool_call>\n{call}", True),
     ):
         assert bool(Grammars(open_).refuses(text)) == refused, text
-    content = constrain("hermes", tools, "required", stage=unspool.Stage.CONTENT)
-    assert content is not None
+    content = constrained("hermes", tools, "required", stage=unspool.Stage.CONTENT)
     assert Grammars(content).refuses(f"Sure.\n<tool_call>\n{call}")
     assert Grammars(content).refuses(f"<think>\nplan\n</think>\n\n<tool_call>\n{call}")
 
@@ -568,9 +515,7 @@ def test_the_grammar_begins_at_the_given_stage() -> None:
 @pytest.mark.parametrize("char", [" ", "\n", "\t"])
 def test_white_space_in_json_has_a_bound_that_indented_values_keep_to(place: str, char: str) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
-    constraint = constrain("hermes", [tool], "required", stage="content")
-    assert constraint is not None
-    grammar = Grammars(constraint)
+    grammar = Grammars(constrained("hermes", [tool], "required", stage="content"))
     for count, accepted in ((0, True), (17, True), (31, True), (33, False), (5000, False)):
         value = place.replace("%s", char * count)
         text = f'<tool_call>\n{{"name": "f", "arguments": {value}}}\n</tool_call>'
@@ -588,8 +533,7 @@ def test_white_space_in_json_has_a_bound_that_indented_values_keep_to(place: str
 def test_the_names_of_a_map_are_held_as_code_generators_write_them(names: Any, good: Any, bad: Any) -> None:
     counts = {"type": "object", "propertyNames": names, "additionalProperties": {"type": "integer"}}
     schema = {"type": "object", "properties": {"counts": counts}, "required": ["counts"]}
-    constraint = constrain("hermes", as_tools({"f": schema}), "required")
-    assert constraint is not None
+    constraint = constrained("hermes", as_tools({"f": schema}), "required")
 
     def refused(value: Any) -> str:
         call = {"function": {"name": "f", "arguments": json.dumps({"counts": value})}}

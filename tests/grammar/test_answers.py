@@ -9,14 +9,13 @@ from unspool import ConstraintError, get_dialect
 from unspool.grammar import constrain
 
 from .gbnf_reader import Reader
+from .support import constrained
 
 DIALECTS = ("hermes", "json", "deepseekv31", "mistral")
 
 
 def answered(dialect: str, schema: dict[str, Any]) -> Any:
-    found = constrain(get_dialect(dialect), None, response_format=schema)
-    assert found is not None
-    return found
+    return constrained(get_dialect(dialect), None, response_format=schema)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

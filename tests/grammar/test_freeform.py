@@ -18,7 +18,7 @@ from unspool.grammar import constrain, regular
 from unspool.grammar.freeform import MAX_GRAMMAR, Freeform, read_lark
 from unspool.grammar.matchers import from_lark
 
-from .support import WITH_CALLS, Grammars, byte_tokenizer, read
+from .support import WITH_CALLS, Grammars, byte_tokenizer, constrained, read
 
 PATCH = r"""
 start: begin_patch hunk+ end_patch
@@ -77,8 +77,7 @@ def call(text: str) -> Any:
 
 @cache
 def made(name: str) -> Grammars:
-    constraint = constrain(name, [TOOL], "required", stage=Stage.CONTENT, grammars=GRAMMARS)
-    assert constraint is not None
+    constraint = constrained(name, [TOOL], "required", stage=Stage.CONTENT, grammars=GRAMMARS)
     return Grammars(constraint)
 
 
@@ -95,9 +94,7 @@ def test_a_text_of_the_grammar_is_generated_and_read_back_and_no_other(dialect: 
 
 
 def test_a_grammar_is_kept_under_auto_without_any_strict_tool() -> None:
-    constraint = constrain("hermes", [TOOL], grammars=GRAMMARS)
-    assert constraint is not None
-    grammars = Grammars(constraint)
+    grammars = Grammars(constrained("hermes", [TOOL], grammars=GRAMMARS))
     for text, kept in ((GOOD, True), (BAD[0], False)):
         written = unspool.render(call(text), "hermes", tools=[TOOL], stage="content")
         assert (grammars.refuses(written) == "") is kept
@@ -106,8 +103,7 @@ def test_a_grammar_is_kept_under_auto_without_any_strict_tool() -> None:
 
 
 def test_forms_without_lark_are_refused_with_the_reason() -> None:
-    constraint = constrain("hermes", [TOOL], grammars=GRAMMARS)
-    assert constraint is not None
+    constraint = constrained("hermes", [TOOL], grammars=GRAMMARS)
     for form in ("gbnf", "structural_tag"):
         with pytest.raises(ConstraintError, match="is in Lark, which cannot be kept"):
             getattr(constraint, form)

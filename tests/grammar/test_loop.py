@@ -11,7 +11,7 @@ import pytest
 from unspool import ConstraintError, Dialect, constrain, get_dialect, parse, render
 
 from .sampling import JSON_ONLY, PLAIN, RICH, Sampler, as_tools, words_of
-from .support import WITH_CALLS, Grammars, calls_of, eos, named, read, validate
+from .support import WITH_CALLS, Grammars, calls_of, constrained, eos, named, read, validate
 
 SETS: dict[str, dict[str, Any]] = {"plain": PLAIN, "rich": RICH, "json": JSON_ONLY}
 STAGES = (None, "content", "reasoning", "tool_call", "undecided")
@@ -40,8 +40,7 @@ def test_samples_parse_into_calls_that_match_schema_and_choice(dialect: Dialect)
         words = words_of(dialect, schemas)
         for choice in ("auto", "required", named(first)):
             request: dict[str, Any] = {"tools": as_tools(schemas), "tool_choice": choice, "stage": stage}
-            constraint = constrain(dialect, request["tools"], choice, parallel, stage=stage)
-            assert constraint is not None
+            constraint = constrained(dialect, request["tools"], choice, parallel, stage=stage)
             data, done = Sampler(words, rng, eos()).sample(Grammars(constraint).matcher())
             count += 1
             if not done:
@@ -82,9 +81,7 @@ ANOTHER = (
 def test_text_after_a_call_is_not_read_as_another(dialect: Dialect) -> None:
     tools = as_tools(PLAIN)
     for stage, parallel in itertools.product(("content", "tool_call"), (True, False)):
-        constraint = constrain(dialect, tools, "auto", parallel, stage=stage)
-        assert constraint is not None
-        grammar = Grammars(constraint)
+        grammar = Grammars(constrained(dialect, tools, "auto", parallel, stage=stage))
         turn = {"tool_calls": [{"function": {"name": "now", "arguments": {}}}]}
         call = render(turn, dialect, tools=tools, stage=stage)
         for gap, text in itertools.product(("", " ", "\n", "; ", ",\n", "x "), ANOTHER):
@@ -123,8 +120,7 @@ def test_every_production_is_generated(name: str) -> None:
     tools = as_tools(RICH)
     grammars = {}
     for choice in ("auto", "required"):
-        constraint = constrain(dialect, tools, choice)
-        assert constraint is not None
+        constraint = constrained(dialect, tools, choice)
         grammars[choice] = Grammars(constraint)
     words = words_of(dialect, RICH)
     wanted = {
@@ -165,9 +161,7 @@ def test_every_keyword_is_generated(name: str) -> None:
     open_ = {"f": {"type": "object", "properties": {"a": {"type": "integer", "minimum": 3}}}}
     schemas = JSON_ONLY if name == "hermes" else open_
     tools = as_tools(schemas, strict=False)
-    constraint = constrain(dialect, tools, "required", stage="content")
-    assert constraint is not None
-    grammars = Grammars(constraint)
+    grammars = Grammars(constrained(dialect, tools, "required", stage="content"))
     rng = random.Random(name)
     seen: set[str] = set()
     for _ in range(1500):

@@ -8,22 +8,15 @@ import pytest
 
 from unspool import ConstraintError
 from unspool.grammar.flat import expression
-from unspool.grammar.ranges import integers
+from unspool.grammar.gbnf import integers
 
 PAIRS = [(0, 0), (0, 9), (1, 14), (7, 123), (10, 10), (-5, 5), (-120, -8), (99, 1001), (-1, 0), (1000, 1000)]
 BOUNDS: list[dict[str, Any]] = [
-    *({"minimum": low, "maximum": high} for low, high in PAIRS),
-    {"minimum": 0},
-    {"minimum": 18},
-    {"minimum": 100},
-    {"maximum": 100},
-    {"maximum": -3},
-    {"minimum": -1000},
-    {"exclusiveMinimum": 0},
+    *({"minimum": low, "maximum": high} for low, high in PAIRS), {"minimum": 0}, {"minimum": 18}, {"minimum": 100},
+    {"maximum": 100}, {"maximum": -3}, {"minimum": -1000}, {"exclusiveMinimum": 0},
     {"exclusiveMinimum": 0, "exclusiveMaximum": 10},
-    {"minimum": 3, "exclusiveMinimum": 5, "maximum": 90, "exclusiveMaximum": 40},
-    {"minimum": -0.5, "maximum": 20.5},
-]
+    {"minimum": 3, "exclusiveMinimum": 5, "maximum": 90, "exclusiveMaximum": 40}, {"minimum": -0.5, "maximum": 20.5},
+]  # fmt: skip
 NUMBERS = [*range(-1300, 1300), *(10**6 + i for i in range(-2, 3)), -(10**6), 123456789, 10**30]
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from unspool import Parser, constrain, get_dialect
+from unspool import Parser, get_dialect
 from unspool.dialect.compiling import compile_plan
 from unspool.grammar import Llguidance
 from unspool.policy import Policy
 
 from .sampling import PLAIN, as_tools
-from .support import validate
+from .support import constrained, validate
 
 MARKER = re.compile(r"<[^<>\s=]{2,}>|\[[A-Z_/]{3,}\]")
 CORPUS = [
@@ -78,8 +78,7 @@ def test_tokens_under_the_mask_parse_into_valid_calls(name: str) -> None:
     done = 0
     for i in range(30):
         choice = ("auto", "required")[i % 2]
-        constraint = constrain(dialect, tools, choice, tokenizer=tokenizer)
-        assert constraint is not None
+        constraint = constrained(dialect, tools, choice, tokenizer=tokenizer)
         assert any(f"<[{tokenizer.token_to_id(m)}]>" in constraint.lark for m in markers)
         ids, ended = generate(engine.matcher(constraint), rng, eos, special)
         if not ended:
@@ -103,8 +102,7 @@ def test_tokens_under_the_mask_parse_into_valid_calls(name: str) -> None:
 def test_a_matcher_masks_and_accepts_tokens_until_it_is_done() -> None:
     tokenizer = bpe(["<tool_call>", "</tool_call>"])
     eos = id_of(tokenizer, "<|eos|>")
-    constraint = constrain("hermes", as_tools(PLAIN), "required", stage="content", tokenizer=tokenizer)
-    assert constraint is not None
+    constraint = constrained("hermes", as_tools(PLAIN), "required", stage="content", tokenizer=tokenizer)
     matcher = Llguidance(tokenizer, eos=eos).matcher(constraint)
     opening = id_of(tokenizer, "<tool_call>")
     mask = matcher.mask()

@@ -12,9 +12,8 @@ import pytest
 
 import unspool
 from tests.support import CALLING, DIALECTS, THINKING, dialect_of, named, tools_of
-from unspool import Dialect, DialectError, Message, Policy, Stage, ToolCall, render
+from unspool import Dialect, DialectError, Message, Policy, Stage, ToolCall, check, render
 from unspool.check.promises import stands_out
-from unspool.dialect.file import Example
 from unspool.dialect.template import unstarted
 from unspool.renderer.values import Number, Value, declare, read_json
 
@@ -32,13 +31,6 @@ def message(reasoning: str = "", content: str = "", *calls: Call) -> dict[str, A
             for n, a in calls
         ]
     return message
-
-
-def example_message(example: Example) -> dict[str, Any]:
-    turn = message(example.reasoning, example.content, *((c.name, c.arguments) for c in example.tool_calls))
-    for written, call in zip(turn.get("tool_calls", []), example.tool_calls, strict=True):
-        written["id"] = call.id
-    return turn
 
 
 def arguments_of(message: dict[str, Any]) -> list[tuple[str, Value]]:
@@ -62,15 +54,7 @@ def assert_reads_back(message: dict[str, Any], text: str, dialect: Dialect | str
 def test_an_example_is_written_as_its_first_raw_text(dialect: Dialect) -> None:
     for example in dialect.examples:
         for tools in (tools_of(dialect), None):
-            assert render(example_message(example), dialect, tools=tools, stage=example.stage) == example.raw[0]
-
-
-@pytest.mark.parametrize(**named(DIALECTS))
-def test_a_parsed_message_is_written_as_it_was_read(dialect: Dialect) -> None:
-    for example in dialect.examples:
-        raw = example.raw[0]
-        read = unspool.parse(raw, dialect, tools=tools_of(dialect), stage=example.stage)
-        assert render(read, dialect, tools=tools_of(dialect), stage=example.stage) == raw
+            assert render(check.example_message(example), dialect, tools=tools, stage=example.stage) == example.raw[0]
 
 
 def test_json_arguments_keep_their_own_bytes() -> None:
@@ -116,17 +100,11 @@ def test_members_of_an_object_that_nests_are_separated_as_arguments_are(separato
 
 
 @pytest.mark.parametrize(
-    ("value", "kind"),
-    [
-        ("x", "string"),
-        (1, "number"),
-        (1.5, "number"),
-        (True, "boolean"),
-        (None, "null"),
-        ([1], "array"),
+    ("value", "kind"), [
+        ("x", "string"), (1, "number"), (1.5, "number"), (True, "boolean"), (None, "null"), ([1], "array"),
         ({}, "object"),
     ],
-)
+)  # fmt: skip
 def test_a_type_is_written_beside_the_value(value: Any, kind: str) -> None:
     assert f'type="{kind}"' in render(message("", "", ("f", {"a": value})), "kimi_k3")
 
@@ -272,11 +250,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("hermes", message("", '<tool_call>\n{"name": "f"}'), "content: the text would not read back"),
     ("gemma4", message("", "", ("f", {"a": '<|"|>,b:1'})), r"tool_calls\[0\]\.arguments"),
     ("gemma4", message("", "", ("f", {"a:b": 1})), r"tool_calls\[0\]\.arguments"),
-    (
-        "pythonic",
-        message("", "", ("f", {"not=a name": 1})),
-        r"tool_calls\[0\]\.arguments: 'not=a name' cannot be the name of a keyword argument",
-    ),
+    ("pythonic", message("", "", ("f", {"not=a name": 1})),
+     r"tool_calls\[0\]\.arguments: 'not=a name' cannot be the name of a keyword argument"),
     ("qwen3-coder", message("", "", ("f", {}), ("no name", {})), r"tool_calls\[1\]: .*a call would be content"),
     ("json", message("", "Sure.", ("f", {})), "content: the text would not read back"),
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]}, "not one JSON object: not an object"),
@@ -287,19 +262,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": 3}}]}, "not an object but int"),
     ("hermes", {"tool_calls": [{"function": {"arguments": "{}"}}]}, r"tool_calls\[0\]\.name"),
     ("hermes", {"tool_calls": [{"id": 3, "function": {"name": "f"}}]}, r"tool_calls\[0\]\.id"),
-    (
-        "hermes",
-        {"tool_calls": [{"type": "custom", "custom": {"name": "f"}}]},
-        r"tool_calls\[0\]: must be a function call",
-    ),
+    ("hermes", {"tool_calls": [{"type": "custom", "custom": {"name": "f"}}]},
+     r"tool_calls\[0\]: must be a function call"),
     ("hermes", {"tool_calls": [{"function": "f"}]}, r"tool_calls\[0\]\.function"),
     ("hermes", {"tool_calls": "f"}, "tool_calls: must be a list"),
     ("hermes", {"function_call": {"name": "f"}}, "function_call"),
-    (
-        "hermes",
-        {"tool_calls": [{"id": "x", "function": {"name": n}} for n in "fg"]},
-        r"tool_calls\[1\]\.id: 'x' is already the id",
-    ),
+    ("hermes", {"tool_calls": [{"id": "x", "function": {"name": n}} for n in "fg"]},
+     r"tool_calls\[1\]\.id: 'x' is already the id"),
     ("hermes", message("", "a <think>b"), "content: the text would not read back: part of it would be reasoning: 'b'"),
     ("hermes", message("", "a</think>b"), "content: the text would not read back: 'a</think>b' becomes 'ab'"),
     ("hermes", message("", "a</tool_call>b"), "content: the text would not read back"),
@@ -309,7 +278,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("hermes", {"content": 3}, "content: must be a string or a list"),
     ("hermes", {"content": [{"type": "image_url"}]}, r"content\[0\]: must be a text part"),
     ("hermes", {"reasoning_details": "x"}, "reasoning_details: must be a list"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "message", "error"), REFUSED, ids=[f"{i}-{r[0]}" for i, r in enumerate(REFUSED)])
@@ -415,33 +384,9 @@ def _tools(calls: list[Call]) -> list[dict[str, Any]] | None:
 
 
 MARKS = [
-    "<",
-    ">",
-    "</",
-    "{",
-    "}",
-    "[",
-    "]",
-    "'",
-    '"',
-    "\\",
-    "\n",
-    " ",
-    "\t",
-    "```",
-    "|",
-    "<|",
-    ",",
-    ":",
-    ";",
-    "&quot;",
-    "null",
-    "1",
-    "é",
-    "\x00",
-    "\u2028",
-    "😀",
-]
+    "<", ">", "</", "{", "}", "[", "]", "'", '"', "\\", "\n", " ", "\t", "```", "|", "<|", ",", ":", ";", "&quot;",
+    "null", "1", "é", "\x00", "\u2028", "😀",
+]  # fmt: skip
 
 
 @cache

@@ -335,6 +335,17 @@ def test_llama_cpp_gets_its_own_marker_for_the_placeholder_and_its_frame_and_no_
     }
 
 
+def test_llama_cpp_is_asked_for_its_bos_once_a_start_and_one_that_the_template_lacks_is_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with serving("llama.cpp") as (server, scripted):
+        for marker in (MARKER, MARKER, "<__media_of_another_start__>"):
+            scripted.props["media_marker"] = marker
+            assert server.post(**body("chat", TEXT, image("chat", png()))).status_code == 200
+        asked = [a for a in scripted.fake.asked if a.path == "/tokenize" and not a.body["content"]]
+    assert len(asked) == caplog.text.count("begins prompts with media with <s>, which the chat template does not") == 2
+
+
 def test_an_older_llama_cpp_gets_the_marker_of_its_time() -> None:
     with serving("llama.cpp", props={"media_marker": None}) as (server, scripted):
         server.post(**body("chat", {"type": "text", "text": "<__media__>"}, image("chat", png())))

@@ -10,12 +10,12 @@ import msgspec
 from ..arguments import check
 from ..dialect.examples import example_tools
 from ..dialect.file import Dialect
-from ..dialect.lint import CHECKING
+from ..dialect.lint import CHECKING, SOFT
 from ..dialect.loader import read_dialect
 from ..dialect.registry import find_base
 from ..errors import ConstraintError, DialectError
 from .examples import Problem, example_message, try_examples
-from .hints import end_hints, soft_rules
+from .hints import ENDS
 
 __all__ = ["Problem", "check_dialect", "example_message", "load_dialect", "read_file", "try_examples"]
 
@@ -65,13 +65,13 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
         for j, raw in enumerate(example.raw):
             case = Case(dialect, j, raw, example, tools)
             for promise in (*RAW_PROMISES, *(WRITTEN_PROMISES if j == 0 else ())):
-                found += _kept(f"examples[{i}].raw[{j}]", partial(promise, case), end_hints(case))
+                found += _kept(f"examples[{i}].raw[{j}]", partial(promise, case), ENDS.hints(case))
     # The prompt decides the stage: a dialect that begins with reasoning must also work for outputs without it.
     for begun in dict.fromkeys((dialect, at_content(dialect))):
         for general in DIALECT_PROMISES:
             found += _kept("file", partial(general, begun))
     if found:
-        found[0] = msgspec.structs.replace(found[0], why=(*found[0].why, *soft_rules(dialect)))
+        found[0] = msgspec.structs.replace(found[0], why=(*found[0].why, *SOFT.hints(dialect)))
     return found
 
 

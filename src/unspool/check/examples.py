@@ -8,13 +8,15 @@ import msgspec
 
 from ..dialect.examples import example_tools
 from ..dialect.file import Dialect, Example
+from ..dialect.lint import SOFT
 from ..errors import DialectError
 from ..events import Event
 from ..message import Message, ToolCall
 from ..parser import Parser
 from ..renderer import render
-from .hints import explained, soft_rules, why_written
+from .hints import explained, why_written
 from .reading import Reading, Writing
+from .trials import number
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -58,19 +60,14 @@ def try_examples(dialect: Dialect) -> Iterator[Problem]:
                 yield Problem(where, what, tuple(explained(Reading(dialect, example, raw, message, events))))
             yield from (Problem(where, what) for what in differences[1:])
         for problem in _written(dialect, tools, example, understood=understood):
-            yield Problem(f"examples[{i}].raw[0]", problem.what, (*problem.why, *soft_rules(dialect)))
+            yield Problem(f"examples[{i}].raw[0]", problem.what, (*problem.why, *SOFT.hints(dialect)))
 
 
 def _parse(dialect: Dialect, tools: list[dict[str, Any]], example: Example, raw: str) -> tuple[Message, list[Event]]:
     # Random ids would differ from run to run. Other ids may be what an example expects.
-    parser = Parser(dialect, tools=tools, stage=example.stage, ids=_made_id if "?" in dialect.id else None)
+    parser = Parser(dialect, tools=tools, stage=example.stage, ids=number if "?" in dialect.id else None)
     events = parser.feed(raw) + parser.close()
     return parser.message, events
-
-
-def _made_id(index: int, name: str) -> str:
-    """An id that is the same in every run."""
-    return f"made-{index}"
 
 
 def _differences(got: Message, example: Example) -> Iterator[str]:

@@ -19,31 +19,22 @@ from .spacing import mended
 from .trials import Case
 
 ENDS = Rules()
+"""Why an `end` inside a text ends the turn for the parser."""
 HINTS = Rules()
 WRITING = Rules()
 
 
 def explained(reading: Reading) -> Iterator[str]:
     """Explain, line by line, why a text does not mean what its example says."""
-    yield from end_hints(reading)
-    yield from (f"hint: {finding}" for finding in HINTS.findings(reading))
+    yield from ENDS.hints(reading)
+    yield from HINTS.hints(reading)
     yield from trace(reading)
-    yield from soft_rules(reading.dialect)
-
-
-def end_hints(text: Reading | Case) -> Iterator[str]:
-    """Explain that an `end` inside a text ends the turn for the parser."""
-    return (f"hint: {finding}" for finding in ENDS.findings(text))
-
-
-def soft_rules(dialect: Dialect) -> Iterator[str]:
-    """Explain how a dialect's templates may not mean what they seem to mean."""
-    return (f"hint: {finding}" for finding in SOFT.findings(dialect))
+    yield from SOFT.hints(reading.dialect)
 
 
 def why_written(writing: Writing) -> tuple[str, ...]:
     """Explain why a message is written otherwise than its example says."""
-    return tuple(f"hint: {finding}" for finding in itertools.islice(WRITING.findings(writing), 1))
+    return tuple(itertools.islice(WRITING.hints(writing), 1))
 
 
 # -- the text of the example -------------------------------------------------------------------------------------------

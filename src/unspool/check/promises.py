@@ -6,7 +6,7 @@ Each promise is a function that raises `Broken` if it is not kept.
 import itertools
 import json
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -34,21 +34,21 @@ _BY_CHARACTER: Final = 23
 
 def chunking_is_invisible(case: Case) -> None:
     """A text means the same however it is cut."""
-    whole = same(read(case)[0])
-    for chunks in chunkings(case.raw):
-        got = same(read(case, chunks)[0])
-        if got != whole:
-            raise Broken(f"{_cut(chunks)} it means something else: got {got!r}, expected {whole!r}")
+    _is_invisible(case, chunkings(case.raw), "")
 
 
 def chunking_is_invisible_where_tools_are_unknown(case: Case) -> None:
     """The same without declared tools, at fewer cuts."""
-    whole = same(read(case, tools=None)[0])
     rng = random.Random(str(case))
-    for chunks in (list(case.raw), random_split(case.raw, rng, 4), random_split(case.raw, rng, 25)):
-        got = same(read(case, chunks, tools=None)[0])
-        if got != whole:
-            raise Broken(f"{_cut(chunks)}, its tools unknown, it means something else: got {got!r}, expected {whole!r}")
+    ways = (list(case.raw), random_split(case.raw, rng, 4), random_split(case.raw, rng, 25))
+    _is_invisible(case, ways, ", its tools unknown,", tools=None)
+
+
+def _is_invisible(case: Case, ways: Iterable[Sequence[str]], known: str, **options: Any) -> None:
+    whole = same(read(case, **options)[0])
+    for chunks in ways:
+        got = same(read(case, chunks, **options)[0])
+        demand(got == whole, f"{_cut(chunks)}{known} it means something else: got {got!r}, expected {whole!r}")
 
 
 def _cut(chunks: Sequence[str]) -> str:
@@ -242,18 +242,12 @@ def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
     lark = "" if constraint is None else constraint.lark
     rng = random.Random(dialect.name)
     for turn in TURNS:
-        # Unescaped, as in grammars.
-        texts = [(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in turn]
-        calls = [{"function": {"name": name, "arguments": text}} for name, text in texts]
-        try:
-            raw = render({"role": "assistant", "tool_calls": calls}, dialect, tools=tools)
-        except DialectError as error:
-            unclosed = dialect.argument and not dialect.call[0].after
-            why = "; let `call` close with a marker, by which a call without arguments ends" if unclosed else ""
-            raise Broken(f"the calls {turn!r} cannot be written: {error}{why}") from None
+        unclosed = dialect.argument and not dialect.call[0].after
+        hint = "; let `call` close with a marker, by which a call without arguments ends" if unclosed else ""
+        raw = _rendered(dialect, {"tool_calls": _made(turn)}, f"the calls {turn!r}", hint, tools=tools)
         for chunks in ([raw], list(raw), random_split(raw, rng, 5)):
             message, _ = run(dialect, chunks, tools=tools)
-            got = [(c.name, json.loads(c.arguments) if c.status == "ok" else c.status) for c in message.tool_calls]
+            got = _read(message)
             demand(got == [*turn], f"{raw!r} is read as {got!r}, expected {[*turn]!r}")
             demand(not (message.reasoning or message.content), f"{raw!r}: {message.content!r} is left as content")
         why = refusal(lark, raw)
@@ -269,11 +263,7 @@ def markers_inside_strings_are_data(dialect: Dialect) -> None:
         if any(text.startswith(c) or c.startswith(text) for c in own):
             continue
         values = {"a": f"x {text} y", "n": 3}
-        call = {"function": {"name": "f", "arguments": json.dumps(values, ensure_ascii=False)}}
-        try:
-            raw = render({"role": "assistant", "tool_calls": [call]}, dialect, tools=TOOLS)
-        except DialectError as error:
-            raise Broken(f"a string that contains {text!r} cannot be written: {error}") from None
+        raw = _rendered(dialect, {"tool_calls": _made([("f", values)])}, f"a string that contains {text!r}")
         message, _ = run(dialect, list(raw), tools=TOOLS)
         kept = [json.loads(c.arguments) for c in message.tool_calls if c.status == "ok"] == [values]
         demand(kept, f"a string that contains {text!r} is read as something else: {raw!r}")
@@ -312,16 +302,13 @@ def _lined(block: Template, call: Template) -> bool:
 def _is_written_and_read(
     dialect: Dialect, thought: str, text: str, calls: Sequence[tuple[str, dict[str, Any]]]
 ) -> None:
-    message = {"role": "assistant", "reasoning_content": thought, "content": text, "tool_calls": _made(calls)}
-    parts = [p for p, there in (("reasoning", thought), ("content", text), ("calls", calls)) if there]
-    try:
-        raw = render(message, dialect, tools=TOOLS)
-    except DialectError as error:
-        raise Broken(f"a message of {' and '.join(parts)} cannot be written: {error}") from None
+    message = {"reasoning_content": thought, "content": text, "tool_calls": _made(calls)}
+    parts = " and ".join(p for p, there in (("reasoning", thought), ("content", text), ("calls", calls)) if there)
+    raw = _rendered(dialect, message, f"a message of {parts}")
     for chunks in ([raw], list(raw)):
         got, _ = run(dialect, chunks, tools=TOOLS)
         kept = (got.reasoning, got.content, len(got.tool_calls)) == (thought, text, len(calls))
-        demand(kept, f"{raw!r} is read as {got!r}, expected {' and '.join(parts)}")
+        demand(kept, f"{raw!r} is read as {got!r}, expected {parts}")
 
 
 def calls_are_text_where_none_are_read(dialect: Dialect) -> None:
@@ -341,9 +328,8 @@ def calls_are_read_after_the_opening_of_their_block(dialect: Dialect) -> None:
     if not dialect.call or not dialect.calls[0].opening or any(s.name for s in dialect.calls[0].head):
         return
     turn = TURNS[0] + TURNS[1]
-    message = {"role": "assistant", "tool_calls": _made(turn)}
     try:
-        raw = render(message, dialect, tools=TOOLS, stage=Stage.TOOL_CALL)
+        raw = render({"tool_calls": _made(turn)}, dialect, tools=TOOLS, stage=Stage.TOOL_CALL)
     except DialectError as error:
         raise Broken(f"calls cannot be written in a block that is open: {error}; {_UNLIKE_THEIR_BLOCK}") from None
     for chunks in ([raw], list(raw), [raw.lstrip()]):
@@ -370,14 +356,28 @@ def calls_in_reasoning_are_read(dialect: Dialect) -> None:
     calls = both.removeprefix(render(thought, dialect).rstrip()).strip()
     raw = render({**thought, "reasoning_content": "plan@@more"}, dialect).replace("@@", calls)
     message, _ = run(dialect, [raw], tools=TOOLS, policy=Policy(call_in_reasoning="resume"))
-    got = [(c.name, json.loads(c.arguments) if c.status == "ok" else c.status) for c in message.tool_calls]
-    kept = got == [*turn] and message.reasoning == "planmore" and not message.content
+    kept = _read(message) == [*turn] and message.reasoning == "planmore" and not message.content
     why = "let reasoning neither open nor close with what a call contains"
     demand(kept, f"{raw!r} is read as {message!r}, expected calls in reasoning; {why}")
 
 
 def _written(dialect: Dialect, turn: Sequence[tuple[str, dict[str, Any]]]) -> str:
     return render({"role": "assistant", "tool_calls": _made(turn)}, dialect, tools=TOOLS, stage=Stage.CONTENT)
+
+
+def _rendered(
+    dialect: Dialect, message: Mapping[str, Any], what: str, hint: str = "", tools: Sequence[Any] = TOOLS
+) -> str:
+    """A message as it is written. If it cannot be, `Broken` says ``what`` cannot, why, and a ``hint``."""
+    try:
+        return render(message, dialect, tools=tools)
+    except DialectError as error:
+        raise Broken(f"{what} cannot be written: {error}{hint}") from None
+
+
+def _read(message: Message) -> list[tuple[str, Any]]:
+    """The names and values of calls, or their status where they have none."""
+    return [(c.name, json.loads(c.arguments) if c.status == "ok" else c.status) for c in message.tool_calls]
 
 
 def _made(calls: Iterable[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:

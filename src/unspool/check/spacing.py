@@ -9,8 +9,6 @@ from ..dialect.file import Dialect
 from ..dialect.template import parse_template
 from ..errors import DialectError
 
-__all__ = ["mended"]
-
 Edit = dict[str, str]
 """New texts by key: of first templates, and of separators."""
 
@@ -42,13 +40,11 @@ def _writes(write: Callable[[Dialect], str], dialect: Dialect, raw: str) -> bool
 
 
 def _around(text: str, at: int) -> str:
-    """The white space around a place."""
     begin = len(text[:at].rstrip())
     return text[begin : len(text) - len(text[begin:].lstrip())]
 
 
 def _current(d: Dialect, key: str) -> str:
-    """The text of a key: of the first template, or of a separator."""
     name = key.removeprefix("separator.")
     text: str = getattr(d.separator, name) if name != key else getattr(d, key)[0].text
     return text
@@ -87,7 +83,6 @@ def _beside(text: str, field: str, *, before: str | None = None, after: str | No
 
 
 def _edited(d: Dialect, keys: Edit) -> Dialect:
-    """The dialect with other texts."""
     fields = {key.removeprefix("separator."): text for key, text in keys.items() if key.startswith("separator.")}
     templates = {
         key: (parse_template(key, text, key, first=True), *getattr(d, key)[1:])

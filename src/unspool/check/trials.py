@@ -135,11 +135,7 @@ def number(index: int, name: str) -> str:
 def run(
     dialect: str | Dialect, chunks: Sequence[str], finish_reason: str = "stop", **options: Any
 ) -> tuple[Message, list[Event]]:
-    """Parse chunks, and check what must hold for the events of every output.
-
-    Raises:
-        Broken: the check failed.
-    """
+    """Parse chunks, and check what must hold for the events of every output; `Broken` if the check failed."""
     parser = Parser(dialect, **options)
     events: list[Event] = []
     for chunk in chunks:
@@ -178,11 +174,8 @@ def empty(message: Message) -> bool:
 
 
 def check_events(events: Sequence[Event], output: str) -> None:
-    """Check that events tile an output and quote it, that calls come in order, and that the output ends once.
-
-    Raises:
-        Broken: one of these does not hold.
-    """
+    """Check that events tile an output and quote it, that calls come in order, and that the output ends once; `Broken`
+    if one of these does not hold."""
     _check_places(events, output)
     began = 0
     index = -1
@@ -220,7 +213,6 @@ def check_events(events: Sequence[Event], output: str) -> None:
 
 
 def _check_places(events: Sequence[Event], output: str) -> None:
-    """Check that events tile an output and quote it."""
     at = 0
     for event in events:
         if event.start != at:

@@ -11,7 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DialectError, UnknownDialect
-from .common import Misuse, candidates, missing, one_of, read_given, read_policy, read_tool_choice, read_tools
+from ..events import Stage
+from .common import (
+    Misuse,
+    OneOf,
+    blaming,
+    candidates,
+    needing,
+    policy_argument,
+    read_given,
+    read_policy,
+    read_tool_choice,
+    read_tools,
+)
 
 if TYPE_CHECKING:
     from ..batch import Progress
@@ -46,13 +58,9 @@ def batch_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--prompt-column", metavar="NAME", help="the column of the rendered prompt, or of its ids")
     p.add_argument("--prompt", metavar="TEXT|@FILE", help="the rendered prompt of rows without one")
     p.add_argument("--stage-column", metavar="NAME", help="the column that says how the output begins")
-    stages = ("reasoning", "content", "tool_call", "undecided")
-    p.add_argument(
-        "--stage", type=one_of(stages), metavar="STAGE", help=f"the stage of rows without one: {', '.join(stages)}"
-    )
-    p.add_argument(
-        "--policy", metavar="FIELD=VALUE", action="append", default=[], help="set a field of the policy (repeatable)"
-    )
+    text = f"the stage of rows without one: {', '.join(Stage)}"
+    p.add_argument("--stage", type=OneOf(Stage), metavar="STAGE", help=text)
+    policy_argument(p)
     p.add_argument("--workers", metavar="N", type=_count, default=0, help="number of processes; default: one per core")
     p.add_argument(
         "--rows", metavar="N", type=_count, default=2_000, help="maximum number of rows in a part; default: 2,000"
@@ -65,10 +73,8 @@ def batch_arguments(p: argparse.ArgumentParser) -> None:
 def run_batch(options: argparse.Namespace) -> int:
     workers = options.workers or os.cpu_count() or 1
     start = "spawn" if workers == 1 else _workers_start(options.input)
-    try:
+    with needing("batch"):
         from ..batch import InputError, Job
-    except ImportError as error:
-        raise missing(error, "batch") from None
     if options.dialect != "auto" and options.model is not None:
         raise Misuse("--model: needs --dialect auto")
     if options.model is not None:
@@ -113,10 +119,8 @@ def run_batch(options: argparse.Namespace) -> int:
     if options.html is not None:
         from ..batch.report import write_report
 
-        try:
+        with blaming("--html", options.html):
             write_report(options.html, summary, seconds)
-        except OSError as error:
-            raise Misuse(f"--html: {options.html}: {error.strerror}") from None
     return 1 if options.strict and summary.errors else 0
 
 

@@ -11,15 +11,15 @@ import msgspec
 
 from ..events import ContentDelta, Event, Finish, ReasoningDelta, ToolCallDelta, ToolCallStart
 from ..message import fold
-from .common import Misuse, missing, read_key, read_tool_choice, write
+from .common import Misuse, needing, read_key, read_tool_choice, write, write_json
 from .generate import Answer, request_arguments, request_body
 from .local import is_local
 from .model import Model, model_arguments, name_engine, open_model
 from .parse import shower
+from .pretty import CONTROLS
 from .tools import tools_of
 
 _ROUNDS: Final = 32  # of calls, before the user must answer
-_CONTROLS: Final = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), *range(127, 160))}
 _HELP: Final = """\
 /undo forgets the last turn, /clear all turns; /messages shows the conversation as JSON, /save FILE writes it.
 /quit ends, like Ctrl-D; Ctrl-C stops an answer. A line that ends with \\ continues on the next one.
@@ -42,21 +42,21 @@ def run_chat(options: argparse.Namespace) -> int:
     if options.url is not None and is_local(options.url):
         name_engine(options, options.url)
         options.url = None
-    if options.url is not None and options.engine is not None:
-        raise Misuse("--engine: cannot be combined with URL")
-    if options.url is not None and not options.url.startswith(("http://", "https://")):
-        raise Misuse(f"{options.url!r} is not like http://host:port")
+    if options.url is not None:
+        if options.engine is not None:
+            raise Misuse("--engine: cannot be combined with URL")
+        if not options.url.startswith(("http://", "https://")):
+            raise Misuse(f"{options.url!r} is not like http://host:port")
     options.api_key = read_key("--api-key", options.api_key)
     body = request_body(options)
     model = open_model(options) if options.url is None else None
     import asyncio  # slow to import
 
-    with asyncio.Runner() as runner, contextlib.closing(_Chat(options, runner, model, body)) as chat:
-        try:
+    with needing("server,mcp"), asyncio.Runner() as runner:
+        chat = _Chat(options, runner, model, body)
+        with contextlib.closing(chat):
             chat.open_tools()
             return chat.run()
-        except ImportError as error:
-            raise missing(error, "server,mcp") from None
 
 
 class _Chat:
@@ -108,9 +108,8 @@ class _Chat:
         return 1 if self._failed and not terminal else 0
 
     def _command(self, command: str, rest: str) -> None:
-        text = msgspec.json.format(msgspec.json.encode(self._messages), indent=2)
         if command == "/messages":
-            write(text.decode() + "\n")
+            write_json(self._messages)
         elif command == "/undo":
             while len(self._messages) > len(self._body["messages"]) and self._messages.pop()["role"] != "user":
                 pass
@@ -118,6 +117,7 @@ class _Chat:
             self._messages = list(self._body["messages"])
         elif command == "/save" and rest.strip():
             try:
+                text = msgspec.json.format(msgspec.json.encode(self._messages), indent=2)
                 Path(rest.strip()).write_bytes(text + b"\n")
             except OSError as error:
                 self._tell(f"/save: {error}")
@@ -190,7 +190,7 @@ def _asked(prompt: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return text.translate(_CONTROLS).encode("utf-8", "replace").decode()
+    return text.translate(CONTROLS).encode("utf-8", "replace").decode()
 
 
 async def _from_engine(model: Model, body: dict[str, Any]) -> AsyncGenerator[list[Event], None]:

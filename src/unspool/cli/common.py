@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -29,6 +29,28 @@ _CHUNK = 65_536  # bytes per read
 
 class Misuse(Exception):
     """The command was called wrongly; the message names the argument."""
+
+
+@contextlib.contextmanager
+def blaming(argument: str, path: Any = None, *faults: type[Exception]) -> Iterator[None]:
+    """A context whose errors are the argument's: those of the file at ``path``, and those of the kinds ``faults``."""
+    try:
+        yield
+    except OSError as error:
+        if path is None:
+            raise
+        raise Misuse(f"{argument}: {path}: {error.strerror or error}") from None
+    except faults as error:
+        raise Misuse(f"{argument}: {error}") from None
+
+
+@contextlib.contextmanager
+def needing(extra: str) -> Iterator[None]:
+    """A context in which a package that is missing is one of this extra of unspool."""
+    try:
+        yield
+    except ImportError as error:
+        raise Misuse(f"needs {error.name}; in a clone of unspool: pip install '.[{extra}]'") from None
 
 
 Container = argparse._ActionsContainer  # argparse has no public name for it
@@ -54,24 +76,14 @@ class Arguments(argparse.ArgumentParser):
 class OneOf:
     """An argument type that accepts only certain words."""
 
-    def __init__(self, allowed: Sequence[str]) -> None:
-        self.allowed = tuple(allowed)
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self.allowed = tuple(map(str, allowed))
 
     def __call__(self, value: str) -> str:
-        """Return the word.
-
-        Raises:
-            ArgumentTypeError: the word is not allowed.
-        """
         if value not in self.allowed:
             near_by = near(value, self.allowed)
             raise argparse.ArgumentTypeError(f"{value!r} is not one of {', '.join(self.allowed)}{near_by}")
         return value
-
-
-def one_of(allowed: Sequence[str]) -> OneOf:
-    """An argument type that accepts only these words."""
-    return OneOf(allowed)
 
 
 def dialect_arguments(p: argparse.ArgumentParser) -> None:
@@ -79,8 +91,13 @@ def dialect_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--model", metavar="NAME", help="detect the dialect from a model's name")
     p.add_argument("--reasoning", metavar="NAME", help="take the reasoning markers from another dialect")
     p.add_argument("--tools", metavar="FILE", help="the request's tools, a JSON list in OpenAI's format")
-    stages = tuple(s.value for s in Stage)
-    p.add_argument("--stage", type=one_of(stages), metavar="STAGE", help=f"how the output begins: {', '.join(stages)}")
+    text = f"how the output begins: {', '.join(Stage)}"
+    p.add_argument("--stage", type=OneOf(Stage), metavar="STAGE", help=text)
+
+
+def policy_argument(p: Container) -> None:
+    text = "set a field of the policy (repeatable)"
+    p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help=text)
 
 
 def named_dialect(argument: str, name: str, load: Callable[[str], Dialect] = load_dialect) -> Dialect:
@@ -88,14 +105,11 @@ def named_dialect(argument: str, name: str, load: Callable[[str], Dialect] = loa
     argument = argument and f"{argument}: "
     try:
         return load(name) if name.endswith(".toml") else get_dialect(name)
-    except UnknownDialect as error:
+    except (UnknownDialect, DialectError) as error:
         # Suggest a subcommand, where a program would call a function.
         text = str(error).replace("list_dialects()", "`unspool dialects`")
-        raise Misuse(
-            f"{argument}{text.replace(f'detect_dialect(model={name!r})', f'`unspool detect {name}`')}"
-        ) from None
-    except DialectError as error:
-        raise Misuse(f"{argument}{error}") from None
+        text = text.replace(f"detect_dialect(model={name!r})", f"`unspool detect {name}`")
+        raise Misuse(f"{argument}{text}") from None
 
 
 def chosen_dialect(options: argparse.Namespace, default: Dialect | None = None) -> Dialect:
@@ -108,12 +122,15 @@ def chosen_dialect(options: argparse.Namespace, default: Dialect | None = None) 
         dialect = default
     else:
         raise Misuse("--dialect: is required; name the dialect, or the model with --model")
-    if options.reasoning is None:
-        return dialect
-    other = named_dialect("--reasoning", options.reasoning)
+    return dialect if options.reasoning is None else with_reasoning(dialect, "--reasoning", options.reasoning)
+
+
+def with_reasoning(dialect: Dialect, argument: str, name: str) -> Dialect:
+    """A dialect with the reasoning markers of the one that an argument names."""
+    other = named_dialect(argument, name)
     if not other.reasoning:
-        raise Misuse(f"--reasoning: dialect {other.name!r} has no reasoning markers")
-    return dialect.with_reasoning(other)
+        raise Misuse(f"{argument}: dialect {other.name!r} has no reasoning markers")
+    return dialect if other is dialect else dialect.with_reasoning(other)
 
 
 def candidates(
@@ -132,10 +149,8 @@ def read_tools(path: str | None) -> list[Any] | None:
     if path is None:
         return None
     tools = read_json("--tools", path)
-    try:
+    with blaming(f"--tools: {path}", path, ToolsError):
         check_tools(tools)
-    except ToolsError as error:
-        raise Misuse(f"--tools: {path}: {error}") from None
     return tools if tools is None else list(tools)
 
 
@@ -191,22 +206,22 @@ def read_key(argument: str, value: str | None) -> str | None:
     return key if key is value else (key or "").strip()
 
 
-def missing(error: ImportError, extra: str) -> Misuse:
-    """The error if a package of an extra is not installed."""
-    return Misuse(f"needs {error.name}; in a clone of unspool: pip install '.[{extra}]'")
-
-
 def read_json(argument: str, path: str) -> Any:
-    try:
+    with blaming(f"{argument}: {path}: not JSON", path, msgspec.DecodeError, RecursionError):
         return msgspec.json.decode(read_text(argument, path))
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Misuse(f"{argument}: {path}: not JSON: {error}") from None
 
 
 def write(text: str) -> None:
     """Write to standard output at once, in UTF-8 regardless of the locale."""
     sys.stdout.buffer.write(text.encode())
     sys.stdout.buffer.flush()
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def write_json(value: Any) -> None:

@@ -4,7 +4,7 @@ import argparse
 import re
 
 from ..dialect.registry import list_dialects
-from .common import OneOf, missing, one_of, write
+from .common import OneOf, needing, write
 
 _SHELLS = ("bash", "fish", "tcsh", "zsh")
 _FILES = frozenset({"FILE", "DIR", "PATH"})
@@ -12,14 +12,12 @@ _FILES = frozenset({"FILE", "DIR", "PATH"})
 
 def completion_arguments(p: argparse.ArgumentParser) -> None:
     text = f"{', '.join(_SHELLS)}; bash: unspool completion bash >> ~/.bash_completion"
-    p.add_argument("shell", metavar="SHELL", type=one_of(_SHELLS), help=text)
+    p.add_argument("shell", metavar="SHELL", type=OneOf(_SHELLS), help=text)
 
 
 def run_completion(options: argparse.Namespace) -> int:
-    try:
+    with needing("completion"):
         import shtab
-    except ImportError as error:
-        raise missing(error, "completion") from None
     dialects = sorted(dialect.name for dialect in list_dialects())
     for parser in options.commands.values():
         for action in parser._actions:  # argparse has no public way to list them

@@ -50,19 +50,10 @@ class Key(NamedTuple):
 
 
 def keys(server: Add, model: Add) -> dict[str, Key]:
-    """All keys, by name.
-
-    Args:
-        server: adds the arguments of the command.
-        model: adds the arguments that each model has.
-    """
-    whole, own = _Silent(), _Silent()
-    server(whole)
-    model(own)
-    of_model = {_name(action) for action in own._actions if action.option_strings}
-    of_model.discard("model")  # the table's name is the model's name
-    found = [action for action in whole._actions if action.option_strings and _name(action) not in _LEFT_OUT]
-    return {_name(action): Key(_name(action), action, _name(action) in of_model) for action in found}
+    """All keys, by name, of the arguments that the command has, and of those that each model has."""
+    of_model = _named(_parser(model)).keys() - {"model"}  # the table's name is the model's name
+    found = {name: action for name, action in _named(_parser(server)).items() if name not in _LEFT_OUT}
+    return {name: Key(name, action, name in of_model) for name, action in found.items()}
 
 
 def configured(words: Sequence[str], path: str, server: Add, model: Add) -> dict[str, argparse.Namespace]:
@@ -72,9 +63,6 @@ def configured(words: Sequence[str], path: str, server: Add, model: Add) -> dict
         words: the command line, which takes precedence over the file.
         path: the file's path.
         server, model: see `keys`.
-
-    Raises:
-        Misuse: the file cannot be read, or one of its keys or values is wrong; the message names it.
     """
     data = _read(path)
     known = keys(server, model)
@@ -97,11 +85,15 @@ def configured(words: Sequence[str], path: str, server: Add, model: Add) -> dict
     return found
 
 
-class _Silent(argparse.ArgumentParser):
-    """A parser that never prints."""
+def _parser(add: Add) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    add(parser)
+    return parser
 
-    def __init__(self) -> None:
-        super().__init__(add_help=False, allow_abbrev=False)
+
+def _named(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    """The arguments by their long names, without dashes; positional ones have none."""
+    return {max(a.option_strings, key=len).lstrip("-"): a for a in parser._actions if a.option_strings}
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -119,11 +111,6 @@ def _read(path: str) -> dict[str, Any]:
         raise Misuse(f"--config: {path}: not TOML: {error}") from None
 
 
-def _name(action: argparse.Action) -> str:
-    """The long name of an argument, without its dashes."""
-    return max(action.option_strings, key=len).lstrip("-")
-
-
 def _repeatable(action: argparse.Action) -> bool:
     return isinstance(action, argparse._AppendAction)
 
@@ -135,23 +122,20 @@ def _is_table(action: argparse.Action) -> bool:
 
 def _given(words: Sequence[str], server: Add) -> dict[str, Any]:
     """The arguments that the command line gives, by name."""
-    parser = _Silent()
-    server(parser)
-    names = {action.dest: _name(action) for action in parser._actions if action.option_strings}
+    parser = _parser(server)
     for action in parser._actions:
         action.default = argparse.SUPPRESS
-    given = {names[dest]: value for dest, value in vars(parser.parse_args(list(words))).items() if dest in names}
-    return {name: value for name, value in given.items() if name not in _LEFT_OUT}
+    given = vars(parser.parse_args(list(words)))
+    named = {name: action.dest for name, action in _named(parser).items() if name not in _LEFT_OUT}
+    return {name: given[dest] for name, dest in named.items() if dest in given}
 
 
 def _options(server: Add, values: Mapping[str, Any]) -> argparse.Namespace:
     """The arguments in the form of a parsed command line."""
-    parser = _Silent()
-    server(parser)
-    dests = {_name(action): action.dest for action in parser._actions if action.option_strings}
-    options = parser.parse_args([])
+    parser = _parser(server)
+    options, named = parser.parse_args([]), _named(parser)
     for name, value in values.items():
-        setattr(options, dests[name], value)
+        setattr(options, named[name].dest, value)
     return options
 
 

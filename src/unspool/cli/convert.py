@@ -13,7 +13,7 @@ from ..errors import DialectError
 from ..infer import Case
 from ..infer.describing import agree, agreed, to_response_template
 from ..infer.exchange import from_response_template
-from .common import Misuse, named_dialect, one_of, read_json, write, write_json
+from .common import Misuse, OneOf, blaming, named_dialect, read_json, write, write_json
 from .prove import proof_json, proof_table
 
 FORMAT = "response_template"
@@ -23,8 +23,8 @@ def convert_arguments(p: argparse.ArgumentParser) -> None:
     text = "with --from: a checkpoint's folder, its tokenizer_config.json, or the template's JSON; with --to: a dialect"
     p.add_argument("path", metavar="PATH|DIALECT|FILE.toml", help=text)
     way = p.add_mutually_exclusive_group(required=True)
-    way.add_argument("--from", dest="source", type=one_of((FORMAT,)), metavar="FORMAT", help=FORMAT)
-    way.add_argument("--to", dest="target", type=one_of((FORMAT,)), metavar="FORMAT", help=FORMAT)
+    way.add_argument("--from", dest="source", type=OneOf((FORMAT,)), metavar="FORMAT", help=FORMAT)
+    way.add_argument("--to", dest="target", type=OneOf((FORMAT,)), metavar="FORMAT", help=FORMAT)
     p.add_argument(
         "--name", metavar="NAME", default="converted", help="the dialect's name, with --from; default: converted"
     )
@@ -33,7 +33,7 @@ def convert_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run_convert(options: argparse.Namespace) -> int:
-    try:
+    with blaming(f"{'PATH' if options.source is not None else 'DIALECT'}: {options.path}", None, DialectError):
         if options.source is not None:
             template = _read(options.path)
             converted = from_response_template(template, options.name)
@@ -43,15 +43,11 @@ def run_convert(options: argparse.Namespace) -> int:
             described = to_response_template(dialect)
             template, lossy = described.template, described.lossy
             text = msgspec.json.format(json.dumps(template, ensure_ascii=False).encode(), indent=2).decode() + "\n"
-    except DialectError as error:
-        raise Misuse(f"{'PATH' if options.source is not None else 'DIALECT'}: {options.path}: {error}") from None
     proof = _prove(dialect, template)
     holds = bool(proof) and agreed(proof, dialect)
     if options.output is not None:
-        try:
+        with blaming("--output", options.output):
             Path(options.output).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise Misuse(f"--output: {options.output}: {error.strerror}") from None
     if options.json:
         result: dict[str, Any] = {"proven": holds, "proof": proof_json(proof), "lossy": list(lossy)}
         write_json({**result, "toml": text} if options.source is not None else {**result, FORMAT: template})

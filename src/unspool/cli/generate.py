@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..events import Event
 from ..message import Message
-from .common import Misuse, missing, one_of, read_json, read_text, read_tool_choice, read_tools, write, write_json
+from .common import Misuse, OneOf, needing, read_json, read_text, read_tool_choice, read_tools, write, write_json
 from .local import is_local
 from .model import Model, model_arguments, name_engine, open_model
 from .parse import FORMATS, shower
@@ -23,7 +23,7 @@ def generate_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--response-format", metavar="FILE", help="OpenAI's response_format")
     formats = (*FORMATS, "raw")
     text = f"{', '.join(formats)}; default: pretty"
-    p.add_argument("--format", type=one_of(formats), metavar="FORMAT", default="pretty", help=text)
+    p.add_argument("--format", type=OneOf(formats), metavar="FORMAT", default="pretty", help=text)
 
 
 def request_arguments(p: argparse.ArgumentParser) -> None:
@@ -127,26 +127,16 @@ async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
 
 
 class Answer:
-    """One answer of a model's engine, without a server.
-
-    Args:
-        model: the model that answers.
-        body: a chat completions request.
-
-    Raises:
-        Misuse: the request cannot be read.
-    """
+    """One answer of a model's engine to a chat completions request, without a server."""
 
     def __init__(self, model: Model, body: dict[str, Any]) -> None:
-        try:
+        with needing("server"):
             from ..generation.choice import Choice
             from ..request.continuation import Turns
             from ..request.fields import BadRequest, Fields
             from ..request.parts.reading import settled
             from ..request.prepared import prepare
             from ..request.protocols import ChatProtocol
-        except ImportError as error:
-            raise missing(error, "server") from None
         settings = model.settings()
         tokenizer = model.engine.tokenizer
         try:

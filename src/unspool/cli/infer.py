@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..infer import Inference, TemplateError, infer_dialect
-from .common import Misuse, missing, write, write_json
+from .common import blaming, needing, write, write_json
 from .prove import proof_json, proof_table, read_template, read_tokenizer_file
 
 
@@ -22,22 +22,16 @@ def infer_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_infer(options: argparse.Namespace) -> int:
     checkpoint, template = read_template("PATH", options.path, "--template", options.template)
-    try:
+    with needing("server"), blaming(f"PATH: {options.path}", None, TemplateError):
         found = infer_dialect(
             template,
             read_tokenizer_file("PATH", checkpoint),
             name=options.name or _name(Path(options.path)),
             special_tokens=checkpoint.special_tokens,
         )
-    except TemplateError as error:
-        raise Misuse(f"PATH: {options.path}: {error}") from None
-    except ImportError as error:
-        raise missing(error, "server") from None
     if options.output is not None and found.toml:
-        try:
+        with blaming("--output", options.output):
             Path(options.output).write_text(found.toml, encoding="utf-8")
-        except OSError as error:
-            raise Misuse(f"--output: {options.output}: {error.strerror}") from None
     if options.json:
         write_json(as_json(found))
     else:

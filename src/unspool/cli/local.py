@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..errors import GgufError, TemplateError
-from .common import Container, Misuse
+from ..errors import GgufError
+from .common import Container, Misuse, blaming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ..engines import Engine
     from ..engines.local import Address, LlamaProcess
     from ..infer.gguf import Gguf
-    from ..request.prompts import Tokenizer
 
 SMALL: Final = Path(__file__).parents[1] / "models" / "small"
 """The folder of the default model's chat template and adapter."""
@@ -81,17 +80,11 @@ def is_local(engine: str) -> bool:
 
 @cache
 def find_local(argument: str) -> LocalModel:
-    """The model that ``--engine`` names; the default model for an empty argument.
-
-    Raises:
-        Misuse: there is none, or it generates no text.
-    """
-    return _named(argument) if argument else _default()
-
-
-def _named(argument: str) -> LocalModel:
+    """The model that ``--engine`` names; the default model for an empty argument."""
     from ..engines.local.stores import find_stored
 
+    if not argument:
+        return _default()
     if argument.partition(":")[0] not in STORES or Path(argument).is_file():
         return LocalModel(Path(argument).name[: -len(".gguf")], _read(argument))
     try:
@@ -123,29 +116,10 @@ def _read(path: str) -> "Gguf":
     from ..engines.local.fitting import check_model
     from ..infer.gguf import read_gguf
 
-    try:
+    with blaming("--engine", path, GgufError):
         gguf = read_gguf(path, vocabulary=True)
         check_model(gguf)
-    except OSError as error:
-        raise Misuse(f"--engine: {path}: {error.strerror}") from None
-    except GgufError as error:
-        raise Misuse(f"--engine: {error}") from None
     return gguf
-
-
-def local_template(argument: str) -> "Tokenizer":
-    """The chat template of the model that ``--engine`` names.
-
-    Raises:
-        Misuse: it has none.
-    """
-    from ..request.gguf import gguf_tokenizer
-
-    model = find_local(argument)
-    try:
-        return gguf_tokenizer(model.gguf, model.template)
-    except TemplateError as error:
-        raise Misuse(f"--engine: {error}") from None
 
 
 def start_local(
@@ -153,14 +127,7 @@ def start_local(
 ) -> "LlamaProcess":
     """Start the process of llama.cpp, and return while it loads the model.
 
-    Args:
-        options: the command line.
-        argument: see `find_local`.
-        failed: called with a sentence if the model cannot be loaded.
-
-    Raises:
-        Misuse: an argument is wrong, or the model does not fit into memory.
-        ImportError: xllamacpp is not installed.
+    ``failed`` is called with a sentence if the model cannot be loaded.
     """
     from ..engines.local import Launch, LlamaProcess
 
@@ -175,10 +142,8 @@ def start_local(
         given=[_field(one) for one in options.llama],
         log=options.engine_log,
     )
-    try:
+    with blaming("--engine-log", options.engine_log or "a temporary folder"):
         process = LlamaProcess(launch, failed or (lambda fault: None))
-    except OSError as error:
-        raise Misuse(f"--engine-log: {options.engine_log}: {error.strerror}") from None
     process.start()
     return process
 
@@ -194,13 +159,7 @@ def make_local(options: argparse.Namespace, argument: str, dialect: "Dialect") -
     if address is None:
         process = start_local(options, argument, getattr(options, "failed", None))
         address = process.address
-    return Local(
-        address,
-        gguf,
-        markers=sorted(compile_plan(dialect).literals),
-        ends=dialect.end,
-        process=process,
-    )
+    return Local(address, gguf, markers=sorted(compile_plan(dialect).literals), ends=dialect.end, process=process)
 
 
 def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, str]) -> dict[str, Any]:
@@ -218,10 +177,8 @@ def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, s
     available = None if options.gpu_layers else memory()
     if available is not None:
         available -= sum(Path(path).stat().st_size for path in projector.values())
-    try:
+    with blaming("--engine", gguf.path, GgufError):
         slots = fitting_slots(gguf, context, options.slots, available=available)
-    except GgufError as error:
-        raise Misuse(f"--engine: {error}") from None
     # Without a unified cache, llama.cpp divides the context among the slots.
     found: dict[str, Any] = {
         "n_ctx": context * slots,
@@ -245,12 +202,8 @@ def _projector(path: str | None) -> dict[str, str]:
 
     if path is None:
         return {}
-    try:
+    with blaming("--mmproj", path, GgufError):
         gguf = read_gguf(path)
-    except OSError as error:
-        raise Misuse(f"--mmproj: {path}: {error.strerror}") from None
-    except GgufError as error:
-        raise Misuse(f"--mmproj: {error}") from None
     if gguf.text("general.architecture") != "clip":
         raise Misuse(f"--mmproj: {path}: is not a projector")
     return {"mmproj.path": path}
@@ -262,13 +215,10 @@ def _adapters(given: list[str]) -> tuple[tuple[str, float], ...]:
     found = []
     for one in given:
         path, _, scale = one.rpartition("=") if ".gguf=" in one.lower() else (one, "", "1")
-        try:
+        with blaming("--adapter", path, GgufError):
             gguf = read_gguf(path)
+        try:
             found.append((path, float(scale)))
-        except OSError as error:
-            raise Misuse(f"--adapter: {path}: {error.strerror}") from None
-        except GgufError as error:
-            raise Misuse(f"--adapter: {error}") from None
         except ValueError:
             raise Misuse(f"--adapter: {one}: {scale!r} is not a number") from None
         if gguf.text("general.type") != "adapter":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import GgufError, TemplateError
 from ..infer import Limits
-from .common import missing, write, write_json
+from .common import needing, table, write, write_json
 
 if TYPE_CHECKING:
     from ..infer.gguf import Gguf
@@ -22,19 +22,13 @@ def models_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run_models(options: argparse.Namespace) -> int:
-    try:
+    with needing("server"):
         from ..engines.local.stores import stored
-    except ImportError as error:
-        raise missing(error, "server") from None
     found = [_described(one.name, one.path) for one in stored()]
     if options.json:
         write_json(found)
     elif found:
-        rows = [_COLUMNS, *(tuple(str(one[column]) for column in _COLUMNS) for one in found)]
-        wide = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
-        write(
-            "".join("  ".join(text.ljust(w) for text, w in zip(row, wide, strict=True)).rstrip() + "\n" for row in rows)
-        )
+        write(table([_COLUMNS, *([str(one[column]) for column in _COLUMNS] for one in found)]))
     else:
         print("unspool models: there is no GGUF in the stores of Ollama, LM Studio and Hugging Face", file=sys.stderr)
     return 0

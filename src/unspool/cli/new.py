@@ -7,7 +7,7 @@ from pathlib import Path
 from ..dialect.registry import find_base
 from ..errors import DialectError
 from ..regex import Regex
-from .common import Misuse, write
+from .common import Misuse, blaming, write
 
 _NAME = Regex(r"[A-Za-z0-9][\w.-]*")
 
@@ -28,14 +28,13 @@ def run_new(options: argparse.Namespace) -> int:
     if options.output == "-":
         write(text)
         return 0
-    path = Path(options.output or f"{name}.toml")
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise Misuse(f"{'--output' if options.output else 'NAME'}: {path} exists already") from None
-    except OSError as error:
-        raise Misuse(f"{'--output' if options.output else 'NAME'}: {path}: {error.strerror}") from None
+    path, argument = Path(options.output or f"{name}.toml"), "--output" if options.output else "NAME"
+    with blaming(argument, path):
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            raise Misuse(f"{argument}: {path} exists already") from None
     write(f"{path}: a dialect to start from; change it, and test it with `unspool check {path}`\n")
     return 0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..dialect.file import Dialect
-from .common import Misuse, missing, named_dialect, write
+from .common import Misuse, named_dialect, needing, write
 from .recordings import open_recordings, recorded_dialect
 from .serve import listen
 
@@ -30,12 +30,10 @@ def run_show(options: argparse.Namespace) -> int:
         dialect = dialect or recorded_dialect("FILE", recording)
     if dialect is None:
         raise Misuse("--dialect: is missing; the recording names none")
-    try:
+    with needing("server"):
         from ..engines import Replay
         from ..request.settings import Settings
         from ..server import serve
-    except ImportError as error:
-        raise missing(error, "server") from None
     with listen(options) as listener:
         port = listener.getsockname()[1]
         address = f"http://{'[::1]' if ':' in options.host else options.host}:{port}/#look"

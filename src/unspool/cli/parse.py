@@ -16,10 +16,12 @@ from ..parser import Parser
 from ..renderer import render
 from .common import (
     Misuse,
+    OneOf,
+    blaming,
     chosen_dialect,
     colors,
     dialect_arguments,
-    one_of,
+    policy_argument,
     read_given,
     read_json,
     read_pieces,
@@ -48,12 +50,10 @@ def parse_arguments(p: argparse.ArgumentParser) -> None:
     dialect_arguments(p)
     p.add_argument("--tool-choice", metavar="CHOICE", help="auto (the default), none, required, or a tool's name")
     p.add_argument("--prompt", metavar="TEXT|@FILE", help="the rendered prompt; its end decides how the output begins")
-    p.add_argument(
-        "--policy", metavar="FIELD=VALUE", action="append", default=[], help="set a field of the policy (repeatable)"
-    )
+    policy_argument(p)
     p.add_argument("--finish-reason", metavar="REASON", help="the engine's finish reason; default: stop")
     text = f"{', '.join(FORMATS)}; default: pretty on a terminal, else message"
-    p.add_argument("--format", type=one_of(FORMATS), metavar="FORMAT", help=text)
+    p.add_argument("--format", type=OneOf(FORMATS), metavar="FORMAT", help=text)
     p.add_argument("--follow", action="store_true", help="show the output as it arrives")
     p.add_argument("--strict", action="store_true", help="exit with 1 if a call is not ok, or names an undeclared tool")
 
@@ -113,10 +113,8 @@ def _recorded_parser(recording: "Recording", options: argparse.Namespace) -> Par
     stage = options.stage if options.stage is not None or options.prompt is not None else asked.stage
     policy = read_policy(options.policy).over(asked.policy)
     changed = structs.replace(asked, tools=tools, tool_choice=choice, stage=stage, prompt=prompt, policy=policy)
-    try:
+    with blaming(f"FILE: {recording.where}", None, ToolsError):
         return structs.replace(recording, asked=changed).parser(dialect)
-    except ToolsError as error:
-        raise Misuse(f"FILE: {recording.where}: {error}") from None
 
 
 def _show(parser: Parser, steps: Iterable[list[Event]], form: str, options: argparse.Namespace) -> list[str]:
@@ -164,10 +162,8 @@ def run_render(options: argparse.Namespace) -> int:
     message = read_json("FILE", options.file)
     if not isinstance(message, dict):
         raise Misuse(f"FILE: {options.file}: must be a JSON object, the message")
-    try:
+    with blaming(f"FILE: {options.file}", None, DialectError, ValueError, TypeError):
         raw = render(_message(message), dialect, tools=read_tools(options.tools), stage=options.stage)
-    except (DialectError, ValueError, TypeError) as error:
-        raise Misuse(f"FILE: {options.file}: {error}") from None
     write(raw)
     if sys.stdout.isatty() and not raw.endswith("\n"):
         write("\n")
@@ -182,13 +178,13 @@ def _message(data: dict[str, Any]) -> Message | dict[str, Any]:
 def constrain_arguments(p: argparse.ArgumentParser) -> None:
     dialect_arguments(p)
     text = f"{', '.join(CONSTRAINTS)}; default: structural_tag"
-    p.add_argument("--format", type=one_of(CONSTRAINTS), metavar="FORMAT", default=CONSTRAINTS[0], help=text)
+    p.add_argument("--format", type=OneOf(CONSTRAINTS), metavar="FORMAT", default=CONSTRAINTS[0], help=text)
     text = "auto, none, required, or a tool's name; default: required"
     p.add_argument("--tool-choice", metavar="CHOICE", default="required", help=text)
     p.add_argument("--no-parallel", action="store_true", help="at most one call")
     levels = tuple(level.name.lower() for level in ToolStrictLevel)
     text = f"{', '.join(levels)}: constrains --tool-choice auto if no tool is strict"
-    p.add_argument("--strict-level", type=one_of(levels), metavar="LEVEL", default=levels[0], help=text)
+    p.add_argument("--strict-level", type=OneOf(levels), metavar="LEVEL", default=levels[0], help=text)
     p.add_argument("--response-format", metavar="FILE", help="JSON schema of the content, or OpenAI's response_format")
     p.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json, for the ids of special tokens (lark)")
 
@@ -204,7 +200,7 @@ def run_constrain(options: argparse.Namespace) -> int:
         except ImportError:
             raise Misuse("--tokenizer: needs the package tokenizers") from None
         tokenizer = Tokenizer.from_str(read_text("--tokenizer", options.tokenizer))
-    try:
+    with blaming("--tools", None, ConstraintError):
         constraint = constrain(
             dialect,
             tools,
@@ -221,6 +217,4 @@ def run_constrain(options: argparse.Namespace) -> int:
             write(getattr(constraint, options.format))
         else:
             write_json(getattr(constraint, options.format))
-    except ConstraintError as error:
-        raise Misuse(f"--tools: {error}") from None
     return 0

@@ -1,24 +1,14 @@
 """Shows events to people: reasoning, content and calls, as they arrive."""
 
-import re
 from collections.abc import Callable
 
-from ..events import (
-    ContentDelta,
-    Event,
-    Finish,
-    Notice,
-    ReasoningDelta,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-)
+from ..events import ContentDelta, Event, Finish, Notice, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
 
 _RESET, _BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN = (f"\x1b[{n}m" for n in (0, 1, 2, 31, 32, 33, 36))
 _STATUS = {"ok": _GREEN, "repaired": _YELLOW, "incomplete": _YELLOW, "invalid": _RED}
 _WIDTH = 11  # the column in which text begins
-# A model's output must not steer the terminal: controls other than line breaks and tabs are spelled out.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CONTROLS = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), *range(127, 160))}
+"""How controls other than line breaks and tabs are spelled out: a model's output must not steer the terminal."""
 
 
 class Pretty:
@@ -85,7 +75,7 @@ class Pretty:
 
     def _text(self, text: str, style: str = "") -> None:
         """Write text in the text column. Line breaks wait for more text, so that none ends a part."""
-        first, *rest = _CONTROLS.sub(_spelled, text).split("\n")
+        first, *rest = text.translate(CONTROLS).split("\n")
         self._piece(first, style)
         for line in rest:
             self._breaks += 1
@@ -106,7 +96,3 @@ class Pretty:
             self._write("\n")
         self._open = ""
         self._breaks = 0
-
-
-def _spelled(control: re.Match[str]) -> str:
-    return f"\\x{ord(control[0]):02x}"

@@ -9,7 +9,7 @@ from ..dialect.file import Dialect
 from ..infer import Case, Limits, TemplateError
 from ..infer.choosing import Choice, choose_dialect, holds, prove_dialect, summary, writes_tools
 from ..infer.sources import Checkpoint, read_checkpoint
-from .common import Misuse, missing, named_dialect, write, write_json
+from .common import Misuse, blaming, named_dialect, needing, write, write_json
 
 
 def prove_arguments(p: argparse.ArgumentParser) -> None:
@@ -26,21 +26,18 @@ def run_prove(options: argparse.Namespace) -> int:
     tokenizer = read_tokenizer_file("--template", checkpoint)
     special = checkpoint.special_tokens
     try:
-        if options.dialect == AUTO:
-            choice = choose_dialect(
-                template,
-                response_template=checkpoint.response_template,
-                tokenizer=tokenizer,
-                special_tokens=special,
-            )
-            dialect, proof = choice.dialect, choice.proof
-        else:
-            dialect = named_dialect("DIALECT", options.dialect)
-            proof = prove_dialect(dialect, template, tokenizer, special_tokens=special)
-    except TemplateError as error:
-        raise Misuse(f"--template: {options.template}: {error}") from None
-    except ImportError as error:
-        raise missing(error, "server") from None
+        with needing("server"), blaming(f"--template: {options.template}", None, TemplateError):
+            if options.dialect == AUTO:
+                choice = choose_dialect(
+                    template,
+                    response_template=checkpoint.response_template,
+                    tokenizer=tokenizer,
+                    special_tokens=special,
+                )
+                dialect, proof = choice.dialect, choice.proof
+            else:
+                dialect = named_dialect("DIALECT", options.dialect)
+                proof = prove_dialect(dialect, template, tokenizer, special_tokens=special)
     except ValueError as error:  # no dialect is proven
         print(f"unspool prove: {error}", file=sys.stderr)
         return 1
@@ -58,13 +55,9 @@ AUTO = "auto"
 
 def read_template(argument: str, path: str, named: str, name: str | None) -> tuple[Checkpoint, str]:
     """A checkpoint, and its template of this name."""
-    try:
+    with blaming(argument, path), blaming(argument if name is None else named, None, TemplateError):
         checkpoint = read_checkpoint(path)
         return checkpoint, checkpoint.template(name)
-    except OSError as error:
-        raise Misuse(f"{argument}: {path}: {error.strerror}") from None
-    except TemplateError as error:
-        raise Misuse(f"{argument if name is None else named}: {error}") from None
 
 
 def read_tokenizer_file(argument: str, checkpoint: Checkpoint) -> Any:
@@ -106,11 +99,7 @@ WITH_TOOLS: Final = TOOLS.stem
 
 
 def with_tools(argument: str, template: str, special: dict[str, str]) -> str:
-    """The template, with tools in its first message if it does not write them itself; this is said on standard error.
-
-    Raises:
-        Misuse: the template cannot be run; the message names ``argument``.
-    """
+    """The template, with tools in its first message if it writes none itself; this is said on standard error."""
     try:
         if writes_tools(template, special_tokens=special, limits=_LIMITS):
             return template
@@ -128,21 +117,12 @@ def with_tools(argument: str, template: str, special: dict[str, str]) -> str:
 
 
 def wrapped(template: str, role: Literal["system", "user"] = "system") -> str:
-    """A chat template behind the one that adds tools.
-
-    Args:
-        template: the template.
-        role: the role of the message that has the tools. Some templates refuse or drop messages of the system.
-    """
+    """A chat template behind the one that adds tools to the message of a role: some refuse or drop the system's."""
     return f"{{%- set told = '{role}' -%}}" + TOOLS.read_text(encoding="utf-8").removesuffix("\n") + template
 
 
 def choose(argument: str, template: str, special: dict[str, str], model: str | None, given: Any) -> Choice:
-    """The dialect that the chat template proves, for a server.
-
-    Raises:
-        Misuse: no dialect is proven; the message names ``argument``, the candidates, and what failed.
-    """
+    """The dialect that the chat template proves, for a server."""
     try:
         return choose_dialect(template, model=model, response_template=given, special_tokens=special, limits=_LIMITS)
     except TemplateError as error:

@@ -10,7 +10,7 @@ from ..dialect.file import Dialect
 from ..errors import DialectError, UnknownDialect
 from ..policy import Policy
 from ..schema import tool_name
-from .common import Misuse
+from .common import Misuse, blaming
 
 if TYPE_CHECKING:
     from ..engines import Recording
@@ -24,7 +24,7 @@ _MOST = 64 * 1024 * 1024
 def find_recordings(argument: str, path: str) -> "list[Recording] | None":
     """The recordings of a file or a folder; ``None`` if the file contains an output instead."""
     file = Path(path)
-    try:
+    with blaming(argument, path):
         if file.is_dir():
             if not any(file.glob("*.jsonl")):
                 return None
@@ -32,8 +32,6 @@ def find_recordings(argument: str, path: str) -> "list[Recording] | None":
             with file.open(encoding="utf-8", errors="replace") as stream:
                 if not begins_recording(_first_line(stream)):
                     return None
-    except OSError as error:
-        raise Misuse(f"{argument}: {path}: {error.strerror}") from None
     return open_recordings(argument, path)
 
 
@@ -63,22 +61,16 @@ def recordings_in(argument: str, text: str) -> "list[Recording] | None":
         return None
     from ..engines.capture import read_lines  # what engines need is slow to import
 
-    try:
+    with blaming(argument, None, ValueError):
         return list(read_lines("standard input", text.split("\n")))
-    except ValueError as error:
-        raise Misuse(f"{argument}: {error}") from None
 
 
 def open_recordings(argument: str, path: str) -> "list[Recording]":
     """The recordings of a file or a folder."""
     from ..engines import read_recordings  # what engines need is slow to import
 
-    try:
+    with blaming(argument, path, ValueError):
         return read_recordings(path)
-    except OSError as error:
-        raise Misuse(f"{argument}: {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise Misuse(f"{argument}: {error}") from None
 
 
 def recorded_dialect(argument: str, recording: "Recording") -> Dialect | None:
@@ -106,16 +98,7 @@ class Reading(NamedTuple):
 
 
 def read_in_common(argument: str, recordings: "Sequence[Recording]", dialect: Dialect | None) -> Reading:
-    """The settings with which all of the recordings can be read.
-
-    Args:
-        argument: the argument that errors name.
-        recordings: at least one recording.
-        dialect: a dialect that overrides theirs.
-
-    Raises:
-        Misuse: the recordings have several dialects or several policies.
-    """
+    """The settings with which all of the recordings can be read; a dialect overrides theirs."""
     first = recordings[0].asked
     if dialect is None:
         named = {(r.asked.dialect, r.asked.reasoning, r.asked.toml) for r in recordings}

@@ -15,7 +15,7 @@ from ..request.reasoning import CONTEXTS, EFFORTS
 from ..request.sealed import Seal, read_keys
 from ..request.settings import LIMITS, PROFILES, Limits
 from ..wire.chat import REASONING_FIELDS
-from .common import Container, Misuse, missing, one_of, read_given, read_key
+from .common import Container, Misuse, OneOf, blaming, needing, read_given, read_key
 from .configuration import configured
 from .engines import LOCAL, find_engine
 from .local import find_local, start_local
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from ..store import Store
 
 
+_SAME = (
+    "profile", "reasoning_field", "full_text", "timing", "content_chunks", "coalesce_reasoning", "coalesce_arguments",
+    "coalesce_delay", "named_reason", "sessions",
+)  # fmt: skip
+"""Arguments that are fields of `Settings`."""
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -66,10 +71,8 @@ def _operating_arguments(p: Container) -> None:
     p.add_argument(
         "--workers", type=int, metavar="N", default=1, help="number of processes that answer on the port; default: 1"
     )
-    p.add_argument(
-        "--log-format", type=one_of(LOG_FORMATS), metavar="FORMAT", default=LOG_FORMATS[0], help="text, json"
-    )
-    p.add_argument("--log-level", type=one_of(LOG_LEVELS), metavar="LEVEL", default="info", help=", ".join(LOG_LEVELS))
+    p.add_argument("--log-format", type=OneOf(LOG_FORMATS), metavar="FORMAT", default=LOG_FORMATS[0], help="text, json")
+    p.add_argument("--log-level", type=OneOf(LOG_LEVELS), metavar="LEVEL", default="info", help=", ".join(LOG_LEVELS))
     p.add_argument("--access-log", action="store_true", help="log each answered request")
     text = "send OpenTelemetry's spans of requests, outputs and calls where the OTEL_* variables say (extra otel)"
     p.add_argument("--otel", action="store_true", help=text)
@@ -102,7 +105,7 @@ def _reasoning_arguments(p: Container) -> None:
     text = (
         "repeat the model's turns in prompts exactly as it wrote them: never, loop (within a tool loop; default), all"
     )
-    p.add_argument("--context-turns", type=one_of(CONTEXTS), metavar="TURNS", default="loop", help=text)
+    p.add_argument("--context-turns", type=OneOf(CONTEXTS), metavar="TURNS", default="loop", help=text)
     text = "MiB of memory for such turns; default: 128; 0 is none"
     p.add_argument("--turn-memory", type=int, metavar="MIB", default=128, help=text)
     text = "record agents' runs for training, token by token: POST /sessions makes one (the extra rl)"
@@ -114,17 +117,17 @@ def _reasoning_arguments(p: Container) -> None:
 
 def _answer_arguments(p: Container) -> None:
     """Add the arguments that adapt answers to what clients expect."""
-    p.add_argument("--profile", type=one_of(PROFILES), metavar="PROFILE", default=PROFILES[0], help=", ".join(PROFILES))
+    p.add_argument("--profile", type=OneOf(PROFILES), metavar="PROFILE", default=PROFILES[0], help=", ".join(PROFILES))
     p.add_argument("--full-text", action="store_true", help="profile mindie: each chunk repeats the content so far")
     p.add_argument(
-        "--timing", type=one_of(("usage", "top")), metavar="PLACE", default="usage", help="mindie: usage, top"
+        "--timing", type=OneOf(("usage", "top")), metavar="PLACE", default="usage", help="mindie: usage, top"
     )
     p.add_argument("--content-chunks", action="store_true", help="profile candle: extensions repeat the content")
     fields = tuple(REASONING_FIELDS)
-    p.add_argument("--reasoning-field", type=one_of(fields), metavar="FIELD", default=fields[0], help=", ".join(fields))
+    p.add_argument("--reasoning-field", type=OneOf(fields), metavar="FIELD", default=fields[0], help=", ".join(fields))
     reasons = ("stop", "tool_calls")
     text = "finish reason of an answer to a named tool_choice: stop (default), tool_calls"
-    p.add_argument("--named-reason", type=one_of(reasons), metavar="REASON", default=reasons[0], help=text)
+    p.add_argument("--named-reason", type=OneOf(reasons), metavar="REASON", default=reasons[0], help=text)
     p.add_argument("--coalesce-reasoning", action="store_true", help="stream reasoning sentence by sentence")
     p.add_argument("--coalesce-arguments", action="store_true", help="split streamed arguments only at JSON boundaries")
     text = "the longest time a delta waits; on its own, all deltas of that time are joined"
@@ -141,10 +144,8 @@ def run_serve(options: argparse.Namespace) -> int:
         options = next(iter(of_models.values()))
     name_engine(options, options.file)
     settings = _settings(options)
-    try:
+    with needing("server"):
         from ..server import serve
-    except ImportError as error:
-        raise missing(error, "server") from None
     operation = _operation(options)
     worker = operation.worker
     if worker is None:
@@ -178,11 +179,7 @@ def run_serve(options: argparse.Namespace) -> int:
 
 
 class Local:
-    """The processes of llama.cpp of one command: one for each GGUF that it serves.
-
-    Args:
-        of_models: the arguments of each model.
-    """
+    """The processes of llama.cpp of one command: one for each GGUF that it serves."""
 
     def __init__(self, of_models: Mapping[str, argparse.Namespace]) -> None:
         found = {name: find_engine(options.engine or []) for name, options in of_models.items()}
@@ -204,10 +201,8 @@ class Local:
         with contextlib.ExitStack() as stack:
             found = {}
             for name, options in self._of_models.items():
-                try:
+                with needing(LOCAL.extra):
                     process = start_local(options, self._files[name], self._failed)
-                except ImportError as error:
-                    raise missing(error, LOCAL.extra) from None
                 stack.callback(process.close)
                 found[name] = process.address
             yield found
@@ -232,11 +227,7 @@ class Local:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    """The fields of `Settings` that all models share, except those of `_admitted`.
-
-    Raises:
-        Misuse: an argument is wrong.
-    """
+    """The fields of `Settings` that all models share, except those of `_admitted`."""
     key = _key("--api-key", options.api_key)
     approval_key = _key("--approval-key", options.approval_key)
     seal = _seal(options)
@@ -248,15 +239,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     if options.coalesce_delay is not None and options.coalesce_delay <= 0:
         raise Misuse("--coalesce-delay: must be more than 0")
     return {
-        "profile": options.profile,
-        "reasoning_field": options.reasoning_field,
-        "full_text": options.full_text,
-        "timing": options.timing,
-        "content_chunks": options.content_chunks,
-        "coalesce_reasoning": options.coalesce_reasoning,
-        "coalesce_arguments": options.coalesce_arguments,
-        "coalesce_delay": options.coalesce_delay,
-        "named_reason": options.named_reason,
+        **{name: getattr(options, name) for name in _SAME},
         "api_key": key,
         "approval_key": (approval_key or "").encode(),
         "own_servers": options.allow_server_url,
@@ -265,7 +248,6 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "turn_memory": options.turn_memory << 20,
         "stores": not options.no_store,
         "efforts": efforts,
-        "sessions": options.sessions,
         "media_hosts": tuple(options.media_host),
         "ui": not options.no_ui,
         "limits": _limits(options),
@@ -273,24 +255,18 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _store(options: argparse.Namespace, worker: "Worker | None") -> "Store":
-    """The store. Workers without a file share a temporary one.
-
-    Raises:
-        Misuse: the file cannot be used.
-    """
+    """The store. Workers without a file share a temporary one."""
     from ..store import Store, StoreError
 
     limits = _limits(options)
     file, durable = options.store, True
     if file is None and worker is not None:
         file, durable = os.path.join(worker.folder, "store.db"), False
-    try:
+    with blaming("--store", file, StoreError):
         store = Store(file, size=limits.stored, days=limits.days, durable=durable)
         if options.sessions:
             store.claim("sessions")
         return store
-    except StoreError as error:
-        raise Misuse(f"--store: {error}") from None
 
 
 def _key(argument: str, given: str | None) -> str | None:
@@ -308,30 +284,19 @@ def _limits(options: argparse.Namespace) -> Limits:
 
 
 def _admitted(options: argparse.Namespace) -> dict[str, Any]:
-    """The fields of `Settings` that say who may use the server: origins of websites, and names of the server.
-
-    Raises:
-        Misuse: an origin or a name is malformed.
-    """
+    """The fields of `Settings` that say who may use the server: origins of websites, and names of the server."""
     from ..server.cors import check_origin
     from ..server.guards import check_host
 
-    argument = "--cors"
-    try:
+    with blaming("--cors", None, ValueError):
         origins = tuple(map(check_origin, options.cors))
-        argument = "--allowed-host"
+    with blaming("--allowed-host", None, ValueError):
         hosts = tuple(map(check_host, options.allowed_host))
-    except ValueError as error:
-        raise Misuse(f"{argument}: {error}") from None
     return {"cors": origins, "hosts": (*hosts, options.host.lower())}
 
 
 def _operation(options: argparse.Namespace) -> "Operation":
-    """How the process is run.
-
-    Raises:
-        Misuse: the number of workers is wrong, or the certificate cannot be used.
-    """
+    """How the process is run."""
     from ..server.main import Operation
     from ..server.workers import Worker
 
@@ -345,12 +310,10 @@ def _operation(options: argparse.Namespace) -> "Operation":
     if options.ssl_certfile is not None:
         import ssl
 
-        try:
+        files = ", ".join(filter(None, (options.ssl_certfile, options.ssl_keyfile)))
+        with blaming("--ssl-certfile", files):  # `ssl.SSLError` is an `OSError`
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(options.ssl_certfile, options.ssl_keyfile, lambda: password or "")
-        except OSError as error:  # `ssl.SSLError` is one
-            files = ", ".join(filter(None, (options.ssl_certfile, options.ssl_keyfile)))
-            raise Misuse(f"--ssl-certfile: {files}: {error.strerror or error}") from None
     return Operation(
         log_format=options.log_format,
         log_level=options.log_level,
@@ -364,14 +327,13 @@ def _operation(options: argparse.Namespace) -> "Operation":
 
 
 def _telemetry(options: argparse.Namespace) -> "Telemetry | None":
-    try:
+    with needing("otel"):
         from ..generation.telemetry import configured
 
-        return configured(content=options.otel_content)
-    except ImportError as error:
-        raise missing(error, "otel") from None
-    except ValueError as error:
-        raise Misuse(str(error)) from None
+        try:
+            return configured(content=options.otel_content)
+        except ValueError as error:
+            raise Misuse(str(error)) from None
 
 
 def _supervise(words: list[str], options: argparse.Namespace, operation: "Operation", local: Local) -> int:
@@ -387,13 +349,7 @@ def _supervise(words: list[str], options: argparse.Namespace, operation: "Operat
 
 
 def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -> "Served":
-    """One of the models, with its settings.
-
-    Args:
-        name: the name of its table in the configuration, or an empty string.
-        options: its arguments.
-        common: the settings that all models share.
-    """
+    """One of the models, by the name of its table in the configuration, or an empty one."""
     from ..server.models import Served
 
     try:
@@ -411,12 +367,8 @@ def _seal(options: argparse.Namespace) -> Seal | None:
         where, text = "$UNSPOOL_REASONING_KEY", os.environ.get("UNSPOOL_REASONING_KEY") or None
     if text is None:
         return None
-    try:
+    with needing("seal"), blaming(where, None, ValueError):
         return Seal(read_keys(text))
-    except ValueError as error:
-        raise Misuse(f"{where}: {error}") from None
-    except ImportError as error:
-        raise missing(error, "seal") from None
 
 
 def _efforts(given: list[str]) -> dict[str, int]:
@@ -432,11 +384,7 @@ def _efforts(given: list[str]) -> dict[str, int]:
 
 
 def listen(options: argparse.Namespace) -> socket.socket:
-    """A socket at the server's address.
-
-    Raises:
-        Misuse: the port is in use, or the address cannot be used.
-    """
+    """A socket at the server's address."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
         return socket.create_server((options.host, options.port), family=family)

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from .common import Misuse, colors, one_of, read_key, write, write_json
+from .common import Misuse, OneOf, blaming, colors, read_key, table, write, write_json
 
 _FORMATS: Final = ("json", "trl", "verl", "prime-rl", "nemo-rl", "skyrl")
 _ENCODINGS: Final = ("json", "jsonl", "arrow")
@@ -35,9 +35,9 @@ def sessions_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--url", metavar="URL", default="http://127.0.0.1:8192", help=text)
     p.add_argument("--key", metavar="KEY|@FILE", help="the server's API key, or the session's")
     text = f"print the session's rows for a trainer instead: {', '.join(_FORMATS)}"
-    p.add_argument("--format", type=one_of(_FORMATS), metavar="FORMAT", help=text)
+    p.add_argument("--format", type=OneOf(_FORMATS), metavar="FORMAT", help=text)
     text = f"the form of the rows: {', '.join(_ENCODINGS)}; default: json"
-    p.add_argument("--encoding", type=one_of(_ENCODINGS), metavar="ENCODING", default="json", help=text)
+    p.add_argument("--encoding", type=OneOf(_ENCODINGS), metavar="ENCODING", default="json", help=text)
     p.add_argument("-o", "--output", metavar="FILE", help="write to this file")
     p.add_argument("--json", action="store_true", help="print the list as JSON")
 
@@ -58,31 +58,20 @@ def run_sessions(options: argparse.Namespace) -> int:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return 0
-    try:
+    with blaming("--output", options.output):
         Path(options.output).write_bytes(data)
-    except OSError as error:
-        raise Misuse(f"--output: {options.output}: {error.strerror}") from None
     return 0
 
 
 class _Server:
-    """The server, asked over HTTP.
-
-    Args:
-        url: its base URL.
-        key: a key that it may demand.
-    """
+    """The server, asked over HTTP."""
 
     def __init__(self, url: str, key: str | None) -> None:
         self._url = url.rstrip("/").removesuffix("/v1")
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
 
     def ask(self, path: str, question: Any = None) -> bytes:
-        """The answer to a request.
-
-        Raises:
-            Misuse: there is none, or it is an error.
-        """
+        """The answer to a request."""
         data = None if question is None else json.dumps(question).encode()
         try:
             asked = urllib.request.Request(self._url + path, data, self._headers)
@@ -113,13 +102,8 @@ def _list(server: _Server, *, as_json: bool) -> None:
         write_json(found)
         return
     counted = [{**one, **json.loads(server.ask(f"/sessions/{urllib.parse.quote(one['id'])}"))} for one in found]
-    rows = [_COLUMNS, *(tuple(_cell(one[column]) for column in _COLUMNS) for one in counted)]
-    wide = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
-    write("".join("  ".join(t.ljust(w) for t, w in zip(row, wide, strict=True)).rstrip() + "\n" for row in rows))
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else str(value)
+    cells = [["" if one[column] is None else str(one[column]) for column in _COLUMNS] for one in counted]
+    write(table([_COLUMNS, *cells]))
 
 
 def _show(server: _Server, found: Mapping[str, Any]) -> None:

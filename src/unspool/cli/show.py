@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ..check import check_dialect, read_file
 from ..dialect.examples import example_tools
@@ -14,7 +14,7 @@ from ..dialect.template import Field, Template, pieces
 from ..events import Event
 from ..parser import Parser
 from ..policy import CHOICES
-from .common import Misuse, candidates, colors, named_dialect, read_text, write
+from .common import Misuse, candidates, colors, named_dialect, read_text, table, write
 from .pretty import Pretty
 
 _DEMO_PIECE = 4  # characters per chunk, about a token
@@ -31,7 +31,7 @@ def run_dialects(options: argparse.Namespace) -> int:
         return 0
     # The last columns may be long, and a terminal may cut them off.
     header = ("NAME", "FAMILIES AND VERSIONS", "MODELS SUCH AS", "STARTS WITH", "ALIASES")
-    write(_table([header, *map(_listed, list_dialects())]) + _WHICH)
+    write(table([header, *map(_listed, list_dialects())]) + _WHICH)
     return 0
 
 
@@ -77,13 +77,6 @@ def _opening(template: Template) -> str:
     """A template's literal text up to its first field."""
     first = pieces(template.text)[0]
     return "" if isinstance(first, Field) else first
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
-    return "".join(f"{line}\n" for line in lines)
 
 
 def describe(dialect: Dialect) -> str:
@@ -184,7 +177,7 @@ def run_detect(options: argparse.Namespace) -> int:
         (c.dialect, f"{c.score:g}", c.reason)
         for c in candidates(model, template, "NAME" if options.name else "--model", outputs)
     ]
-    write(_table(rows))
+    write(table(rows))
     return 0
 
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .common import Container, Misuse, missing
+from .common import Container, Misuse, needing
 
 if TYPE_CHECKING:
     from ..tools import Tools
@@ -38,11 +38,7 @@ def tools_arguments(p: Container) -> None:
 
 
 def open_tools(options: argparse.Namespace) -> "Tools | None":
-    """The tools that the arguments name; ``None`` if they name none. No server is connected to yet.
-
-    Raises:
-        Misuse: an argument is wrong.
-    """
+    """The tools that the arguments name; ``None`` if they name none. No server is connected to yet."""
     if options.tool_server is None and options.mcp_config is None:
         return None
     from ..tools import Approval, ToolLimits, Tools
@@ -87,16 +83,11 @@ def open_tools(options: argparse.Namespace) -> "Tools | None":
 
 
 def tools_of(argument: str, value: Any, **settings: Any) -> "Tools":
-    """The tools that an argument names; ``settings`` are those of `Tools.from_flags`.
-
-    Raises:
-        Misuse: its value is wrong.
-    """
+    """The tools that an argument names; ``settings`` are those of `Tools.from_flags`."""
     try:
-        from ..tools import Tools
+        with needing("browser" if value == "demo" else "mcp"):
+            from ..tools import Tools
 
-        return Tools.from_flags(**settings)
-    except ImportError as error:
-        raise missing(error, "browser" if value == "demo" else "mcp") from None
+            return Tools.from_flags(**settings)
     except (ValueError, OSError) as error:
         raise Misuse(f"{argument}: {value}: {getattr(error, 'strerror', None) or error}") from None

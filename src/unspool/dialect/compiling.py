@@ -118,25 +118,23 @@ def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[st
         else:
             syntax = Syntax.PYTHON if d.codec.name == "python" else Syntax.JSON
     known = marked(before, d.anywhere) or (before != t.before and marked(t.before, d.anywhere))
-    return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known)
+    return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known, template=t)
 
 
-def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[tuple[Template, Form]]:
-    """The forms of calls whose only argument is bare text, each with its template."""
+def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
+    """The forms of calls whose only argument is bare text."""
     return [
-        (
-            t,
-            Form(
-                Pattern(_unstarted(t.before, d.start), barriers),
-                end := closing(t.after),
-                None,
-                Syntax.TEXT,
-                True,
-                marked(t.before, d.anywhere),
-                name=one.name,
-                key=one.key,
-                triggers=frozenset((end.first, *(b for b in barriers if b))),
-            ),
+        Form(
+            Pattern(_unstarted(t.before, d.start), barriers),
+            end := closing(t.after),
+            None,
+            Syntax.TEXT,
+            True,
+            marked(t.before, d.anywhere),
+            name=one.name,
+            key=one.key,
+            triggers=frozenset((end.first, *(b for b in barriers if b))),
+            template=t,
         )
         for one in d.trained.text
         for t in one.templates
@@ -249,9 +247,8 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
 def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...]) -> CallPlan:
     forms, blocks = parts.forms, parts.blocks
     inner = ranked(Opening(CALL, f.opening, form=f) for f in parts.inside)
-    objects = (
-        [Opening(CALL, _OBJECT.opening, False, form=_OBJECT)] if any(c.form is _OBJECT for c in parts.calls) else []
-    )
+    readable = any(c.form is _OBJECT for c in parts.calls)
+    objects = [Opening(CALL, _OBJECT.opening, False, form=_OBJECT)] if readable else []
     # In markup, calls that no word marks, or that begin with their name or number, count if the tool is declared,
     # unless arguments begin alike.
     alike = tuple(first for t in d.argument if (first := Pattern(t.before, barriers).first))
@@ -296,7 +293,6 @@ def _bare(blocks: list[Block]) -> list[Pattern]:
 
 
 def _framed(d: Dialect) -> list[Template]:
-    """The templates of content that is in a frame."""
     return [t for t in (*d.content, *d.preamble) if t.before or t.after]
 
 
@@ -309,7 +305,6 @@ def _breaks(d: Dialect) -> tuple[str, ...]:
 
 
 def _between(d: Dialect, t: Template) -> str:
-    """What is written between two arguments."""
     return t.trail + d.separator.arguments + t.lead
 
 
@@ -325,23 +320,20 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
     def openings(kind: str, t: Template, *, any_case: bool = False) -> list[Opening]:
         return [Opening(kind, Pattern(b, barriers, any_case=any_case), template=t) for b in _openings(t, d)]
 
-    forms = [(t, _form(t, before, d, barriers)) for t in d.call for before in _openings(t, d)]
+    forms = [_form(t, before, d, barriers) for t in d.call for before in _openings(t, d)]
     forms += _text_forms(d, barriers)
-    named = {text(f.opening) for _, f in forms if ANY not in [a.kind for a in f.opening.atoms]}
-    for _, form in forms:
+    named = {text(f.opening) for f in forms if ANY not in [a.kind for a in f.opening.atoms]}
+    for form in forms:
         kinds = [a.kind for a in form.opening.atoms if a.kind in (ANY, NAME)]
         form.demands = kinds[:1] == [ANY] and text(form.opening) in named
     blocks = _blocks(d, policy, barriers)
     framed = _framed(d)
     return _Parts(
         policy=policy,
-        forms=[f for _, f in forms],
-        inside=list({t.text: f for t, f in forms}.values()),  # the last of each template, whose opening is in full
-        blocks=[b for _, b in blocks],
-        calls=[
-            *(_call(d, block, form) for block in blocks for form in forms),
-            *_objects([b for _, b in blocks], [f for _, f in forms], framed),
-        ],
+        forms=forms,
+        inside=list({f.template and f.template.text: f for f in forms}.values()),  # the last, whose opening is in full
+        blocks=blocks,
+        calls=[*(_call(d, b, f) for b in blocks for f in forms), *_objects(blocks, forms, framed)],
         forced=_forced_calls() if forced and forms else [],
         # Tags of reasoning are matched in any case: models write `<Think>` too.
         reasoning=[o for t in d.reasoning for o in openings(REASONING, t, any_case=True)],
@@ -355,7 +347,6 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
 
 
 def _words(d: Dialect) -> frozenset[str]:
-    """See `_Parts.words`."""
     texts = (t for one in d.trained.text for t in one.templates)
     parts = [t for t in (*d.reasoning, *_framed(d), *d.calls, *d.call, *texts) if t.before]
     unstarted = [before for t in parts for before in _openings(t, d) if before != t.before]
@@ -363,25 +354,23 @@ def _words(d: Dialect) -> frozenset[str]:
     return frozenset(p.first for p in begun if p.first and not tag_of(p) and not listed(p.first, d.anywhere))
 
 
-def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[tuple[Template | None, Block]]:
-    """Each block with its template, if the file has one."""
-    blocks: list[tuple[Template | None, Block]] = [
-        (t, Block(Pattern(before, barriers), closing(t.after), t.lead, t.trail, marked(before, d.anywhere)))
+def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[Block]:
+    blocks = [
+        Block(Pattern(before, barriers), closing(t.after), t.lead, t.trail, marked(before, d.anywhere), template=t)
         for t in d.calls
         for before in _openings(t, d)
     ]
-    if d.call and policy.bare_calls and all(b.opening for _, b in blocks):
-        blocks.append((None, Block(Pattern(()), Pattern(()), "", "", False)))
-    longest = _longest([b.lead for _, b in blocks] + [t.lead for t in d.reasoning])
-    for _, block in blocks:
+    if d.call and policy.bare_calls and all(b.opening for b in blocks):
+        blocks.append(Block(Pattern(()), Pattern(()), "", "", False))
+    longest = _longest([b.lead for b in blocks] + [t.lead for t in d.reasoning])
+    for block in blocks:
         block.margin = block.lead or longest
     return blocks
 
 
-def _call(d: Dialect, block: tuple[Template | None, Block], form: tuple[Template, Form]) -> Opening:
-    (around, b), (call, f) = block, form
+def _call(d: Dialect, b: Block, f: Form) -> Opening:
     marked = b.marked or (f.marked and not b.opening)
-    anywhere = around is not None and loose(around, call, d.anywhere)
+    anywhere = b.template is not None and f.template is not None and loose(b.template, f.template, d.anywhere)
     spaced = " " in b.lead
     return Opening(CALL, joined(b.opening, f.opening), marked, block=b, form=f, spaced=spaced, anywhere=anywhere)
 
@@ -413,7 +402,6 @@ def _untagged(parts: _Parts) -> list[Opening]:
 
 
 def _forced_calls() -> list[Opening]:
-    """A bare object, or a list of them."""
     bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
     found: list[Opening] = []
     for before, after in (((), ()), (("[",), ("]",))):
@@ -536,13 +524,11 @@ def _recover(parts: _Parts) -> Scan:
     # Brackets after an object, or after Python arguments, close in turn, like their own.
     brackets = [f for f in forms if set(text(f.closing)) <= set("]}) ")]
     nested = [f for f in brackets if f.shape is not None or f.syntax == Syntax.PYTHON]
-    closed = [f for f in forms if f.closing and f not in nested]
+    closed = [f for f in forms if f.closing and f not in nested and (f.marked or (sure and f.closing.weight > 1))]
     closings = [
-        *(Closing(CALL_END, _outer(f)) for f in closed if f.marked or (sure and f.closing.weight > 1)),
-        *(Closing(CALL_END, _outer(f)) for f in forms if worded(_outer(f).first)),
+        *(Closing(CALL_END, _outer(f)) for f in forms if f in closed or worded(_outer(f).first)),
         *(Closing(CALL_END, f.closing) for f in forms if f.closing.first and f.closing.last_name >= 0),
-        *(Closing(BLOCK_END, b.closing, block=b) for b in blocks if worded(b.closing.first)),
-        *(Closing(BLOCK_END, b.closing, block=b) for b in blocks if b.closing.weight > 1),
+        *(Closing(BLOCK_END, b.closing, block=b) for b in blocks if worded(b.closing.first) or b.closing.weight > 1),
         *(Closing(BLOCK_END, rest) for rest in _bare(blocks)),
     ]
     marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))

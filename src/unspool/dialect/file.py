@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ..arguments import described
 from ..errors import DialectError
 from ..events import Stage
 from ..policy import Policy
@@ -25,7 +26,7 @@ _DOTTED = Regex(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t
 _WILD = re.compile(r"\[[^\]]*\]|[*?]")
 
 
-class ExampleCall(msgspec.Struct, frozen=True):
+class ExampleCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A call in an example; ``arguments`` are plain values."""
 
     name: str
@@ -170,12 +171,8 @@ def literal(glob: str) -> int:
 
 
 def read_toml(text: str, where: str) -> dict[str, Any]:
-    """Read the tables of a TOML text.
-
-    Raises:
-        DialectError: it is not TOML, or a key has too many parts (reading a key takes time quadratic in their
-            number).
-    """
+    """Read the tables of a TOML text; `DialectError` if it is not TOML, or a key has too many parts (reading a key
+    takes time quadratic in their number)."""
     import tomllib  # slow to import; `import unspool` alone does not need it
 
     if long := _DOTTED.search(text):
@@ -190,11 +187,7 @@ def read_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def read_examples(data: Mapping[str, Any], where: str) -> tuple[Example, ...]:
-    """Read the examples of a file's tables.
-
-    Raises:
-        DialectError: an example is invalid.
-    """
+    """Read the examples of a file's tables; `DialectError` if an example is invalid."""
     tables = data.get("examples", [])
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise _fail(where, "examples", "must be an array of tables")
@@ -216,10 +209,10 @@ def _example(table: dict[str, Any], where: str, at: str) -> Example:
         raise _fail(where, f"{at}.stage", f"{stage!r} is not one of {', '.join(Stage)}")
     for key in ("reasoning", "content"):
         if not isinstance(table.get(key, ""), str):
-            raise _fail(where, f"{at}.{key}", f"must be a string, not {kind_of(table[key])}")
+            raise _fail(where, f"{at}.{key}", f"must be a string, not {described(table[key])}")
     try:
         calls = msgspec.convert(
-            [{"arguments": {}, **c} for c in table.get("tool_calls", [])], tuple[_StrictCall, ...], strict=True
+            [{"arguments": {}, **c} for c in table.get("tool_calls", [])], tuple[ExampleCall, ...], strict=True
         )
     except (msgspec.ValidationError, TypeError) as error:
         allowed = 'allowed are name, arguments, id, as in { name = "f", arguments = { city = "Paris" } }'
@@ -234,18 +227,12 @@ def _example(table: dict[str, Any], where: str, at: str) -> Example:
         None if stage is None else Stage(stage),
         table.get("reasoning", ""),
         table.get("content", ""),
-        tuple(ExampleCall(c.name, c.arguments, c.id) for c in calls),
+        calls,
     )
 
 
 def _fail(where: str, key: str, why: str) -> DialectError:
     return DialectError(f"{where}: {key}: {why}")
-
-
-class _StrictCall(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    arguments: dict[str, Any]
-    id: str | None = None
 
 
 def _fits(name: str, glob: str) -> bool:
@@ -264,8 +251,3 @@ def _is_json(value: Any) -> bool:
         elif not isinstance(v, str | int | float) or (isinstance(v, float) and not math.isfinite(v)):
             return False
     return True
-
-
-def kind_of(value: object) -> str:
-    """The type of a value, for errors."""
-    return type(value).__name__

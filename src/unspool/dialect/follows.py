@@ -11,8 +11,6 @@ from .markers import BLOCK_END, CALL, CALL_END, END
 from .patterns import Pattern
 from .plan import Plan
 
-__all__ = ["ARGUMENT", "ARGUMENT_END", "FOLLOWERS", "Follows", "follows"]
-
 ARGUMENT, ARGUMENT_END = "argument", "argument_end"
 
 FOLLOWERS: Final[dict[str, tuple[str, ...]]] = {

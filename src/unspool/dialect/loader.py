@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..arguments import described
 from ..errors import DialectError
 from ..events import Stage
 from ..policy import CHOICES, Policy
-from .file import Dialect, kind_of, read_examples, read_toml
+from .file import Dialect, read_examples, read_toml
 from .template import FIELDS, Codec, Field, Separator, Template, TextCall, Trained, parse_template, pieces
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class _Loader:
 
     def typed(self, key: str, value: Any, kind: type, what: str) -> Any:
         if not isinstance(value, kind):
-            raise self.fail(key, f"must be {what}, not {kind_of(value)}")
+            raise self.fail(key, f"must be {what}, not {described(value)}")
         return value
 
     def string(self, key: str, default: str) -> str:
@@ -151,7 +152,7 @@ class _Loader:
         if isinstance(value, str):
             value = [value]
         if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
-            raise self.fail(key, f"must be a string or a list of strings, not {kind_of(value)}")
+            raise self.fail(key, f"must be a string or a list of strings, not {described(value)}")
         if not empty and any(not v.strip() for v in value):
             raise self.fail(key, "contains an empty string")
         return tuple(value)

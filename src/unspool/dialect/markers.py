@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable, Set
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -102,6 +102,7 @@ class Form(msgspec.Struct, eq=False):
     """The texts that may end the bare text."""
     demands: bool = False
     """Whether it must have arguments, because it skips text that is the name in another form."""
+    template: Template | None = None
     _find: re.Pattern[str] | None = None
     around: Outside | Literal[False] | None = False
 
@@ -130,6 +131,7 @@ class Block(msgspec.Struct, eq=False):
     """White space that it removes from the text before it: its own, or the longest of all."""
     inner: "Candidates[Opening]" = msgspec.field(default_factory=lambda: Candidates())
     """The calls that may follow in it, if they are not the dialect's."""
+    template: Template | None = None
 
 
 class Marker(msgspec.Struct, eq=False):
@@ -280,19 +282,8 @@ def _spellings(pattern: Pattern) -> list[str]:
 
 
 class Scan:
-    """A set of markers that may be in running text, and how to find the first of them.
-
-    Attributes:
-        triggers: the literals that the markers begin with.
-        markers: the markers in the order in which they are tried, the most literal first.
-        find: finds a trigger, or the beginning of one at the end of the text.
-        heads: the characters that triggers begin with.
-    """
-
-    markers: "Candidates[Marker]"
-    triggers: Set[str]
-    find: re.Pattern[str]
-    heads: str
+    """A set of markers that may be in running text, and how to find the first of them. What it knows is made on first
+    use: most of a dialect's sets are never used."""
 
     def __init__(
         self, markers: Iterable[Marker], strays: "list[Stray] | tuple[()]" = (), *, cuts: bool = False
@@ -309,22 +300,26 @@ class Scan:
         ends = [marker.pattern.match(text, i, {}) for marker in self.markers.at(text, i)]
         return 1 if max(ends, default=NO) >= 0 else -1 if MORE in ends else 0
 
-    def __getattr__(self, name: str) -> Any:
-        # Made on first use: most of a dialect's sets are never used.
-        if name == "markers":
-            # Markers that begin with a field cannot be found in text.
-            self.markers = Candidates(ranked(m for m in self._given[0] if m.pattern.first))
-            return self.markers
-        if name == "triggers":
-            self.triggers = firsts(x.pattern for x in (*self.markers, *self._given[1]))
-            return self.triggers
-        if name == "find":
-            self.find = finder(self.triggers, {} if self._cuts else _follows(self.markers, self._given[1]))
-            return self.find
-        if name == "heads":
-            self.heads = "".join(sorted({t[0] for t in self.triggers}))
-            return self.heads
-        raise AttributeError(name)
+    @cached_property
+    def markers(self) -> "Candidates[Marker]":
+        """The markers in the order in which they are tried, the most literal first; those that begin with a field
+        cannot be found in text."""
+        return Candidates(ranked(m for m in self._given[0] if m.pattern.first))
+
+    @cached_property
+    def triggers(self) -> Set[str]:
+        """The literals that the markers begin with."""
+        return firsts(x.pattern for x in (*self.markers, *self._given[1]))
+
+    @cached_property
+    def find(self) -> re.Pattern[str]:
+        """Finds a trigger, or the beginning of one at the end of the text."""
+        return finder(self.triggers, {} if self._cuts else _follows(self.markers, self._given[1]))
+
+    @cached_property
+    def heads(self) -> str:
+        """The characters that triggers begin with."""
+        return "".join(sorted({t[0] for t in self.triggers}))
 
 
 def _follows(markers: Iterable[Marker], strays: Iterable[Stray]) -> dict[str, str]:
@@ -378,11 +373,12 @@ class Outline(msgspec.Struct, eq=False):
 
 def ranked(markers: Iterable[_M]) -> list[_M]:
     """Markers with the most literal first; among equals, the ends of turns come last, and other formats after all."""
-    return sorted(markers, key=lambda m: (_is_other(m), -m.pattern.weight, m.kind in (END, START)))
 
+    def rank(m: Marker) -> tuple[bool, int, bool]:
+        other = isinstance(m, Opening) and m.form is not None and m.form.other
+        return other, -m.pattern.weight, m.kind in (END, START)
 
-def _is_other(marker: Marker) -> bool:
-    return isinstance(marker, Opening) and marker.form is not None and marker.form.other
+    return sorted(markers, key=rank)
 
 
 @lru_cache(256)

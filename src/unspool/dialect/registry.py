@@ -44,7 +44,6 @@ def _files() -> dict[str, str]:
 
 
 def _shipped(key: str) -> str | None:
-    """The shipped file of a name in lower case."""
     own = os.path.join(_FOLDER, f"{key}.toml")  # a file is named after its dialect
     if own in _paths():
         return own
@@ -76,11 +75,7 @@ def _load_entry_point(name: str) -> Dialect:
 
 
 def find_base(name: str) -> Dialect:
-    """Find the dialect on which another one is based.
-
-    Raises:
-        DialectError: there is no dialect of this name.
-    """
+    """Find the dialect on which another one is based; `DialectError` if there is no dialect of this name."""
     dialect = _look_up(name)
     if dialect is None:
         raise DialectError(f"base: there is no dialect {name!r}{_near(name)}")
@@ -88,11 +83,7 @@ def find_base(name: str) -> Dialect:
 
 
 def find(name: str) -> Dialect:
-    """Find the dialect of a name or alias, ignoring case; names go before aliases.
-
-    Raises:
-        UnknownDialect: there is none.
-    """
+    """Find the dialect of a name or alias, ignoring case, names first; `UnknownDialect` if there is none."""
     dialect = _found.get(name) or _look_up(name)  # most names are written as they are cached
     if dialect is None and len(name) > _LONGEST:
         raise UnknownDialect(f"there is no dialect {name[:_LONGEST]!r}…; see list_dialects()")

@@ -179,11 +179,8 @@ def pieces(text: str) -> list[Piece]:
 
 
 def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template:
-    """Parse a template.
-
-    Raises:
-        DialectError: an unknown field, no body, two bodies, or one that is skipped where it would have to be written.
-    """
+    """Parse a template; `DialectError` if it has an unknown field, no body, two bodies, or one that is skipped where it
+    would have to be written."""
     parts = pieces(text)
     allowed = FIELDS[kind]
     names = [p.name for p in parts if isinstance(p, Field)]

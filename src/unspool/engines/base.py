@@ -24,12 +24,7 @@ class EngineError(Exception):
     """
 
     def __init__(
-        self,
-        message: str,
-        status: int = 500,
-        retry_after: int | None = None,
-        detail: str = "",
-        code: str | None = None,
+        self, message: str, status: int = 500, retry_after: int | None = None, detail: str = "", code: str | None = None
     ) -> None:
         super().__init__(message)
         self.detail = detail

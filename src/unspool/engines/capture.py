@@ -16,7 +16,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -281,26 +281,9 @@ class Capture:
         """The engine's tokenizer."""
         return self._engine.tokenizer
 
-    @property
-    def media(self) -> Collection[str]:
-        """The kinds of media that the engine takes."""
-        taken: Collection[str] = getattr(self._engine, "media", ())
-        return taken
-
-    @property
-    def context(self) -> int | None:
-        """The engine's context, if it has one."""
-        return getattr(self._engine, "context", None)
-
-    @property
-    def echoes(self) -> bool:
-        """Whether the engine reports log-probabilities of prompts."""
-        return getattr(self._engine, "echoes", False)
-
-    @property
-    def provider(self) -> str | None:
-        """The engine's kind, if it has one."""
-        return getattr(self._engine, "provider", None)
+    def __getattr__(self, name: str) -> Any:
+        """What only some engines have, such as ``media`` and ``context``."""
+        return getattr(self._engine, name)
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Yield the engine's pieces unchanged; each is on disk before it is passed on, as long as that has room."""

@@ -3,6 +3,7 @@ markup."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -19,10 +20,9 @@ from ..errors import ConstraintError
 from ..parser.readers.wrapped import WRAPPERS
 from ..schema import Schema, decode
 from .freeform import Freeform
-from .nodes import EMPTY, WHITE, Chars, Const, Finer, Free, Json, Node, Seq, Text, choice, seq
+from .nodes import EMPTY, SEPARATORS, SPACES, Chars, Const, Finer, Free, Json, Node, Seq, Text, choice, seq
+from .schemas import tables
 from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, named, other_names, quote_spelling, shape
-
-__all__ = ["Arguments", "Tool", "others", "spelled"]
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -48,6 +48,15 @@ class Arguments:
         self.d = d
         self.rules = rules
         self.plan = plan
+        shape = d.call[0].object if d.call else None
+        self.markup = bool(d.argument) and shape is None
+        self.keyworded = shape is None and d.codec.name == "python"
+        if self.keyworded or (shape is not None and shape.quote == "'"):
+            self.spelling = PYTHON_SPELLING
+        elif shape is not None or d.codec.quote == '"':
+            self.spelling = JSON_SPELLING
+        else:
+            self.spelling = quote_spelling(d.codec.quote)
         self.outer = [s for s in (*(f.closing for f in plan.calls.forms), *(b.closing for b in plan.calls.blocks)) if s]
         self.guard = _guard(d.argument[0], plan) if d.argument else ()
         self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.parameters))
@@ -61,29 +70,23 @@ class Arguments:
             return self.free(tool, tool.free, end)
         at = f"tools.{tool.name}.parameters"
         parameters = _unwrapped(tool.parameters)
-        if d.argument and d.call[0].object is None:
-            if d.item:
-                inside = _names(parameters)
-                kept_out = (*self.ends_of(d.argument[0], inside, tool.name), *self.opened(inside), *self.items)
-                values = Values(JSON_SPELLING, self.rules, parameters, kept_out)
-                return choice(
-                    seq(self.nested_members(values, b, at), Const(end)) for b in _objects(values, parameters, at)
-                )
-            # If arguments begin on new lines, none begins within JSON.
-            names = named(parameters)
-            ends = self.ends_of(d.argument[0], names, tool.name)
-            without = (*ends, *(() if self.plan.arguments.breaks else self.opened(names)))
-            values = Values(JSON_SPELLING, self.rules, parameters, without)
-            branches = _objects(values, parameters, at)
-            return choice(_Markup(self, tool.name, values, b, at, end).all() for b in branches)
-        return seq(self.value(parameters, at), Const(end))
+        if not self.markup:
+            return seq(self.value(parameters, at), Const(end))
+        names = _names(parameters) if d.item else named(parameters)
+        kept_out = self.ends_of(d.argument[0], names, tool.name)
+        if d.item or not self.plan.arguments.breaks:  # if arguments begin on new lines, none begins within JSON
+            kept_out += self.opened(names)
+        values = Values(JSON_SPELLING, self.rules, parameters, (*kept_out, *(self.items if d.item else ())))
+        branches = _objects(values, parameters, at)
+        if d.item:
+            return choice(seq(self.nested_members(values, b, at), Const(end)) for b in branches)
+        return choice(_Markup(self, tool.name, values, b, at, end).all() for b in branches)
 
     def free(self, tool: Tool, grammar: Freeform, end: str) -> Node:
         """The only argument of a custom tool, whose text a grammar in the request describes."""
-        d = self.d
         (key,) = tool.parameters["properties"]
-        if d.argument and d.call[0].object is None:
-            template = d.argument[0]
+        if self.markup:
+            template = self.d.argument[0]
             head, stop, rest = self.around(template, Const(key), "string")
             tail = literal(template.tail)
             margin = tail[: len(tail) - len(tail.lstrip())]
@@ -92,33 +95,23 @@ class Arguments:
                 *(t.text for t in own_tags(template, Const(key), "string")),
             )
             return seq(head, Free(grammar.source, "", ends), Const(margin + stop), rest, Const(end))
-        if d.call[0].object is None and d.codec.name == "python":
-            return choice(seq(Const(f"{key}={q}"), Free(grammar.source, q), Const(q + end)) for q in ("'", '"'))
-        if d.call[0].object is None and d.codec.quote != '"':
-            style = quote_spelling(d.codec.quote).style
-            opening = "{" + style.key(key) + style.colon + d.codec.quote
-            return seq(Const(opening), Free(grammar.source, "", (d.codec.quote,)), Const(d.codec.quote + "}" + end))
-        if d.argument_format == "python":
-            opening = "{" + PYTHON_SPELLING.style.key(key) + PYTHON_SPELLING.style.colon
-            inside = [(q, Free(grammar.source, q, string_ends(self.plan))) for q in ("'", '"')]
-            return choice(seq(Const(opening + q), free, Const(q + "}" + end)) for q, free in inside)
-        style = JSON_SPELLING.style
-        opening = "{" + style.key(key) + style.colon + '"'
-        return seq(Const(opening), Free(grammar.source, '"', string_ends(self.plan)), Const('"}' + end))
+        source, ends = grammar.source, string_ends(self.plan)
+        if self.keyworded:
+            return choice(seq(Const(f"{key}={q}"), Free(source, q), Const(q + end)) for q in ("'", '"'))
+        style, quote = self.spelling.style, self.spelling.quote
+        opening = "{" + style.key(key) + style.colon
+        if quote:
+            return seq(Const(opening + quote), Free(source, "", (quote,)), Const(quote + "}" + end))
+        quotes = ("'", '"') if self.spelling is PYTHON_SPELLING else ('"',)
+        return choice(seq(Const(opening + q), Free(source, q, ends), Const(q + "}" + end)) for q in quotes)
 
     def value(self, parameters: dict[str, Any], at: str) -> Node:
         """Arguments as one value."""
-        d = self.d
-        if d.call[0].object is None and d.codec.name == "python":
-            values = Values(PYTHON_SPELLING, self.rules, parameters, string_ends(self.plan))
-            return choice(self.keywords(values, b, at) for b in _objects(values, parameters, at))
-        if d.call[0].object is None and d.codec.quote != '"':
-            values = Values(quote_spelling(d.codec.quote), self.rules, parameters, string_ends(self.plan))
-            return choice(values.object(b, at) for b in _objects(values, parameters, at))
-        if d.call[0].object is not None and d.call[0].object.quote == "'":
-            values = Values(PYTHON_SPELLING, self.rules, parameters, string_ends(self.plan))
-            return choice(values.object(b, at) for b in _objects(values, parameters, at))
-        return spelled(Values(JSON_SPELLING, self.rules, parameters, string_ends(self.plan)), parameters, at)
+        values = Values(self.spelling, self.rules, parameters, string_ends(self.plan))
+        if self.spelling is JSON_SPELLING:
+            return spelled(values, parameters, at)
+        write = partial(self.keywords, values) if self.keyworded else values.object
+        return choice(write(b, at) for b in _objects(values, parameters, at))
 
     def opened(self, names: list[str]) -> tuple[str, ...]:
         """The openings of arguments of these names; with the name, since a bracket may also begin JSON or a tag."""
@@ -182,15 +175,14 @@ class Arguments:
     # -- arguments with nested values ------------------------------------------------------------------------
 
     def nested_members(self, values: Values, schema: dict[str, Any], at: str) -> Node:
-        _refuse(schema, at)
+        _only(schema, _OF_OBJECTS, at)
         declared, more = shape(schema)
         if more is not False and more is not True:
             raise ConstraintError(
                 f"{at}.additionalProperties: dialect {self.d.name!r} closes an argument with its name; allowed is false"
             )
-        entries = []
-        for name, node, required in declared:
-            entries.append((self.nested(values, node, self.d.argument[0], Const(name), f"{at}.{name}"), required))
+        template = self.d.argument[0]
+        entries = [(self.nested(values, node, template, Const(k), f"{at}.{k}"), r) for k, node, r in declared]
         return values.members(entries, None, self.d.separator.arguments)
 
     def nested(self, values: Values, schema: dict[str, Any] | bool, template: Template, key: Const, at: str) -> Node:
@@ -270,7 +262,7 @@ class _Markup:
     def __init__(
         self, arguments: Arguments, tool: str, values: Values, schema: dict[str, Any], at: str, end: str
     ) -> None:
-        _refuse(schema, at)
+        _only(schema, _OF_OBJECTS, at)
         self.arguments = arguments
         self.tool = tool
         self.serial = next(arguments.serials)
@@ -294,7 +286,6 @@ class _Markup:
         return Finer(plain, choice(seq(Const(text), node) for text, node in self.next(0, "")))
 
     def alone(self, i: int, follow: list[tuple[str, Node]]) -> Node:
-        """A separate argument."""
         return seq(Const(self.opening), self.argument(i, follow))
 
     def next(self, i: int, separator: str) -> list[tuple[str, Node]]:
@@ -385,17 +376,18 @@ class _Markup:
         # A bounded value is written exactly, and so is the white space before the marker.
         closed = stop + rest if free else template.inner_trail + stop + rest
         guard, unlike = self.arguments.guards(later) if follow else ((), ())
-        unlike = (*unlike, *(seq(_SPACE, tag) for tag in twice))
-        ends = (seq(Const((stop + rest).strip()), _SPACE),) if guard else ()
+        unlike = (*unlike, *(seq(SPACES, tag) for tag in twice))
+        ends = (seq(Const((stop + rest).strip()), SPACES),) if guard else ()
         follow = follow or [("", EMPTY)]
-        longer = [t for t in writable(plain_arguments(self.arguments.d))[1:] if _continues(t, template)]
+        longer = [t for t in writable(plain_arguments(self.arguments.d))[1:] if _beyond(t, template)]
         unlike = (*unlike, *(Const(_beyond(t, template)) for t in longer))
+
+        def text(follower: str, head: str = "") -> Text:
+            stop = closed + follower
+            return Text(stop, others(kept_out, stop), unlike, *bounds, head=head, guard=guard, ends=ends)
+
         if not longer or not free or not isinstance(head, Const):
-            texts = [
-                Text(closed + f, others(kept_out, closed + f), unlike, *bounds, guard=guard, ends=ends)
-                for f, _ in follow
-            ]
-            return [seq(head, text, node) for text, (_, node) in zip(texts, follow, strict=True)]
+            return [seq(head, text(f), node) for f, node in follow]
         # The closing that this alternative excludes may be allowed in a longer one, such as a CDATA section; the call's
         # may not where another call follows, because it ends this one. The section's text forms one word with what
         # comes before it, since both openings begin alike.
@@ -406,21 +398,13 @@ class _Markup:
             own = self.arguments.ends_of(other, names, self.tool)
             inside = _guard(other, self.arguments.plan) if guard else ()
             without = others((*(own[:1] if inside else own), *kept_out[len(own_ends) :]), other_stop)
-            text = Text(other_stop, without, head=opening.text, guard=inside)
-            found.append(seq(text, Const(other_rest), _follows(follow)))
-        for f, n in follow:
-            text = Text(closed + f, others(kept_out, closed + f), unlike, head=head.text, guard=guard, ends=ends)
-            found.append(seq(text, n))
-        return found
+            section = Text(other_stop, without, head=opening.text, guard=inside)
+            found.append(seq(section, Const(other_rest), _follows(follow)))
+        return [*found, *(seq(text(f, head.text), node) for f, node in follow)]
 
     def other(self, key: Node, schema: dict[str, Any], kind: str, at: str, follow: list[tuple[str, Node]]) -> Node:
-        values = self.values
         head, stop, rest = self.around(self.template, key, kind)
-        value: Node
-        if kind in ("object", "array"):
-            value = spelled(values, schema, at)
-        else:
-            value = values.value(schema, at)
+        value = (spelled if kind in ("object", "array") else Values.value)(self.values, schema, at)
         return seq(head, value, Const(self.template.inner_trail + stop + rest), _follows(follow))
 
 
@@ -483,7 +467,7 @@ def _guard(template: Template, plan: Plan) -> tuple[Node, ...]:
         return ()
     found: list[Node] = []
     own = _whole(plan.calls.separator)
-    between = choice((_BETWEEN, seq(_BETWEEN, own, _BETWEEN))) if plan.calls.separator else _BETWEEN
+    between = choice((SEPARATORS, seq(SEPARATORS, own, SEPARATORS))) if plan.calls.separator else SEPARATORS
     for part in rule:
         wanted = [first for first in dict.fromkeys(p.first for p in part.followers) if first]
         if part.closings and wanted:
@@ -492,26 +476,16 @@ def _guard(template: Template, plan: Plan) -> tuple[Node, ...]:
 
 
 def _names(schema: object) -> list[str]:
-    """The names of all properties in a schema, at any depth."""
-    found: dict[str, None] = {}
-    waiting = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            properties = node.get("properties")
-            found.update(dict.fromkeys(properties if isinstance(properties, dict) else ()))
-            waiting += node.values()
-        elif isinstance(node, list):
-            waiting += node
-    return list(found)
+    found = (node.get("properties") for node in tables(schema))
+    return list(dict.fromkeys(name for properties in found if isinstance(properties, dict) for name in properties))
+
+
+_BLANKS: Final = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
 
 
 def _named(opening: str, names: list[str]) -> list[str]:
     """The beginning of a marker before one of these names, with the white space that may come before it."""
-    return [opening + name for name in (*names, *_SPACES)]
-
-
-_SPACES: Final = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
+    return [opening + name for name in (*names, *_BLANKS)]
 
 
 _MAX_TOLD: Final = 64
@@ -520,7 +494,6 @@ openings."""
 
 
 def _opening(pattern: Pattern, names: list[str]) -> Node:
-    """The opening of one of these arguments, as the parser reads it."""
     name = choice(map(Const, names)) if len(names) <= _MAX_TOLD else Chars("\\n", negated=True, max=256)
     parts: list[Node] = []
     for atom in pattern.atoms:
@@ -529,18 +502,15 @@ def _opening(pattern: Pattern, names: list[str]) -> Node:
         elif atom.kind == ANY:
             parts.append(Chars("\\n", negated=True, min=0, max=256))
         else:
-            parts.append(_SPACE if atom.kind == SPACE else _WORD if atom.kind == WORD else name)
+            parts.append(SPACES if atom.kind == SPACE else _WORD if atom.kind == WORD else name)
     return seq(*parts)
 
 
 _WORD: Final = Chars("A-Za-z_", max=32)
-_BETWEEN: Final = Chars(WHITE + ",;", min=0, max=None)
-_SPACE: Final = Chars(WHITE, min=0, max=None)
 
 
 def _whole(pattern: Pattern) -> Node:
-    """A closing, as the parser reads it."""
-    return seq(*(Const(a.text) if a.kind == LITERAL else _SPACE for a in pattern.atoms))
+    return seq(*(Const(a.text) if a.kind == LITERAL else SPACES for a in pattern.atoms))
 
 
 def others(texts: Collection[str], stop: str) -> tuple[str, ...]:
@@ -550,7 +520,6 @@ def others(texts: Collection[str], stop: str) -> tuple[str, ...]:
 
 
 def _objects(values: Values, schema: dict[str, Any], at: str) -> list[dict[str, Any]]:
-    """The schemas of the objects that a tool's parameters admit."""
     found = [b if isinstance(b, dict) else {} for b in values.branches(schema) if b is not False]
     found = [b for b in found if "type" not in b or b["type"] == "object" or "object" in b["type"]]
     if not found:
@@ -558,8 +527,7 @@ def _objects(values: Values, schema: dict[str, Any], at: str) -> list[dict[str, 
     return found
 
 
-def _refuse(schema: dict[str, Any], at: str) -> None:
-    _only(schema, ("type", "properties", "required", "additionalProperties"), at)
+_OF_OBJECTS: Final = ("type", "properties", "required", "additionalProperties")
 
 
 def _only(schema: dict[str, Any], allowed: tuple[str, ...], at: str) -> None:
@@ -574,7 +542,6 @@ _KINDS: Final = {str: "string", bool: "boolean", int: "number", float: "number",
 
 
 def _by_type(branch: dict[str, Any], at: str) -> list[tuple[str, dict[str, Any]]]:
-    """A branch for each type of a schema."""
     if "enum" in branch or "const" in branch:
         listed = branch["enum"] if "enum" in branch else [branch["const"]]
         kinds: dict[str, list[Any]] = {}
@@ -606,11 +573,6 @@ def _readable(parts: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[s
         return not free and not any(decode(v, frozenset((kind,)))[1] for v in listed)
 
     return [(kind, one) for kind, one in parts if is_read(kind)]
-
-
-def _continues(other: Template, first: Template) -> bool:
-    """Whether a template's opening continues another's, with a different closing."""
-    return bool(_beyond(other, first))
 
 
 def _beyond(other: Template, first: Template) -> str:

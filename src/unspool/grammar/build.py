@@ -21,7 +21,6 @@ from ..dialect.template import (
     ObjectShape,
     Step,
     Template,
-    TextCall,
     id_steps,
     literal,
     unstarted,
@@ -34,14 +33,25 @@ from ..events import Stage
 from ..renderer.values import JSON
 from .arguments import Arguments, Tool, others, spelled
 from .flat import cases
-from .nodes import EMPTY, WHITE, Chars, Const, Grammar, Json, Node, Repeat, Text, Word, choice, seq
+from .nodes import (
+    EMPTY,
+    SEPARATORS,
+    SPACES,
+    WHITE,
+    Chars,
+    Const,
+    Grammar,
+    Json,
+    Node,
+    Repeat,
+    Text,
+    Word,
+    choice,
+    optional,
+    seq,
+)
 from .values import JSON_SPELLING, Rules, Values
 
-__all__ = ["Demand", "Tool", "build"]
-
-_WHITE: Final = Chars(WHITE, min=0, max=None)
-_GAP: Final = Chars(WHITE + ",;", min=0, max=None)
-"""What may come between calls, so that text after a call may not begin with it and another call."""
 _ANYTHING: Final = Chars("", min=0, max=None)
 _BRACES: Final = seq(Const("{"), Chars("{}", negated=True, min=0, max=None), Const("}"))
 _NAME: Final = Chars("A-Za-z0-9_.\\-:/", max=None)
@@ -81,11 +91,7 @@ class Demand(msgspec.Struct, frozen=True):
 
 
 def build(d: Dialect, demand: Demand) -> Grammar:
-    """Build the grammar of an output.
-
-    Raises:
-        ConstraintError: the dialect or a schema does not permit such a grammar.
-    """
+    """Build the grammar of an output; `ConstraintError` if the dialect or a schema does not permit such a grammar."""
     builder = _Builder(d, demand)
     root = builder.output()
     return Grammar(root, builder.rules.found, frozenset(builder.rules.dense))
@@ -120,9 +126,7 @@ class _Builder:
         if demand.stage is Stage.REASONING:
             return seq(self.reasoning(first=True, opened=True), self.body(first=False))
         begins = [seq(self.reasoning(first=True), self.body(first=False)), self.body(first=True)]
-        if self.undecided:
-            begins.append(seq(self.guessed(), self.body(first=False)))
-        return choice(begins)
+        return choice([*begins, seq(self.guessed(), self.body(first=False))] if self.undecided else begins)
 
     def opened(self) -> Node:
         """Calls after the opening of their block. Where a block has none, a turn may begin here."""
@@ -130,7 +134,6 @@ class _Builder:
         return calls if self.block is None or self.block.opening else choice((self.section(first=True), calls))
 
     def reasoning(self, *, first: bool, opened: bool = False) -> Node:
-        """A reasoning part, with the white space that the template writes after it."""
         template = writable(self.d.reasoning)[0]
         opening, closed = template.opening, template.closing
         scan = self.plan.reading.reasoning.scan
@@ -146,7 +149,7 @@ class _Builder:
         if self.demand.names and self.block is not None and not self.distinct(self.block):
             # What the dialect itself writes without a marker; elsewhere a bare call is so rare that tags stay wide.
             names = choice(map(Const, self.demand.names))
-            unlike += [seq(_WHITE, call) for call in self.bare_calls(self.bare(list(without)), names)]
+            unlike += [seq(SPACES, call) for call in self.bare_calls(self.bare(list(without)), names)]
         return self.kept(closed, without, tuple(dict.fromkeys(unlike)))
 
     def free(self, head: str, closed: str, without: Iterable[str], unlike: tuple[Node, ...] = ()) -> Node:
@@ -161,14 +164,10 @@ class _Builder:
         return Text(stop, exact, unlike, folded=tuple(sorted(tags)), code=code)
 
     def body(self, *, first: bool) -> Node:
-        """The output after reasoning: content, calls, or both."""
         if self.demand.low:
             return self.calls(first=first)
         if self.demand.answer is not None:
-            answers = self.answer(first=first)
-            if not self.demand.tools:
-                return answers
-            return choice((answers, self.calls(first=first)))
+            return choice((self.answer(first=first), *([self.calls(first=first)] if self.demand.tools else [])))
         if self.plan.framed:
             return self.frames(first=first)
         if not self.demand.tools:
@@ -191,9 +190,7 @@ class _Builder:
     def markers(self, scan: Scan) -> list[str]:
         """The texts that content must not contain, because they would be read as markers."""
         # If everything after prose is content, a call's opening is a marker only before prose.
-        calls = not self.content_first
-        thoughts = self.policy.reasoning_in_content != "text"
-        counts = {CALL: calls, REASONING: thoughts}
+        counts = {CALL: not self.content_first, REASONING: self.policy.reasoning_in_content != "text"}
         found = [o.pattern.first for o in scan.markers if o.marked and counts.get(o.kind, True)]
         return found + [s.pattern.first for s in self.plan.reading.strays]
 
@@ -211,7 +208,7 @@ class _Builder:
         begins += [o.pattern.first for o in plan.reasoning.ends]  # at the very start, it closes empty reasoning
         begins = [t for t in dict.fromkeys(begins) if not any(w in t for w in without)]
         begins = [c for t in begins for c in self.cases(t)]
-        unlike: list[Node] = [seq(_WHITE, choice(map(Const, begins)))] if begins else []
+        unlike: list[Node] = [seq(SPACES, choice(map(Const, begins)))] if begins else []
         # After a call, another may begin with its name.
         unlike += [_named(o.pattern) for o in plan.calls.inner if o.form and o.form.marked and not o.pattern.first]
         if self.undecided:
@@ -225,23 +222,22 @@ class _Builder:
     def unlike_calls(self, without: list[str]) -> list[Node]:
         """The beginnings and continuations that text must avoid, because they would be read as calls without
         markers."""
-        unlike: list[Node] = []
-        names = choice(map(Const, self.demand.names)) if self.demand.names else None
-        if names is not None:
-            bare = self.bare(without)
-            spaced = [o for o in bare if o.spaced]
-            # Engines limit the size of patterns: if calls may come after any space, one rule serves all places.
-            if spaced and set(self.bare_calls(spaced, names)) == set(self.bare_calls(bare, names)):
-                calls = choice(self.bare_calls(bare, names, whole=False))
-                unlike.append(seq(choice((seq(_ANYTHING, Chars(WHITE)), EMPTY)), calls))
-            else:
-                unlike += [seq(_GAP, call) for call in self.bare_calls(bare, names)]
-                bare = [o for o in bare if o in self.plan.reading.text.scan.markers]  # others count only at the start
-                anywhere = [o for o in bare if o.anywhere]
-                for before, openings in ((seq(Const("\n"), _WHITE), bare), (Const(" "), spaced), (EMPTY, anywhere)):
-                    if openings:
-                        calls = choice(self.bare_calls(openings, names, whole=False))
-                        unlike.append(seq(_ANYTHING, before, calls))
+        if not self.demand.names:
+            return []
+        names = choice(map(Const, self.demand.names))
+        bare = self.bare(without)
+        spaced = [o for o in bare if o.spaced]
+        # Engines limit the size of patterns: if calls may come after any space, one rule serves all places.
+        if spaced and set(self.bare_calls(spaced, names)) == set(self.bare_calls(bare, names)):
+            calls = choice(self.bare_calls(bare, names, whole=False))
+            return [seq(choice((seq(_ANYTHING, Chars(WHITE)), EMPTY)), calls)]
+        unlike = [seq(SEPARATORS, call) for call in self.bare_calls(bare, names)]
+        bare = [o for o in bare if o in self.plan.reading.text.scan.markers]  # others count only at the start
+        anywhere = [o for o in bare if o.anywhere]
+        for before, openings in ((seq(Const("\n"), SPACES), bare), (Const(" "), spaced), (EMPTY, anywhere)):
+            if openings:
+                calls = choice(self.bare_calls(openings, names, whole=False))
+                unlike.append(seq(_ANYTHING, before, calls))
         return unlike
 
     def next_calls(self) -> list[Node]:
@@ -250,8 +246,8 @@ class _Builder:
         names = choice(map(Const, self.demand.names))
         calls = self.bare_calls([o for o in unmarked if o.pattern.first], names)
         if any(not o.pattern.first for o in unmarked):
-            calls = (*calls, *(seq(_NAME, _WHITE, Const(begin)) for begin in _BEGINS[Syntax.JSON]))
-        return [seq(_GAP, call) for call in calls]
+            calls = (*calls, *(seq(_NAME, SPACES, Const(begin)) for begin in _BEGINS[Syntax.JSON]))
+        return [seq(SEPARATORS, call) for call in calls]
 
     def bare(self, without: list[str]) -> list[Opening]:
         """The openings of calls that no marker distinguishes from text, and no text excludes."""
@@ -270,27 +266,23 @@ class _Builder:
             head: list[Node] = []
             for atom in o.pattern.atoms:
                 kind = atom.kind
-                head.append(Const(atom.text) if kind == LITERAL else _WHITE if kind == SPACE else names)
+                head.append(Const(atom.text) if kind == LITERAL else SPACES if kind == SPACE else names)
                 if kind not in (LITERAL, SPACE, NAME):
                     break
             tail: Node = EMPTY
-            if (
-                o.form is not None
-                and o.form.shape is not None
-                and not (o.form.forced and self.demand.forced == "named")
-            ):
+            form = o.form
+            if form and form.shape and not (form.forced and self.demand.forced == "named"):
                 # An object is a call if one of its own members says so.
-                first = _first_member(o.form.shape, names)
-                tail = seq(_MEMBERS, _QUOTE, names, _QUOTE) if whole else seq(_WHITE, _QUOTE, first)
-            elif o.form is not None and o.form.syntax in _BEGINS:
-                tail = seq(_WHITE, choice(map(Const, _BEGINS[o.form.syntax])))
+                first = _first_member(form.shape, names)
+                tail = seq(_MEMBERS, _QUOTE, names, _QUOTE) if whole else seq(SPACES, _QUOTE, first)
+            elif form and form.syntax in _BEGINS:
+                tail = seq(SPACES, choice(map(Const, _BEGINS[form.syntax])))
             heads.setdefault(tail, []).append(seq(*head))
         return tuple(seq(choice(dict.fromkeys(those)), tail) for tail, those in heads.items())
 
     def frames(self, *, first: bool) -> Node:
-        """A frame of content, or calls, with content of their own before them."""
         template = writable(self.d.content)[0]
-        content = seq(self.frame(template, first=first), _optional_text(template.trail))
+        content = seq(self.frame(template, first=first), optional(Const(template.trail)))
         nothing = EMPTY if first else self.margin(template)
         if not self.demand.tools:
             return choice((content, nothing))
@@ -307,25 +299,19 @@ class _Builder:
         return seq(margin, self.free(head, closed, without, unlike))
 
     def headed(self, template: Template, *, first: bool) -> tuple[Node, str]:
-        """The white space before a frame, and its opening."""
         opening = template.opening
         if first:
             return EMPTY, self.started(opening)
         return self.margin(template) if opening else EMPTY, opening  # without an opening, text may begin with it
 
     def answer(self, *, first: bool) -> Node:
-        """Content that matches the schema of the answer."""
         schema = self.demand.answer
         assert schema is not None
         template = writable(self.d.content)[0]
         opening, closed = template.opening, template.closing
         head = self.started(opening) if first else opening
-        plan = self.plan
-        without = dict.fromkeys(
-            c
-            for t in self.markers((plan.reading.frame if closed.strip() else plan.reading.text).scan)
-            for c in self.cases(t)
-        )
+        region = self.plan.reading.frame if closed.strip() else self.plan.reading.text
+        without = dict.fromkeys(c for t in self.markers(region.scan) for c in self.cases(t))
         value: Node = Json(schema)
         if isinstance(schema, dict):
             value = spelled(Values(JSON_SPELLING, self.rules, schema, tuple(without)), schema, "response_format")
@@ -340,11 +326,9 @@ class _Builder:
     # -- calls ----------------------------------------------------------------------------------------------------
 
     def calls(self, *, first: bool) -> Node:
-        """Calls, with nothing before them."""
         return self.section(first=first, margin=self.margin())
 
     def announced(self, *, first: bool) -> list[Node]:
-        """Calls after a frame of content."""
         preamble = writable(self.d.preamble or self.d.content)[0]
         if self.content_first:
             return []
@@ -357,7 +341,6 @@ class _Builder:
         return [self.preceded()] if self.lined or self.trigger else []
 
     def mixed(self) -> Node:
-        """Text and calls, in any order that reads back."""
         if self.content_first:
             return choice((self.text(""), seq(self.calls(first=True), self.text("", called=True))))
         if self.block is not None and not self.distinct(self.block):
@@ -495,24 +478,19 @@ class _Builder:
         for tool in self.demand.tools:
             own = tool.text
             if own is not None:
-                found.append(seq(head(own.templates[0].head, tool), self.text_and_end(own)))
+                # Bare text, without anything that might end it.
+                ends = (t for f in self.plan.calls.forms if f.name == own.name for t in f.triggers)
+                found.append(seq(head(own.templates[0].head, tool), self.kept(own.templates[0].closing, ends)))
             if own is None or own.key not in tool.parameters.get("required", ()):
                 found.append(seq(head(self.d.call_of(tool.name).head, tool), self.arguments_and_end(tool)))
         return choice(found)
 
-    def text_and_end(self, own: TextCall) -> Node:
-        """Bare text, without anything that might end it, and what closes the call."""
-        ends = (t for f in self.plan.calls.forms if f.name == own.name for t in f.triggers)
-        return self.kept(own.templates[0].closing, ends)
-
     def header(self, opening: Sequence[Step], tool: Tool) -> Node:
-        escape: Callable[[str], str] = str
-        if self.d.call[0].object is not None:
-            escape = _inside_json
+        name = tool.name if self.d.call[0].object is None else JSON.string(tool.name)[1:-1]
         parts: list[Node] = []
         for step in opening:
             if step.name == "name":
-                parts.append(Const(step.write({"name": escape(tool.name)})))
+                parts.append(Const(step.write({"name": name})))
             elif step.name == "id":
                 parts.append(self.id(tool))
             elif step.name:  # index, number
@@ -533,7 +511,6 @@ class _Builder:
         return seq(*parts)
 
     def arguments_and_end(self, tool: Tool) -> Node:
-        """A tool's arguments and what closes the call."""
 
         def make() -> Node:
             closing_ = ""
@@ -562,7 +539,7 @@ def _first_member(shape: ObjectShape, names: Node) -> Node:
         return seq(names, _QUOTE)
     name_keys = [key for key, role in shape.keys if role == "name"]
     further = sorted({*ARGUMENT_KEYS, "type", *(key for key, _ in shape.keys)} - set(name_keys))
-    name = seq(choice(map(Const, name_keys)), _QUOTE, _WHITE, Const(":"), _WHITE, _QUOTE, names, _QUOTE)
+    name = seq(choice(map(Const, name_keys)), _QUOTE, SPACES, Const(":"), SPACES, _QUOTE, names, _QUOTE)
     return choice((name, seq(choice(map(Const, further)), _QUOTE)))
 
 
@@ -570,18 +547,10 @@ def _literals(o: Opening) -> str:
     return "".join(a.text for a in o.pattern.atoms if a.kind == LITERAL)
 
 
-def _optional_text(text: str) -> Node:
-    return choice((Const(text), EMPTY))
-
-
 def _named(pattern: Pattern) -> Node:
     later = next(a.text for a in pattern.atoms if a.kind == LITERAL)
-    return seq(_GAP, _NAME, _WHITE, Const(later))
+    return seq(SEPARATORS, _NAME, SPACES, Const(later))
 
 
 def _begins(pattern: Pattern) -> Node:
-    return seq(_WHITE, Const(pattern.first))
-
-
-def _inside_json(text: str) -> str:
-    return JSON.string(text)[1:-1]
+    return seq(SPACES, Const(pattern.first))

@@ -16,8 +16,6 @@ from ..errors import ConstraintError
 from ..renderer.values import JSON
 from ..schema import function_of, tool_name
 
-__all__ = ["StructureInfo", "ToolStrictLevel", "structure_info"]
-
 
 class ToolStrictLevel(enum.IntEnum):
     """How strictly calls are constrained if the request does not ask for it: off < function < parameter."""

@@ -18,8 +18,9 @@ from ..renderer import render
 from ..schema import function_of, tool_name
 from ..tokens import special_tokens
 from ..toolset import ToolChoice, Toolset, read_toolset
+from .arguments import Tool
 from .bounds import Budget, derivation
-from .build import Demand, Tool, build
+from .build import Demand, build
 from .calls import ToolStrictLevel, strict_tools, structure_info
 from .freeform import Freeform
 from .gbnf import gbnf
@@ -27,8 +28,6 @@ from .lark import lark
 from .nodes import Choice, Const, Grammar, Seq
 from .schemas import prepare
 from .tag import structural_tag
-
-__all__ = ["Constraint", "ToolChoice", "constrain", "structure_constraint"]
 
 MAX_NAME: Final = 256
 """How many characters the name of a tool may have."""
@@ -160,7 +159,6 @@ def constrain(
 
 
 def _grammars(grammars: Mapping[str, Freeform] | None, request: Toolset) -> dict[str, Freeform]:
-    """The grammars of tools that may be called."""
     check("grammars", grammars, (Mapping, type(None)), "an object of grammars by the names of tools, or None")
     for name, one in (grammars or {}).items():
         check(f"grammars[{name!r}]", one, Freeform, "a Freeform")
@@ -209,8 +207,8 @@ def structure_constraint(
     if kind == "none" or not listed:
         return None
     if kind != "auto":
-        chosen = [_tool(t) for t in listed]
-        return "json_schema", _array(tuple(chosen), 1, None if parallel_tool_calls and kind != "named" else 1)
+        most = None if parallel_tool_calls and kind != "named" else 1
+        return "json_schema", _array(tuple(map(_tool, listed)), 1, most)
     if strict_level < ToolStrictLevel.FUNCTION and not strict_tools(listed):
         return None
     tags, triggers = [], []
@@ -246,11 +244,7 @@ def structure_constraint(
 
 
 def _read(d: Dialect, tools: object, tool_choice: object) -> Toolset:
-    """Read the tools and the choice; a function that is named while the tools are unknown takes any arguments.
-
-    Raises:
-        ToolsError: they are wrong.
-    """
+    """Read the tools and the choice; a function that is named while the tools are unknown takes any arguments."""
     found = read_toolset(tools, tool_choice)
     if found.tools is None:
         if found.kind == "required":
@@ -265,11 +259,7 @@ _ALLOWED: Final = "letters, digits and _ - . : /"
 
 
 def _check_name(d: Dialect, name: str) -> None:
-    """Refuse a name that the dialect cannot write so that it reads back.
-
-    Raises:
-        ConstraintError: it cannot.
-    """
+    """Refuse a name that the dialect cannot write so that it reads back."""
     if _PLAIN_NAME.fullmatch(name):
         return
     where = "tools: the name"
@@ -280,11 +270,7 @@ def _check_name(d: Dialect, name: str) -> None:
 
 
 def _check_keys(d: Dialect, parameters: Mapping[str, Any], where: str) -> None:
-    """Refuse names of properties that the dialect cannot write so that they read back.
-
-    Raises:
-        ConstraintError: it cannot.
-    """
+    """Refuse names of properties that the dialect cannot write so that they read back."""
     if d.codec.name == "python":
         return  # `keywords` in `unspool.grammar.arguments` checks the names of keyword arguments
     odd = [key for key in parameters.get("properties", {}) if not _PLAIN_NAME.fullmatch(key)]
@@ -300,7 +286,6 @@ def _check_keys(d: Dialect, parameters: Mapping[str, Any], where: str) -> None:
 
 
 def _keys(node: object) -> Iterator[str]:
-    """The names of all properties in a prepared schema."""
     if isinstance(node, list):
         for one in node:
             yield from _keys(one)
@@ -376,7 +361,7 @@ def _free(tool: Mapping[str, Any], grammar: Freeform) -> Tool:
     made = _tool(tool)
     if len(made.parameters.get("properties", {})) != 1:
         raise ConstraintError(f"tools.{made.name}.parameters: a tool with a grammar has one argument, a text")
-    return Tool(made.name, made.parameters, free=grammar)
+    return msgspec.structs.replace(made, free=grammar)
 
 
 def _answer(response_format: Mapping[str, Any] | None) -> dict[str, Any] | bool | None:
@@ -426,12 +411,10 @@ def _moved(node: Any, i: int) -> Any:
         return node
     found = {}
     for key, value in node.items():
-        if key == "$ref":
-            found[key] = value.replace("#/$defs/", f"#/$defs/t{i}_", 1)
-        elif key in ("enum", "const"):
-            found[key] = value
-        elif key in ("properties", "patternProperties"):
+        if key in ("properties", "patternProperties"):
             found[key] = {k: _moved(v, i) for k, v in value.items()}
+        elif key == "$ref":
+            found[key] = value.replace("#/$defs/", f"#/$defs/t{i}_", 1)
         else:
-            found[key] = _moved(value, i)
+            found[key] = value if key in ("enum", "const") else _moved(value, i)
     return found

@@ -7,8 +7,6 @@ from functools import lru_cache
 from ..dialect.patterns import solid
 from .nodes import Chars, Choice, Const, Node, Repeat, Seq, Word, seq
 
-__all__ = ["ANY", "OPEN_SPAN", "begun", "cases", "count", "expression", "folded", "lacking", "literal", "searched"]
-
 ANY = r"[\s\S]"
 """Any character."""
 
@@ -67,11 +65,7 @@ def _lacking(marker: str, stops: tuple[str, ...]) -> str:
 
 
 def expression(node: Node) -> str:
-    """A flat node as a regular expression.
-
-    Raises:
-        TypeError: the node is not flat.
-    """
+    """A flat node as a regular expression; `TypeError` if the node is not flat."""
     if isinstance(node, Const):
         return literal(node.text)
     if isinstance(node, Chars):

@@ -5,6 +5,7 @@ string. Every text and expression in it is parsed and written again (see `unspoo
 from a request reaches the engine unchanged. Token ids, options and other directives are not supported.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Iterable
@@ -17,8 +18,6 @@ from ..regex import Regex
 from . import regular
 from .bounds import step
 from .flat import ANY, literal
-
-__all__ = ["MAX_GRAMMAR", "NO_LARK", "Freeform", "read_lark"]
 
 NO_LARK: Final = "tools: the grammar of a custom tool is in Lark, which cannot be kept in this form"
 """The error of all formats other than Lark."""
@@ -69,6 +68,8 @@ _TOKEN: Final = Regex(
     re.VERBOSE,
 )
 _OPERATORS: Final = frozenset("|()[]*+?")
+_ENDS: Final = (("op", "|"), ("op", ")"), ("op", "]"))
+"""What ends a branch."""
 
 
 class _Token(NamedTuple):
@@ -76,13 +77,8 @@ class _Token(NamedTuple):
     text: str
 
 
-class _Definition(NamedTuple):
-    name: str
-    body: list[_Token]
-
-    @property
-    def terminal(self) -> bool:
-        return _is_terminal(self.name)
+_Definitions = dict[str, list[_Token]]
+"""The bodies of rules and terminals, by name."""
 
 
 def _is_terminal(name: str) -> bool:
@@ -119,11 +115,7 @@ class Freeform(msgspec.Struct, frozen=True):
 
 
 def read_lark(source: str) -> Freeform:
-    """Check a grammar.
-
-    Raises:
-        ConstraintError: it is wrong, or uses what is not supported.
-    """
+    """Check a grammar; `ConstraintError` if it is wrong, or uses what is not supported."""
     found = Freeform(source)
     found.written('"')
     return found
@@ -158,48 +150,41 @@ def _tokens(source: str) -> list[_Token]:
     return found
 
 
-def _read(source: str) -> tuple[dict[str, _Definition], list[str]]:
+def _read(source: str) -> tuple[_Definitions, list[str]]:
     """The definitions by name, imported ones included, and the names of ignored terminals."""
-    definitions: dict[str, _Definition] = {}
+    definitions: _Definitions = {}
     ignored: list[str] = []
     current: list[_Token] | None = None
-    for tokens in _lines(_tokens(source)):
-        first = tokens[0]
+    for first, *rest in _lines(_tokens(source)):
         if first.kind == "directive":
-            _direct(first.text, tokens[1:], definitions, ignored)
+            _direct(first.text, rest, definitions, ignored)
             current = None
         elif first.kind == "define":
             name = first.text.rstrip(":").strip().lstrip("?!").partition(".")[0]
             if name in definitions:
                 raise _wrong(f"{name} is defined twice")
-            current = list(tokens[1:])
-            definitions[name] = _Definition(name, current)
+            current = definitions[name] = rest
         elif current is not None and first == ("op", "|"):
-            current += tokens
+            current += [first, *rest]
         else:
             raise _wrong(f"{first.text!r} is not understood where a line begins")
     if "start" not in definitions:
         raise _wrong("has no rule named start")
-    for definition in [*definitions.values()]:
-        for token in definition.body:
+    for name, body in definitions.items():
+        for token in body:
             if token.kind == "name" and token.text not in definitions:
-                raise _wrong(f"{definition.name}: {token.text} is not defined")
-            if token.kind == "name" and definition.terminal and not _is_terminal(token.text):
-                raise _wrong(f"{definition.name}: a terminal refers to the rule {token.text}")
+                raise _wrong(f"{name}: {token.text} is not defined")
+            if token.kind == "name" and _is_terminal(name) and not _is_terminal(token.text):
+                raise _wrong(f"{name}: a terminal refers to the rule {token.text}")
     return definitions, ignored
 
 
 def _lines(tokens: Iterable[_Token]) -> Iterable[list[_Token]]:
-    line: list[_Token] = []
-    for token in [*tokens, _Token("line", "\n")]:
-        if token.kind != "line":
-            line.append(token)
-        elif line:
-            yield line
-            line = []
+    lines = itertools.groupby(tokens, lambda token: token.kind == "line")
+    return (list(line) for ends, line in lines if not ends)
 
 
-def _direct(word: str, rest: list[_Token], definitions: dict[str, _Definition], ignored: list[str]) -> None:
+def _direct(word: str, rest: list[_Token], definitions: _Definitions, ignored: list[str]) -> None:
     names = [t.text for t in rest if t.kind == "name"]
     if word == "%import" and names[:1] == ["common"] and len(names) > 1:
         aliases = [t.text[2:].strip() for t in rest if t.kind == "alias"]
@@ -210,22 +195,20 @@ def _direct(word: str, rest: list[_Token], definitions: dict[str, _Definition], 
         if aliases:
             if len(names) > 2:
                 raise _wrong("%import: an alias is for one name")
-            definitions[aliases[0]] = _Definition(aliases[0], [_Token("name", names[1])])
+            definitions[aliases[0]] = [_Token("name", names[1])]
     elif word == "%ignore" and rest:
-        name = f"IGNORED_{len(ignored)}"
-        definitions[name] = _Definition(name, rest)
-        ignored.append(name)
+        ignored.append(f"IGNORED_{len(ignored)}")
+        definitions[ignored[-1]] = rest
     else:
         allowed = "%import common.NAME, %ignore"
         raise _wrong(f"{word} {' '.join(t.text for t in rest)[:60]} is not supported; allowed are {allowed}")
 
 
-def _imported(name: str, definitions: dict[str, _Definition]) -> None:
+def _imported(name: str, definitions: _Definitions) -> None:
     if name in definitions:
         return
-    body = [t for t in _tokens(_COMMON[name]) if t.kind != "line"]
-    definitions[name] = _Definition(name, body)
-    for token in body:
+    definitions[name] = _tokens(_COMMON[name])
+    for token in definitions[name]:
         if token.kind == "name":
             _imported(token.text, definitions)
 
@@ -234,9 +217,7 @@ def _imported(name: str, definitions: dict[str, _Definition]) -> None:
 
 
 class _Terminals:
-    """The terminals as expressions."""
-
-    def __init__(self, definitions: dict[str, _Definition]) -> None:
+    def __init__(self, definitions: _Definitions) -> None:
         self.definitions = definitions
         self.found: dict[str, regular.Part | None] = {}
         self.size = 0
@@ -248,7 +229,7 @@ class _Terminals:
                 raise _wrong(f"the terminal {name} refers to itself")
             return known
         self.found[name] = None
-        tokens = self.definitions[name].body
+        tokens = self.definitions[name]
         part, at = self.branches(name, tokens, 0)
         if at < len(tokens):
             raise _wrong(f"{name}: {tokens[at].text!r} is not understood")
@@ -259,7 +240,7 @@ class _Terminals:
         rows: list[regular.Part] = []
         while True:
             parts: list[regular.Part] = []
-            while at < len(tokens) and tokens[at] not in (("op", "|"), ("op", ")"), ("op", "]")):
+            while at < len(tokens) and tokens[at] not in _ENDS:
                 part, at = self.counted(name, tokens, at)
                 parts.append(part)
             rows.append(regular.Row(tuple(parts)))
@@ -294,11 +275,6 @@ class _Terminals:
 
 
 def _atom(name: str, token: _Token) -> regular.Part:
-    """A text or an expression.
-
-    Raises:
-        ConstraintError: it is neither, or wrong.
-    """
     if token.kind == "text":
         text = _unquoted(token.text.removesuffix("i"))
         return regular.any_case(text) if token.text.endswith("i") else regular.literal_of(text)
@@ -324,9 +300,7 @@ def _count(name: str, token: _Token) -> tuple[int, int | None]:
 
 
 class _Writer:
-    def __init__(
-        self, definitions: dict[str, _Definition], ignored: list[str], quote: str, without: tuple[str, ...]
-    ) -> None:
+    def __init__(self, definitions: _Definitions, ignored: list[str], quote: str, without: tuple[str, ...]) -> None:
         self.definitions = definitions
         self.ignored = ignored
         self.quote = quote
@@ -347,17 +321,15 @@ class _Writer:
             if isinstance(part, regular.Several) and part.high is None:
                 part = part.part  # ignored text may be repeated
             self.lines.append(f"%ignore /{regular.write(part, self.quote)}/")
-        for definition in self.definitions.values():
-            if definition.terminal:
-                self.terminals.part(definition.name)
+        for name, body in self.definitions.items():
+            if _is_terminal(name):
+                self.terminals.part(name)
             else:
-                name = "start" if definition.name == "start" else f"u_{definition.name}"
-                self.lines.append(f"{name}: {self.body(definition)}")
+                self.lines.append(f"{_rule(name)}: {self.body(name, body)}")
         return "\n".join(self.lines) + "\n"
 
-    def body(self, definition: _Definition) -> str:
+    def body(self, name: str, tokens: list[_Token]) -> str:
         out: list[str] = []
-        tokens = definition.body
         i = 0
         while i < len(tokens):
             token = tokens[i]
@@ -365,28 +337,27 @@ class _Writer:
                 out.append(self.word(_range(token, tokens[i + 2])))
                 i += 3
                 continue
-            out.append(self.token(token, definition))
+            out.append(self.token(name, token))
             i += 1
         return " ".join(filter(None, out)) or '""'
 
-    def token(self, token: _Token, definition: _Definition) -> str:
+    def token(self, name: str, token: _Token) -> str:
         if token.kind == "text" and not token.text.endswith("i"):
-            text = _unquoted(token.text)
-            return json.dumps(_spelled(text, self.quote), ensure_ascii=False)
+            return json.dumps(_spelled(_unquoted(token.text), self.quote), ensure_ascii=False)
         if token.kind == "name":
             if _is_terminal(token.text):
                 if token.text not in self.words:
                     self.words[token.text] = self.word(self.terminals.part(token.text))
                 return self.words[token.text]
-            return "start" if token.text == "start" else f"u_{token.text}"
+            return _rule(token.text)
         if token.kind == "repeat":
-            low, high = _count(definition.name, token)
+            low, high = _count(name, token)
             return f"{{{low},{high}}}"
         if token.kind == "alias":
             return ""
         if token.kind == "op" and token.text in _OPERATORS:
             return token.text
-        return self.word(_atom(definition.name, token))
+        return self.word(_atom(name, token))
 
     def word(self, part: regular.Part) -> str:
         """A terminal, or an expression within a rule, by the name of what writes it."""
@@ -398,8 +369,11 @@ class _Writer:
         return self.named[body]
 
 
+def _rule(name: str) -> str:
+    return "start" if name == "start" else f"u_{name}"
+
+
 def _spelled(text: str, quote: str) -> str:
-    """Escape a text for use between quotes."""
     if not quote:
         return text
     escaped = json.dumps(text, ensure_ascii=False)[1:-1]

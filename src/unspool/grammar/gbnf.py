@@ -7,21 +7,18 @@ or has a bounded length; see `unspool.grammar.tag`. In addition, raw strings tha
 its characters (JSON strings may still contain it, escaped).
 """
 
+import math
 import re
-from collections.abc import Iterable
-from typing import Final, assert_never
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from ..errors import ConstraintError
 from .flat import count, lacking
-from .freeform import NO_LARK
-from .lower import Abilities, lowered
-from .nodes import Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
-from .ranges import integers
+from .lower import Abilities, Printer, lowered
+from .nodes import Chars, Choice, Const, Grammar, Json, Node, Repeat, Seq, Text, Word, choice, seq
 from .values import JSON_SPELLING, Rules, Values
-
-__all__ = ["gbnf"]
 
 _ABILITIES: Final = Abilities(mixed_case=True)
 _MAX_SIZE: Final = 1_000_000
@@ -37,26 +34,24 @@ _ITEM: Final = re.compile(r"\\x[0-9a-fA-F]{2}|\\.|-|[^\\]", re.S)
 
 
 def gbnf(grammar: Grammar) -> str:
-    """The text of a grammar whose rule ``root`` is the grammar's root.
-
-    Raises:
-        ConstraintError: GBNF cannot express a schema, or the text would be too long.
-    """
-    return _Printer(lowered(grammar, _ABILITIES)).text()
+    """The text of a grammar whose rule ``root`` is the grammar's root; `ConstraintError` if GBNF cannot express a
+    schema, or the text would be too long."""
+    return _Printer(lowered(grammar, _ABILITIES)).all()
 
 
-class _Printer:
+class _Printer(Printer):
     def __init__(self, grammar: Grammar) -> None:
         self.lines: list[str] = []
         self.size = 0
         self.names: dict[tuple[str, object], str] = {}
         self.scopes = {"": grammar.rules}
+        self.scope = ""  # whose rules a node refers to: the grammar's, or a JSON value's
         self.waiting: list[tuple[str, str, Node]] = [("root", "", grammar.root)]
 
-    def text(self) -> str:
+    def all(self) -> str:
         while self.waiting:
-            name, scope, node = self.waiting.pop()
-            self.add(name, self.node(node, scope))
+            name, self.scope, node = self.waiting.pop()
+            self.add(name, self.node(node))
         return "\n".join(self.lines) + "\n"
 
     def add(self, name: str, body: str) -> None:
@@ -73,45 +68,23 @@ class _Printer:
             self.names[at] = f"{prefix}{len(self.names)}"
         return self.names[at], new
 
-    def node(self, node: Node, scope: str) -> str:
-        """The node as an expression; ``scope`` decides whose rules it refers to: the grammar's, or a JSON value's."""
-        match node:
-            case Const():
-                return _quoted(node.text)
-            case Ref():
-                name, new = self.name("r", (scope, node.name))
-                if new:
-                    self.waiting.append((name, scope, self.scopes[scope][node.name]))
-                return name
-            case Chars():
-                return _class(node)
-            case Seq():
-                return " ".join(self.grouped(p, scope) for p in node.parts)
-            case Choice():
-                return " | ".join(self.node(p, scope) for p in node.parts)
-            case Repeat():
-                return self.repeat(node, scope)
-            case Word():
-                return self.word(node, scope)
-            case Text():
-                return self.free(node)
-            case Json():
-                return self.json(node, scope)
-            case Free():
-                raise ConstraintError(NO_LARK)
-            case Finer():
-                raise TypeError("the grammar is not lowered")
-            case _:
-                assert_never(node)
+    def const(self, text: str) -> str:
+        return _quoted(text)
 
-    def grouped(self, node: Node, scope: str) -> str:
-        text = self.node(node, scope)
+    def ref(self, name: str) -> str:
+        rule, new = self.name("r", (self.scope, name))
+        if new:
+            self.waiting.append((rule, self.scope, self.scopes[self.scope][name]))
+        return rule
+
+    def grouped(self, node: Node) -> str:
+        text = self.node(node)
         return f"({text})" if isinstance(node, Choice | Word) else text
 
-    def repeat(self, node: Repeat, scope: str) -> str:
+    def repeat(self, node: Repeat) -> str:
         if node.max == 0:
             return '""'
-        part = self.named(node.part, scope)
+        part = self.named(node.part)
         if not node.separator:
             return part + _times(node.min, node.max)
         name, new = self.name("q", (part, node.separator))
@@ -121,28 +94,30 @@ class _Printer:
         found = part if high == 0 else f"{part} {name}{_times(max(0, node.min - 1), high)}"
         return found if node.min else f'({found} | "")'
 
-    def named(self, node: Node, scope: str) -> str:
+    def named(self, node: Node) -> str:
         """A repeated node as one symbol: llama.cpp also counts the symbols inside it, and allows 2,000 in all."""
-        name, new = self.name("p", (scope, node))
+        name, new = self.name("p", (self.scope, node))
         if new:
-            self.waiting.append((name, scope, node))
+            self.waiting.append((name, self.scope, node))
         return name
 
-    def word(self, node: Word, scope: str) -> str:
+    def flat(self, node: Chars | Word) -> str:
+        if isinstance(node, Chars):
+            return _class(node)
         if node.unlike:
             raise ConstraintError("tools: one value must differ from another, which GBNF cannot express")
         part = _avoiding(node.part, lacking(node.without, '"', "'")) if node.without else node.part
-        return self.node(part, scope)
+        return self.node(part)
 
     # -- JSON ------------------------------------------------------------------------------------------------------
 
-    def json(self, node: Json, scope: str) -> str:
+    def json(self, node: Json) -> str:
         if node.without:
             raise ConstraintError(node.unspelled)
         if isinstance(node.schema, dict) and (bounds := sorted(set(node.schema) & _BOUNDS)):
             if node.schema.get("type") != "integer" or "multipleOf" in bounds:
                 raise ConstraintError(f"{bounds[0]}: GBNF supports bounds of whole numbers only, and no multipleOf")
-            return f"({self.node(integers(node.schema), scope)})"
+            return f"({self.node(integers(node.schema))})"
         name, new = self.name("j", node)
         if new:
             rules = Rules()
@@ -152,7 +127,7 @@ class _Printer:
 
     # -- free text -------------------------------------------------------------------------------------------------
 
-    def free(self, node: Text) -> str:
+    def text(self, node: Text) -> str:
         if node.pattern:
             raise ConstraintError(f"pattern: {node.pattern!r} is not supported in unquoted text")
         without = tuple(dict.fromkeys(t for t in node.without if t and t != node.stop))
@@ -231,11 +206,7 @@ _BOUNDS: Final = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusive
 
 
 def _avoiding(node: Node, firsts: str) -> Node:
-    """Exclude the characters ``firsts`` from a flat node.
-
-    Raises:
-        ConstraintError: a fixed text contains one.
-    """
+    """A flat node without the characters ``firsts``; `ConstraintError` if a fixed text contains one."""
     if isinstance(node, Chars):
         if node.negated or not node.set:
             more = "".join("\\" + c if c in "\\]^-[" else c for c in firsts)
@@ -253,18 +224,12 @@ def _avoiding(node: Node, firsts: str) -> Node:
 
 
 def _class(node: Chars) -> str:
-    """A character class."""
-    if not node.set:
-        return "[^\\x00]" + _times(node.min, node.max)
-    return f"[{'^' if node.negated else ''}{_inside(_members(node.set))}]" + _times(node.min, node.max)
+    inside = f"{'^' if node.negated else ''}{_inside(_members(node.set))}" if node.set else "^\\x00"
+    return f"[{inside}]{_times(node.min, node.max)}"
 
 
 def _times(low: int, high: int | None) -> str:
-    """A quantifier. llama.cpp refuses or ignores larger numbers, and they crash llama-cpp-python's server.
-
-    Raises:
-        ConstraintError: a number is too large.
-    """
+    """A quantifier. llama.cpp refuses or ignores larger numbers, and they crash llama-cpp-python's server."""
     if max(low, high or 0) > _MAX_COUNT:
         raise ConstraintError(f"a length of {max(low, high or 0):,}: GBNF supports up to {_MAX_COUNT:,}")
     return count(low, high)
@@ -313,3 +278,53 @@ def _single(characters: Iterable[str]) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + "".join(c if c in "-^[]" else _in_class(c) for c in text) + '"'
+
+
+# --- whole numbers between two bounds ---------------------------------------------------------------------------------
+
+
+def integers(schema: Mapping[str, Any]) -> Node:
+    """The whole numbers of a schema with ``minimum``, ``maximum``, ``exclusiveMinimum`` or ``exclusiveMaximum``;
+    `ConstraintError` if there is none."""
+    low = [math.ceil(schema["minimum"])] if "minimum" in schema else []
+    low += [math.floor(schema["exclusiveMinimum"]) + 1] if "exclusiveMinimum" in schema else []
+    high = [math.floor(schema["maximum"])] if "maximum" in schema else []
+    high += [math.ceil(schema["exclusiveMaximum"]) - 1] if "exclusiveMaximum" in schema else []
+    return _between(max(low, default=None), min(high, default=None))
+
+
+def _between(low: int | None, high: int | None) -> Node:
+    if low is not None and high is not None and low > high:
+        raise ConstraintError(f"minimum: no whole number is between {low} and {high}")
+    parts = []
+    if low is None or low < 0:
+        most = None if low is None else -low
+        least = 1 if high is None or high >= 0 else -high
+        parts.append(seq(Const("-"), _natural(least, most)))
+    if high is None or high >= 0:
+        parts.append(_natural(max(low or 0, 0), high))
+    return choice(parts)
+
+
+def _natural(low: int, high: int | None) -> Node:
+    if high is not None:
+        return choice(_spans(low, high))
+    width = len(str(low))
+    return choice((*_spans(low, 10**width - 1), seq(Chars("1-9"), Chars("0-9", min=width, max=None))))
+
+
+def _spans(low: int, high: int) -> list[Node]:
+    """Split a range into blocks of numbers: fixed digits, then one digit of several, then any digits."""
+    found: list[Node] = []
+    while low <= high:
+        free = 0  # how many digits at the end are free
+        while low and low % 10 ** (free + 1) == 0 and low + 10 ** (free + 1) - 1 <= high:
+            free += 1
+        size = 10**free
+        first, last = divmod(low // size, 10)
+        most = min(10 - last, (high - low + 1) // size) if low else 1
+        digits = Chars(f"{last}-{last + most - 1}") if most > 1 else Const(str(last))
+        parts = [Const(str(first) if first else ""), digits]
+        found.append(seq(*parts, Chars("0-9", min=free, max=free)) if free else seq(*parts))
+        low += most * size
+    return found

@@ -6,17 +6,16 @@ because llguidance never lets text spell a special token.
 """
 
 import json
+import re
 from collections.abc import Mapping
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 import msgspec
 
 from .flat import ANY, OPEN_SPAN, begun, count, expression, folded, literal, searched
 from .freeform import Freeform
-from .lower import Abilities, lowered
-from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
-
-__all__ = ["lark"]
+from .lower import Abilities, Printer, lowered
+from .nodes import MAX_JSON_SPACE, Chars, Const, Free, Grammar, Json, Node, Text, Word
 
 _ABILITIES: Final = Abilities(guards=True, beginnings=True, mixed_case=True)
 _OPTIONS: Final = {"whitespace_pattern": f"[\\x20\\x0A\\x0D\\x09]{{1,{MAX_JSON_SPACE}}}", "coerce_one_of": True}
@@ -37,10 +36,11 @@ def lark(grammar: Grammar, special: Mapping[str, int]) -> str:
     return "\n".join(["%llguidance {}", *rules, *printer.definitions]) + "\n"
 
 
-class _Printer:
+class _Printer(Printer):
     def __init__(self, special: Mapping[str, int]) -> None:
         self.special = special
-        self.longest = sorted((t for t in special if t), key=len, reverse=True)
+        longest = sorted((t for t in special if t), key=len, reverse=True)
+        self.cut = re.compile(f"({'|'.join(map(re.escape, longest)) or '(?!)'})")
         self.definitions: list[str] = []
         self.wanted: list[str] = []
         self.names: dict[str, str] = {}
@@ -53,34 +53,17 @@ class _Printer:
             self.definitions.append(f"{self.names[key]}{options}: {body}")
         return self.names[key]
 
-    def node(self, node: Node) -> str:
-        match node:
-            case Const():
-                return self.const(node.text)
-            case Ref():
-                if node.name not in self.wanted:
-                    self.wanted.append(node.name)
-                return node.name
-            case Chars():
-                return self.define("T", f"/{expression(node)}/")
-            case Seq():
-                return " ".join(f"({self.node(p)})" if isinstance(p, Choice) else self.node(p) for p in node.parts)
-            case Choice():
-                return " | ".join(self.node(p) for p in node.parts)
-            case Repeat():
-                return self.repeat(node)
-            case Word():
-                return self.define("T", f"/{expression(node)}/" + self.limits(Text("", node.without), node.without))
-            case Text():
-                return self.text(node)
-            case Json():
-                return self.json(node.schema)
-            case Free():
-                return self.define("f", "%lark {\n" + Freeform(node.source).written(node.quote, node.without) + "}")
-            case Finer():
-                raise TypeError("the grammar is not lowered")
-            case _:
-                assert_never(node)
+    def ref(self, name: str) -> str:
+        if name not in self.wanted:
+            self.wanted.append(name)
+        return name
+
+    def flat(self, node: Chars | Word) -> str:
+        without = node.without if isinstance(node, Word) else ()
+        return self.define("T", f"/{expression(node)}/" + self.limits(Text("", without), without))
+
+    def free(self, node: Free) -> str:
+        return self.define("f", "%lark {\n" + Freeform(node.source).written(node.quote, node.without) + "}")
 
     def const(self, text: str) -> str:
         if not text:
@@ -88,32 +71,7 @@ class _Printer:
         return " ".join(f"<[{self.special[p]}]>" if p in self.special else _quoted(p) for p in self.pieces(text))
 
     def pieces(self, text: str) -> list[str]:
-        """The pieces of a text, cut at special tokens."""
-        pieces: list[str] = []
-        plain = 0
-        i = 0
-        while i < len(text):
-            token = next((t for t in self.longest if text.startswith(t, i)), None)
-            if token is None:
-                i += 1
-                continue
-            if plain < i:
-                pieces.append(text[plain:i])
-            pieces.append(token)
-            plain = i = i + len(token)
-        if plain < len(text):
-            pieces.append(text[plain:])
-        return pieces
-
-    def repeat(self, node: Repeat) -> str:
-        part = f"({self.node(node.part)})"
-        if not node.separator:
-            return part + count(node.min, node.max)
-        if node.max == 0:
-            return '""'
-        high = None if node.max is None else node.max - 1
-        more = f"({self.const(node.separator)} {part})" + count(max(0, node.min - 1), high)
-        return f"({part} {more})" if node.min else f"({part} {more})?"
+        return [piece for piece in self.cut.split(text) if piece]
 
     def text(self, node: Text) -> str:
         pieces = self.pieces(node.stop)
@@ -144,10 +102,8 @@ class _Printer:
 
     def limits(self, node: Text, markers: tuple[str, ...], guard: tuple[Node, ...] = ()) -> str:
         """The texts that a terminal must not match, as one complement, since each one costs the lexer time."""
-        held = "|".join(
-            (*(literal(m) for m in markers if m), *map(folded, node.folded), *(expression(g) for g in guard))
-        )
-        first = "|".join(expression(u) for u in node.unlike)
+        held = "|".join((*(literal(m) for m in markers if m), *map(folded, node.folded), *map(expression, guard)))
+        first = "|".join(map(expression, node.unlike))
         last = "|".join(
             (
                 *(expression(n) for n in (*begun((*map(Const, markers), *guard), node.stop), *node.ends)),
@@ -160,8 +116,8 @@ class _Printer:
         refused += [OPEN_SPAN] if node.code and node.stop else []
         return f" & ~/{'|'.join(refused)}/" if refused else ""
 
-    def json(self, schema: "dict[str, Any] | bool") -> str:
-        whole: dict[str, Any] = {"x-guidance": _OPTIONS, **(schema if isinstance(schema, dict) else {})}
+    def json(self, node: Json) -> str:
+        whole: dict[str, Any] = {"x-guidance": _OPTIONS, **(node.schema if isinstance(node.schema, dict) else {})}
         return self.define("j", "%json " + json.dumps(whole, ensure_ascii=False))
 
 

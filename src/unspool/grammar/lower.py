@@ -1,19 +1,20 @@
-"""Lowers a grammar to what one format can express, so that its printer only prints.
+"""Lowers a grammar to what one format can express, so that its printer only prints; and what printers share.
 
 What a format cannot express is expressed differently, which may be narrower: free text that must not *begin* with
 something does not contain it at all, and text in markup that may contain its own closing does not.
 """
 
 from collections.abc import Iterable
+from typing import Protocol, assert_never
 
 import msgspec
 
 from ..dialect.patterns import worded
+from ..errors import ConstraintError
 from .bounds import step
-from .flat import cases
+from .flat import cases, count
+from .freeform import NO_LARK
 from .nodes import Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
-
-__all__ = ["Abilities", "lowered"]
 
 
 class Abilities(msgspec.Struct, frozen=True):
@@ -107,3 +108,55 @@ def signs(node: Node) -> list[str]:
         later = next((p.text for p in parts[i + 1 :] if isinstance(p, Const)), "")
         return [t + later for t in texts]
     return [p.text for p in parts if isinstance(p, Const)][-1:]
+
+
+class Printer(Protocol):
+    """Prints the nodes of a lowered grammar in a notation like EBNF. A format has methods for what it writes in its
+    own way."""
+
+    def const(self, text: str) -> str: ...
+    def ref(self, name: str) -> str: ...
+    def flat(self, node: Chars | Word) -> str: ...
+    def text(self, node: Text) -> str: ...
+    def json(self, node: Json) -> str: ...
+
+    def free(self, node: Free) -> str:
+        raise ConstraintError(NO_LARK)
+
+    def node(self, node: Node) -> str:
+        match node:
+            case Const():
+                return self.const(node.text)
+            case Ref():
+                return self.ref(node.name)
+            case Chars() | Word():
+                return self.flat(node)
+            case Seq():
+                return " ".join(map(self.grouped, node.parts))
+            case Choice():
+                return " | ".join(map(self.node, node.parts))
+            case Repeat():
+                return self.repeat(node)
+            case Text():
+                return self.text(node)
+            case Json():
+                return self.json(node)
+            case Free():
+                return self.free(node)
+            case Finer():
+                raise TypeError("the grammar is not lowered")
+            case _:
+                assert_never(node)
+
+    def grouped(self, node: Node) -> str:
+        return f"({self.node(node)})" if isinstance(node, Choice) else self.node(node)
+
+    def repeat(self, node: Repeat) -> str:
+        part = f"({self.node(node.part)})"
+        if not node.separator:
+            return part + count(node.min, node.max)
+        if node.max == 0:
+            return self.const("")
+        high = None if node.max is None else node.max - 1
+        more = f"({self.const(node.separator)} {part})" + count(max(0, node.min - 1), high)
+        return f"({part} {more})" + ("" if node.min else "?")

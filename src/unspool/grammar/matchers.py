@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Llguidance", "Matcher", "Xgrammar"]
-
 
 # Tokens that most text may contain anywhere, which llguidance handles together. They exclude the characters with which
 # strings and markers of any dialect begin or end, so these sets serve the masks of all dialects.
@@ -55,17 +53,9 @@ class Llguidance:
     def __init__(self, tokenizer: Any, *, eos: "int | list[int] | None" = None, vocab_size: int | None = None) -> None:
         import llguidance
 
-        backend = backend_of(tokenizer)
-        self._backend = backend
-        self._library = llguidance
-        self.options: dict[str, Any] = {"n_vocab": vocab_size, "eos": eos, "slices": _SLICES}
-        self._tokenizer = llguidance.LLTokenizer(backend.to_str(), n_vocab=vocab_size, eos_token=eos, slices=_SLICES)
+        described = backend_of(tokenizer).to_str()
+        self._tokenizer = llguidance.LLTokenizer(described, n_vocab=vocab_size, eos_token=eos, slices=_SLICES)
         self.vocab_size: int = self._tokenizer.vocab_size
-
-    @property
-    def described(self) -> str:
-        """The tokenizer as JSON."""
-        return str(self._backend.to_str())
 
     def matcher(self, constraint: Constraint) -> "Matcher":
         """A matcher at the beginning of an output.
@@ -73,25 +63,10 @@ class Llguidance:
         Raises:
             ConstraintError: llguidance cannot enforce a schema; the message is llguidance's.
         """
-        return _LlguidanceMatcher(self.compile(constraint.lark), self.vocab_size)
-
-    def compile(self, text: str) -> Any:
-        """Make a prototype of matchers, for `copy`.
-
-        Args:
-            text: the text of a Lark grammar.
-
-        Raises:
-            ConstraintError: see `matcher`.
-        """
-        prototype = from_lark(self._tokenizer, text)
-        if prototype.is_error():
-            raise ConstraintError(f"llguidance: {prototype.get_error()}")
-        return prototype
-
-    def copy(self, prototype: Any) -> "Matcher":
-        """Make a matcher at the beginning of an output from its prototype."""
-        return _LlguidanceMatcher(prototype.deep_copy(), self.vocab_size)
+        matcher = from_lark(self._tokenizer, constraint.lark)
+        if matcher.is_error():
+            raise ConstraintError(f"llguidance: {matcher.get_error()}")
+        return _LlguidanceMatcher(matcher, self.vocab_size)
 
 
 def from_lark(tokenizer: Any, lark: str) -> Any:

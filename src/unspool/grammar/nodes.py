@@ -162,6 +162,9 @@ class Grammar(msgspec.Struct, frozen=True):
 EMPTY = Const("")
 WHITE: Final = "\\s\\x1c-\\x1f"
 """The parser's white space (Python's), as the inside of a character class for llguidance."""
+SPACES: Final = Chars(WHITE, min=0, max=None)
+SEPARATORS: Final = Chars(WHITE + ",;", min=0, max=None)
+"""What may come between calls or arguments, so that text after a call may not begin with it and another call."""
 
 
 def seq(*parts: Node) -> Node:
@@ -173,7 +176,7 @@ def seq(*parts: Node) -> Node:
     for part in _flattened(parts, Seq):
         if part == EMPTY:
             continue
-        if found and _is_text(found[-1]) and _begun(part):
+        if found and all(isinstance(o, Const) for o in _options(found[-1])) and _begun(part):
             part = choice(_joined(one, other) for one in _options(found.pop()) for other in _options(part))
             found += part.parts if isinstance(part, Seq) else (part,)
         else:
@@ -184,11 +187,6 @@ def seq(*parts: Node) -> Node:
 
 def _options(node: Node) -> tuple[Node, ...]:
     return node.parts if isinstance(node, Choice) else (node,)
-
-
-def _is_text(node: Node) -> bool:
-    """Whether a node is a text, or a choice of texts."""
-    return all(isinstance(o, Const) for o in _options(node))
 
 
 def _begun(node: Node) -> bool:

@@ -14,23 +14,6 @@ from .bounds import step
 from .flat import count
 from .nodes import Chars, Const, Node, Repeat, choice, seq
 
-__all__ = [
-    "Branches",
-    "Part",
-    "Row",
-    "Set",
-    "Several",
-    "any_case",
-    "literal_of",
-    "node",
-    "parse",
-    "rule",
-    "size",
-    "sought",
-    "wavers",
-    "write",
-]
-
 MAX_DEPTH: Final = 100
 MAX_COUNT: Final = 10_000
 Ranges = tuple[tuple[int, int], ...]
@@ -95,20 +78,10 @@ def parse(pattern: str, flags: str = "") -> Part:
 
 
 def sought(pattern: str) -> Part:
-    """The tree of the texts in which a pattern of JSON Schema is found.
-
-    Raises:
-        ValueError: see `parse`.
-    """
+    """The tree of the texts in which a pattern of JSON Schema is found; errors are those of `parse`."""
     anything = Several(Set(((0, _LAST),)), 0, None)
     ended = pattern.endswith("$") and not pattern.endswith("\\$")
-    return Row(
-        (
-            *(() if pattern.startswith("^") else (anything,)),
-            parse(pattern),
-            *(() if ended else (anything,)),
-        )
-    )
+    return Row((*(() if pattern.startswith("^") else (anything,)), parse(pattern), *(() if ended else (anything,))))
 
 
 def literal_of(text: str) -> Row:
@@ -123,10 +96,11 @@ def any_case(text: str) -> Row:
 
 def size(part: Part) -> int:
     """The number of parts in a tree."""
-    if isinstance(part, Set):
-        return 1
-    inner = part.parts if isinstance(part, Row | Branches) else (part.part,)
-    return 1 + sum(map(size, inner))
+    return 1 + sum(map(size, _inner(part)))
+
+
+def _inner(part: Part) -> "tuple[Part, ...]":
+    return () if isinstance(part, Set) else (part.part,) if isinstance(part, Several) else part.parts
 
 
 class _Reader:
@@ -355,8 +329,7 @@ def wavers(part: Part, quote: str) -> bool:
 def _escaped(part: Part, quote: str) -> bool:
     if isinstance(part, Set):
         return any(low <= last and high >= first for low, high in part.ranges for first, last in _special(quote))
-    inner = part.parts if isinstance(part, Row | Branches) else (part.part,)
-    return any(_escaped(p, quote) for p in inner)
+    return any(_escaped(p, quote) for p in _inner(part))
 
 
 def rule(part: Part, quote: str) -> str:
@@ -365,10 +338,8 @@ def rule(part: Part, quote: str) -> str:
         return f"/{write(part, quote)}/"
     if isinstance(part, Set):
         return _rule_of(part.ranges, quote, "")
-    if isinstance(part, Row):
-        return "(" + " ".join(rule(p, quote) for p in part.parts) + ")"
-    if isinstance(part, Branches):
-        return "(" + " | ".join(rule(p, quote) for p in part.parts) + ")"
+    if isinstance(part, Row | Branches):
+        return "(" + (" " if isinstance(part, Row) else " | ").join(rule(p, quote) for p in part.parts) + ")"
     if isinstance(part.part, Set) and part.high is None and part.low < 2:
         return _rule_of(part.part.ranges, quote, "+") + count(part.low, None)
     return f"({rule(part.part, quote)}){count(part.low, part.high)}"
@@ -451,6 +422,5 @@ def _character(ranges: Ranges, banned: frozenset[int]) -> Node:
 
 
 def _in_class(pair: tuple[int, int]) -> str:
-    """A range inside a character class."""
     low, high = (f"\\{chr(c)}" if chr(c) in "\\]^-[" else chr(c) for c in pair)
     return low if low == high else f"{low}-{high}"

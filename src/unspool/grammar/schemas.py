@@ -6,7 +6,7 @@ Schema defines it as an annotation). Unknown keywords, and unknown types of tool
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Any, Final
 
@@ -14,8 +14,6 @@ from ..arguments import near
 from ..errors import ConstraintError
 from ..schema import MAX_DEPTH, resolve
 from .bounds import MAX_PATTERN, Budget, check_count, check_finite, check_number, step
-
-__all__ = ["FORMATS", "MAX_NODES", "merged", "prepare"]
 
 MAX_NODES: Final = 20_000
 """How many nodes the schemas of one tool may contain."""
@@ -32,21 +30,9 @@ _TYPES: Final = ("string", "number", "integer", "boolean", "null", "object", "ar
 _NUMBERS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _COUNTS: Final = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _REFUSED: Final = (
-    "not",
-    "if",
-    "then",
-    "else",
-    "contains",
-    "uniqueItems",
-    "propertyNames",
-    "dependentRequired",
-    "dependentSchemas",
-    "dependencies",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-    "$dynamicRef",
-    "$recursiveRef",
-)
+    "not", "if", "then", "else", "contains", "uniqueItems", "propertyNames", "dependentRequired", "dependentSchemas",
+    "dependencies", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef",
+)  # fmt: skip
 _OF_OBJECTS: Final = ("properties", "required", "additionalProperties", "patternProperties")
 
 _ANNOTATIONS: Final = ("title", "description", "examples", "default", "$comment")
@@ -141,12 +127,9 @@ class _Copy:
         step()
         if "allOf" in node or ("$ref" in node and len(node) > 1):
             rest = {k: v for k, v in node.items() if k not in ("allOf", "$ref")}
-            parts: list[Node | bool] = [rest, *node.get("allOf", ())]
-            if "$ref" in node:
-                parts.append({"$ref": node["$ref"]})
-            parts = [self.target(p) for p in parts]
+            parts = [rest, *node.get("allOf", ()), *([{"$ref": node["$ref"]}] if "$ref" in node else [])]
             try:
-                return self.joined(merged(parts), depth + 1)
+                return self.joined(merged([self.target(p) for p in parts]), depth + 1)
             except ConstraintError:
                 return node  # engines that support `allOf` may still enforce it
         found: Node = {}
@@ -155,16 +138,15 @@ class _Copy:
                 found[key] = {k: self.joined(v, depth + 1) for k, v in value.items()}
             elif key in ("anyOf", "oneOf", "prefixItems"):
                 found[key] = [self.joined(v, depth + 1) for v in value]
-            elif key in ("items", "additionalProperties"):
-                found[key] = self.joined(value, depth + 1)
             else:
-                found[key] = value
+                found[key] = self.joined(value, depth + 1) if key in ("items", "additionalProperties") else value
         return found
 
     def target(self, node: Node | bool) -> Node | bool:
         """The target of a node that is only a reference; any other node as it is."""
-        alone = isinstance(node, dict) and set(node) == {"$ref"}
-        return self.definitions[node["$ref"][len(_DEFS) :]] if alone and isinstance(node, dict) else node
+        if isinstance(node, dict) and set(node) == {"$ref"}:
+            return self.definitions[node["$ref"][len(_DEFS) :]]
+        return node
 
     def list(self, value: object, at: str) -> list[Any]:
         if not isinstance(value, list) or not value:
@@ -193,8 +175,8 @@ class _Copy:
             found["type"] = names[0] if len(names) == 1 else list(dict.fromkeys(names))
 
     def simple(self, key: str, value: Any, at: str, found: Node) -> None:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
         if key in _COUNTS:
-            number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not 0 <= value < inf or value != int(value):
                 raise ConstraintError(f"{at}: must be an integer of at least 0, not {value!r}")
             check_count(key, int(value), at)
@@ -202,7 +184,7 @@ class _Copy:
         elif key in _NUMBERS:
             if isinstance(value, bool) and key.startswith("exclusive"):
                 return  # draft 4: see `tidy`
-            if isinstance(value, bool) or not isinstance(value, int | float):
+            if not number:
                 raise ConstraintError(f"{at}: must be a number, not {value!r}")
             check_number(key, value, at)
             found[key] = value
@@ -211,12 +193,9 @@ class _Copy:
                 raise ConstraintError(f"{at}: must be a list of strings")
             found[key] = list(dict.fromkeys(value))
             self.budget.values(found[key], at)
-        elif key == "enum":
+        elif key in ("enum", "const"):
             self.budget.values(value, at)
-            found[key] = _plain(self.list(value, at), at)
-        elif key == "const":
-            self.budget.values(value, at)
-            found[key] = _plain(value, at)
+            found[key] = _plain(self.list(value, at) if key == "enum" else value, at)
         elif key == "pattern":
             if not isinstance(value, str):
                 raise ConstraintError(f"{at}: must be a string, not {value!r}")
@@ -278,6 +257,18 @@ def _plain(value: Any, at: str) -> Any:
         raise ConstraintError(f"{at}: is not JSON: {error}") from None
 
 
+def tables(schema: object) -> Iterator[dict[str, Any]]:
+    """Every object in a schema, at any depth, except those in its values."""
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting.extend(v for k, v in node.items() if k not in ("enum", "const"))
+        elif isinstance(node, list):
+            waiting.extend(node)
+
+
 def _has_type(value: object, types: str | list[str]) -> bool:
     names = [types] if isinstance(types, str) else types
     if isinstance(value, bool):
@@ -288,12 +279,13 @@ def _has_type(value: object, types: str | list[str]) -> bool:
     return kinds[type(value)] in names
 
 
-def merged(parts: list[Node | bool]) -> Node | bool:
-    """Merge the parts into one schema.
+_BOUNDS: Final = dict.fromkeys(("minLength", "minItems", "minimum", "exclusiveMinimum"), max) | dict.fromkeys(
+    ("maxLength", "maxItems", "maximum", "exclusiveMaximum"), min
+)
 
-    Raises:
-        ConstraintError: they contradict each other in a keyword.
-    """
+
+def merged(parts: list[Node | bool]) -> Node | bool:
+    """Merge the parts into one schema; `ConstraintError` if they contradict each other in a keyword."""
     whole: dict[str, Any] = {}
     for part in parts:
         step(len(part) if isinstance(part, dict) else 1)
@@ -322,16 +314,13 @@ def merged(parts: list[Node | bool]) -> Node | bool:
                     return False
             elif key == "additionalProperties":
                 whole[key] = merged([whole[key], value])
-            elif key in ("minLength", "minItems", "minimum", "exclusiveMinimum"):
-                whole[key] = max(whole[key], value)
-            elif key in ("maxLength", "maxItems", "maximum", "exclusiveMaximum"):
-                whole[key] = min(whole[key], value)
+            elif key in _BOUNDS:
+                whole[key] = _BOUNDS[key](whole[key], value)
             elif key == "allOf":
                 step(len(whole[key]) + len(value))
                 whole[key] = [*whole[key], *value]
             elif key in ("anyOf", "oneOf", "$ref"):
-                whole.setdefault("allOf", [])
-                whole["allOf"] = [*whole["allOf"], {key: value}]
+                whole["allOf"] = [*whole.get("allOf", ()), {key: value}]
             else:
                 raise ConstraintError(f"allOf: its parts contradict each other in {key}")
     return whole

@@ -11,7 +11,7 @@ from typing import Any, Final, assert_never
 from ..errors import ConstraintError
 from .flat import begun, count, expression, lacking
 from .freeform import NO_LARK
-from .lower import Abilities, lowered
+from .lower import Abilities, Printer, lowered
 from .nodes import (
     MAX_JSON_SPACE,
     Chars,
@@ -29,8 +29,7 @@ from .nodes import (
     Word,
     children,
 )
-
-__all__ = ["structural_tag"]
+from .schemas import tables
 
 Format = dict[str, Any]
 
@@ -43,11 +42,7 @@ _VALUES: Final = frozenset({"enum", "const", "default", "examples"})
 
 
 def structural_tag(grammar: Grammar) -> dict[str, Any]:
-    """``{"type": "structural_tag", "format": …}``.
-
-    Raises:
-        ConstraintError: the format cannot express a schema.
-    """
+    """``{"type": "structural_tag", "format": …}``; `ConstraintError` if the format cannot express a schema."""
     plain = lowered(grammar, _ABILITIES)
     return {"type": "structural_tag", "format": _Printer(plain).format(plain.root)}
 
@@ -68,15 +63,15 @@ class _Printer:
             case Ref():
                 return self.rule(node)
             case Const():
-                return {"type": "const_string", "value": node.text}
+                return _const(node.text)
             case Chars() | Word():
-                return {"type": "regex", "pattern": expression(node)}
+                return _regex(node)
             case Seq():
                 return self.sequence([self.format(p) for p in node.parts])
             case Choice():
                 parts = [self.format(p) for p in node.parts if p != Const("")]
                 either = parts[0] if len(parts) == 1 else {"type": "or", "elements": parts}
-                return {"type": "optional", "content": either} if len(parts) < len(node.parts) else either
+                return _repeated(either, 0, 1) if len(parts) < len(node.parts) else either
             case Repeat():
                 return self.repeat(node)
             case Text():
@@ -91,7 +86,7 @@ class _Printer:
                 assert_never(node)
 
     def json(self, node: Json) -> Format:
-        if _holds(node.schema, "allOf"):
+        if any("allOf" in inner for inner in tables(node.schema)):
             raise ConstraintError(
                 "allOf: its parts cannot be merged into one schema, and structural tags do not support allOf"
             )
@@ -106,7 +101,6 @@ class _Printer:
         return found
 
     def rule(self, ref: Ref) -> Format:
-        """A rule, expanded in place."""
         name = ref.name
         if name not in self.made:
             before = self.size
@@ -133,7 +127,7 @@ class _Printer:
             inner = part["elements"] if part["type"] == "sequence" else [part]
             for one in inner:
                 if one["type"] == "const_string" and flat and flat[-1]["type"] == "const_string":
-                    flat[-1] = {"type": "const_string", "value": flat[-1]["value"] + one["value"]}
+                    flat[-1] = _const(flat[-1]["value"] + one["value"])
                 else:
                     flat.append(one)
         return flat[0] if len(flat) == 1 else {"type": "sequence", "elements": flat}
@@ -144,10 +138,10 @@ class _Printer:
         if not node.separator:
             return _repeated(part, low, high)
         if high == 0:
-            return {"type": "const_string", "value": ""}
-        more = self.sequence([{"type": "const_string", "value": node.separator}, part])
+            return _const("")
+        more = self.sequence([_const(node.separator), part])
         found = self.sequence([part, _repeated(more, max(0, low - 1), None if high is None else high - 1)])
-        return found if low else {"type": "optional", "content": found}
+        return found if low else _repeated(found, 0, 1)
 
     def text(self, node: Text) -> Format:
         if node.pattern:
@@ -156,7 +150,7 @@ class _Printer:
         body: Format
         if node.min:
             lacked = _members(lacking(without, node.stop))
-            body = {"type": "regex", "pattern": expression(Chars(lacked, True, node.min, node.max))}
+            body = _regex(Chars(lacked, True, node.min, node.max))
         elif node.code and node.stop:
             body = self.quoting(without)
         else:
@@ -165,27 +159,29 @@ class _Printer:
                 body["excludes"] = without
             if node.max is not None:
                 body["max_chars"] = node.max
-        parts = [body]
-        if node.head:
-            parts.insert(0, {"type": "const_string", "value": node.head})
-        if node.stop:
-            parts.append({"type": "const_string", "value": node.stop})
-        return self.sequence(parts)
+        head, stop = ([_const(text)] if text else [] for text in (node.head, node.stop))
+        return self.sequence([*head, body, *stop])
 
     def quoting(self, without: list[str]) -> Format:
         """Text that ends outside of code spans: every pair of backticks is closed, or its line ends. Directly after
         backticks, no text begins with the first character of a marker."""
         plain: Format = {"type": "any_text", "excludes": [*without, "`"]}
         inside: Format = {"type": "any_text", "excludes": [*without, "`", "\n"]}
-        tick: Format = {"type": "const_string", "value": "`"}
-        line: Format = {"type": "const_string", "value": "\n"}
-        begun: Format = {"type": "regex", "pattern": expression(Chars(_members({t[0] for t in [*without, "`"]}), True))}
+        tick, line = _const("`"), _const("\n")
+        begun = _regex(Chars(_members({t[0] for t in [*without, "`"]}), True))
         several: Format = {"type": "regex", "pattern": "``+"}
         quote: Format = {"type": "or", "elements": [several, self.sequence([tick, inside, tick])]}
-        cut: Format = self.sequence([tick, inside, line, plain])
+        cut = self.sequence([tick, inside, line, plain])
         whole: Format = {"type": "or", "elements": [self.sequence([quote, begun, plain]), cut]}
-        last: Format = {"type": "optional", "content": quote}
-        return self.sequence([plain, {"type": "star", "content": whole}, last])
+        return self.sequence([plain, _repeated(whole, 0, None), _repeated(quote, 0, 1)])
+
+
+def _const(text: str) -> Format:
+    return {"type": "const_string", "value": text}
+
+
+def _regex(node: Node) -> Format:
+    return {"type": "regex", "pattern": expression(node)}
 
 
 def _excluded(node: Text) -> list[str]:
@@ -195,7 +191,6 @@ def _excluded(node: Text) -> list[str]:
 
 
 def _members(characters: Iterable[str]) -> str:
-    """Characters as the inside of a character class."""
     named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return "".join("\\" + c if c in "\\]^-[" else named.get(c, c) for c in sorted(characters))
 
@@ -226,35 +221,15 @@ def _bounded(schema: Any) -> Any:
     return made
 
 
-def _holds(schema: object, keyword: str) -> bool:
-    waiting = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            if keyword in node:
-                return True
-            waiting.extend(v for k, v in node.items() if k not in ("enum", "const"))
-        elif isinstance(node, list):
-            waiting.extend(node)
-    return False
-
-
 def _repeated(part: Format, low: int, high: int | None) -> Format:
-    if (low, high) == (0, None):
-        return {"type": "star", "content": part}
-    if (low, high) == (1, None):
-        return {"type": "plus", "content": part}
-    if (low, high) == (0, 1):
-        return {"type": "optional", "content": part}
-    return (
-        part
-        if low == high == 1
-        else {"type": "repeat", "min": low, "max": -1 if high is None else high, "content": part}
-    )
+    if low == high == 1:
+        return part
+    if named := {(0, None): "star", (1, None): "plus", (0, 1): "optional"}.get((low, high)):
+        return {"type": named, "content": part}
+    return {"type": "repeat", "min": low, "max": -1 if high is None else high, "content": part}
 
 
 def _recursive(grammar: Grammar) -> frozenset[str]:
-    """The recursive rules."""
     uses = {name: _references(node) for name, node in grammar.rules.items()}
     found = set()
     for name in uses:
@@ -283,9 +258,10 @@ def _references(node: Node) -> list[str]:
     return list(found)
 
 
-class _Ebnf:
-    """Writes recursive rules in xgrammar's EBNF."""
+_BOUNDED: Final = "$ref: structural tags do not support the bounds in this recursive schema"
 
+
+class _Ebnf(Printer):
     def __init__(self, rules: dict[str, Node]) -> None:
         self.rules = rules
         self.lines: list[str] = []
@@ -301,42 +277,23 @@ class _Ebnf:
                 waiting.extend(_references(self.rules[name]))
         return "\n".join([f"root ::= {root.name}", *self.lines])
 
-    def node(self, node: Node) -> str:
-        match node:
-            case Ref():
-                return node.name
-            case Const():
-                return _quoted(node.text)
-            case Chars():
-                return f"[{'^' if node.negated or not node.set else ''}{node.set}]" + count(node.min, node.max)
-            case Word():
-                return f"({self.node(node.part)})"
-            case Seq():
-                return " ".join(f"({self.node(p)})" if isinstance(p, Choice) else self.node(p) for p in node.parts)
-            case Choice():
-                return " | ".join(self.node(p) for p in node.parts)
-            case Repeat():
-                return self.repeat(node)
-            case Text() if not (node.pattern or node.min or node.max is not None or node.code):
-                return self.text(node)
-            case Text() | Json():
-                raise ConstraintError("$ref: structural tags do not support the bounds in this recursive schema")
-            case Free():
-                raise ConstraintError(NO_LARK)
-            case Finer():
-                raise TypeError("the grammar is not lowered")
-            case _:
-                assert_never(node)
+    def const(self, text: str) -> str:
+        return _quoted(text)
 
-    def repeat(self, node: Repeat) -> str:
-        part = f"({self.node(node.part)})"
-        if not node.separator:
-            return part + count(node.min, node.max)
-        high = None if node.max is None else max(0, node.max - 1)
-        more = f"({_quoted(node.separator)} {part})" + count(max(0, node.min - 1), high)
-        return f"({part} {more})" + ("" if node.min else "?")
+    def ref(self, name: str) -> str:
+        return name
+
+    def flat(self, node: Chars | Word) -> str:
+        if isinstance(node, Word):
+            return f"({self.node(node.part)})"
+        return f"[{'^' if node.negated or not node.set else ''}{node.set}]" + count(node.min, node.max)
+
+    def json(self, node: Json) -> str:
+        raise ConstraintError(_BOUNDED)
 
     def text(self, node: Text) -> str:
+        if node.pattern or node.min or node.max is not None or node.code:
+            raise ConstraintError(_BOUNDED)
         name = f"text{len(self.lines)}"
         listed = ", ".join(map(_quoted, _excluded(node)))
         self.lines.append(f"{name} ::= TagDispatch(excludes=({listed},))")

@@ -9,8 +9,6 @@ from typing import Any
 from ..message import ToolCall
 from ..schema import function_of, tool_name
 
-__all__ = ["Validators"]
-
 
 class Validators:
     """The validators of a request's tools.

@@ -18,18 +18,6 @@ from .flat import lacking
 from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Seq, Text, Word, choice, optional, seq
 from .schemas import merged
 
-__all__ = [
-    "JSON_SPELLING",
-    "PYTHON_SPELLING",
-    "Rules",
-    "Spelling",
-    "Values",
-    "named",
-    "other_names",
-    "quote_spelling",
-    "shape",
-]
-
 Schema = dict[str, Any] | bool
 
 MAX_NAME: Final = 64
@@ -363,11 +351,8 @@ class Values:
         return tail
 
     def key(self, name: str, at: str) -> str:
-        """The name of a property; in JSON, markers in it are escaped, as `unspool.render` does.
-
-        Raises:
-            ConstraintError: another spelling has no escapes.
-        """
+        """The name of a property; in JSON, markers in it are escaped, as `unspool.render` does; `ConstraintError` if
+        another spelling has no escapes."""
         text = self.style.key(name)
         marker = next((t for t in self.without if t and t in text), "")
         if marker and self.style is not JSON:
@@ -460,5 +445,4 @@ def named(schema: dict[str, Any]) -> list[str]:
 
 
 def _rest(schema: dict[str, Any]) -> str:
-    """The keywords next to a reference, as a key."""
     return json.dumps({k: v for k, v in schema.items() if k not in ("$ref", "$defs")}, sort_keys=True)

@@ -341,7 +341,7 @@ class Parser:
                 raise ValueError("feed_tokens: the parser has no tokenizer; pass tokenizer= when you create it")
             tokens = self._tokens = TokenFeed(self._tokenizer)
             self._machine.look.know_tokens(tokens.added, counted=True)
-            self._fold.count_reasoning_tokens()
+            self._fold.reasoning_tokens = 0
             self._slow()
         found: list[Event] = []
         for text, literal in tokens.read(ids):

@@ -60,8 +60,6 @@ def render(
 
 @dataclass(slots=True)
 class _Part:
-    """The text of a part, with its margins."""
-
     lead: str
     text: str
     trail: str
@@ -108,10 +106,8 @@ class _Renderer:
         own = [d.text_call(declared.get(c.name), c.name) for c in turn.calls]
         self.own = [t if t and c.value.keys() == {t.key} else None for c, t in zip(turn.calls, own, strict=True)]
         """For each call whose only argument is bare text: how it is written."""
-        self.forms = []
-        if d.call:
-            own_or_not = zip(turn.calls, self.own, strict=True)
-            self.forms = [_Form(t.templates[0] if t else d.call_of(c.name)) for c, t in own_or_not]
+        own_or_not = zip(turn.calls, self.own, strict=True) if d.call else ()
+        self.forms = [_Form(t.templates[0] if t else d.call_of(c.name)) for c, t in own_or_not]
         self.ids = _call_ids(d.id, turn.calls)
         ends = string_ends(compile_plan(d))
         self.ends = re.compile("|".join((r"\\.", *map(re.escape, ends)))) if ends else None
@@ -143,7 +139,6 @@ class _Renderer:
         return text, self.differs(text)
 
     def check(self) -> None:
-        """Refuse parts for which the dialect has no templates."""
         d, turn = self.d, self.turn
         if turn.reasoning and not d.reasoning:
             raise DialectError(f"reasoning: dialect {d.name!r} has no markers for reasoning")
@@ -216,7 +211,6 @@ class _Renderer:
     # -- writing --------------------------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """The text of all parts, with margins collapsed."""
         parts = self.parts()
         out: list[str] = []
         margin = ""
@@ -278,7 +272,7 @@ class _Renderer:
         if shape is not None:
             style = PYTHON if shape.quote == "'" else JSON
             fields = {k: style.string(v)[1:-1] for k, v in fields.items()}
-            fields["arguments"] = self.json(call) if style is JSON else self.without_ends(write(call.value, PYTHON))
+            fields["arguments"] = self.without_ends(call.text if style is JSON else write(call.value, PYTHON))
         elif form.call.body == "value":
             fields |= {"value": str(next(iter(call.value.values())))}
         elif form.call.body:
@@ -293,11 +287,7 @@ class _Renderer:
             )
         if d.codec.name == "python":
             return ", ".join(f"{k}={self.without_ends(write(v, PYTHON))}" for k, v in call.value.items())
-        return self.json(call) if self.style is JSON else write(call.value, self.style)
-
-    def json(self, call: Call) -> str:
-        """A call's arguments, byte for byte, except for markers that would end a string."""
-        return self.without_ends(call.text)
+        return self.without_ends(call.text) if self.style is JSON else write(call.value, self.style)
 
     def without_ends(self, literal: str) -> str:
         """A literal with escapes in the place of markers that would end a string."""
@@ -325,13 +315,9 @@ class _Renderer:
     # -- reading back ---------------------------------------------------------------------------------------------
 
     def differs(self, text: str) -> _Difference | None:
-        """The first field that reads back differently."""
         turn = self.turn
         read = parse(text, self.d, tools=self.tools, stage=self.stage)
-        for name, want, got in (
-            ("reasoning", turn.reasoning, read.reasoning),
-            ("content", turn.content, read.content),
-        ):
+        for name, want, got in (("reasoning", turn.reasoning, read.reasoning), ("content", turn.content, read.content)):
             if got and not want and len(read.tool_calls) < len(turn.calls):
                 return _unread("calls", "tool_calls[0]", f"a call would be {name}: {got[:_MAX_SHOWN]!r}")
             if name == "reasoning" and not want and got and got in turn.content:
@@ -378,9 +364,7 @@ def _argument_fields(key: str, value: Value) -> dict[str, str]:
 def _spelled_otherwise(m: re.Match[str]) -> str:
     """Escape the first character of a marker; leave an escape as it is."""
     text = m.group()
-    if text[0] == "\\":
-        return text
-    return escaped(text[0]) + text[1:]
+    return text if text[0] == "\\" else escaped(text[0]) + text[1:]
 
 
 def _plain(value: Value) -> str:

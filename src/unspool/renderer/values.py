@@ -27,12 +27,8 @@ Value = str | bool | Number | list[Any] | dict[str, Any] | None
 
 
 def read_json(text: str) -> Value:
-    """Read the value of a JSON text.
-
-    Raises:
-        ValueError: the text is not JSON; contains NaN, Infinity, a number that rounds to infinity or a repeated key;
-            or is nested too deep.
-    """
+    """Read the value of a JSON text; `ValueError` if the text is not JSON; contains NaN, Infinity, a number that rounds
+    to infinity or a repeated key; or is nested too deep."""
     try:
         value: Value = _DECODER.decode(text)
     except RecursionError:

@@ -6,7 +6,8 @@ a server may keep one user's data with the connection.
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -155,7 +156,7 @@ class MCPToolServer:
 
             # Nothing is sent between two calls, and each call has its own time limit.
             return sse_client(url, timeout=self.limits.listing, sse_read_timeout=86_400, httpx_client_factory=made)
-        return _Owned(make(timeout=max(self.limits.time, self.limits.listing) + 5), url, self.limits.message)
+        return _streamable(make(timeout=max(self.limits.time, self.limits.listing) + 5), url, self.limits.message)
 
     async def _list(self) -> tuple[list[mcp_types.Tool], float]:
         """The tools of all pages, and the seconds for which they are fresh."""
@@ -213,22 +214,11 @@ class MCPToolServer:
         return tuple(found.values())
 
 
-class _Owned:
+@asynccontextmanager
+async def _streamable(client: Any, url: str, message: int) -> AsyncIterator[Any]:
     """Streamable HTTP together with the client that it uses."""
-
-    def __init__(self, client: Any, url: str, message: int) -> None:
-        self._client = client
-        self._inner = streamable_http_client(url, http_client=client, max_sse_event_size=message)
-
-    async def __aenter__(self) -> Any:
-        await self._client.__aenter__()
-        return await self._inner.__aenter__()
-
-    async def __aexit__(self, *error: Any) -> None:
-        try:
-            await self._inner.__aexit__(*error)
-        finally:
-            await self._client.__aexit__(*error)
+    async with client, streamable_http_client(url, http_client=client, max_sse_event_size=message) as streams:
+        yield streams
 
 
 class _Connection:

@@ -2,17 +2,12 @@
 
 import pytest
 
-from unspool import DialectError, list_dialects
-from unspool.dialect.file import Dialect
-from unspool.dialect.loader import parse_dialect
-from unspool.dialect.registry import find_base
+from unspool import DialectError
+
+from ...support import dialect_of
 
 # ruff: noqa: E501 (a table)
 XML = 'call = "<c {name}>{arguments}</c>"\n'
-
-
-def load(keys: str) -> Dialect:
-    return parse_dialect(f'name = "mine"\n{keys}\n[[examples]]\nraw = "x"\ncontent = "x"\n', "mine.toml", find_base)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +52,7 @@ def load(keys: str) -> Dialect:
 )  # fmt: skip
 def test_an_impossible_file_is_refused_with_a_reason_and_a_proposal(keys: str, why: str, proposal: str) -> None:
     with pytest.raises(DialectError) as caught:
-        load(keys)
+        dialect_of(keys)
     text = str(caught.value)
     assert text.startswith("mine.toml: ")
     assert why in text
@@ -76,9 +71,4 @@ def test_an_impossible_file_is_refused_with_a_reason_and_a_proposal(keys: str, w
     ],
 )
 def test_a_file_that_resembles_an_impossible_one_but_is_readable_is_accepted(keys: str) -> None:
-    assert load(keys).call
-
-
-@pytest.mark.parametrize("dialect", list_dialects(), ids=lambda d: d.name)
-def test_no_shipped_file_would_be_refused(dialect: Dialect) -> None:
-    assert parse_dialect(dialect.file[1], dialect.file[0], find_base).name == dialect.name
+    assert dialect_of(keys).call

@@ -1,27 +1,29 @@
-"""The engines that the suite tests: how each is made, and what it can do.
+"""The engines that the tests of this folder are about: how each is made, and what the tests need to know of it.
 
-A new engine is one more `Entry` in `ENTRIES`. The suite tests what an entry claims and, as far as possible, that the
-engine lacks what the entry does not claim.
+A new engine is one more function in `ENGINES`.
 """
 
-import json
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.engines.generation import byte_tokenizer
 from unspool.engines import Capture, Delta, Engine, Recording, Replay, Request, Sampling
 from unspool.engines.capture import Asked
 from unspool.wire import Usage
 
-ABILITIES: Final = {
-    "ids": "tells the token ids of its text, and has a tokenizer",
-    "limits": "keeps to `Request.max_tokens`",
-    "prompts": "needs a prompt, and refuses one that leaves no room",
-    "closes": "refuses requests once it is closed",
-}
+from ..generation import byte_tokenizer
+from .completions import Completions
+
+LIMIT: Final = 200
+
+
+def request(prompt: str, **more: Any) -> Request:
+    """A request that every engine can take: a prompt, and the message that it was made from. Greedy by default."""
+    asked = {"max_tokens": LIMIT, "sampling": Sampling(temperature=0), **more}
+    return Request(prompt=prompt, messages=[{"role": "user", "content": prompt}], **asked)
 
 
 class Made(NamedTuple):
@@ -37,7 +39,6 @@ class Made(NamedTuple):
         running: how many outputs are being generated.
         ahead: how many pieces an output may be ahead of its consumer.
         fault: the status of a failure; it differs if another server fails.
-        stop: ends whatever runs beside the engine, which is already closed.
     """
 
     engine: Engine
@@ -48,34 +49,6 @@ class Made(NamedTuple):
     running: Callable[[], int]
     ahead: int
     fault: int = 500
-    stop: Callable[[], None] = lambda: None
-
-
-class Entry(NamedTuple):
-    """An engine of the table.
-
-    Attributes:
-        name: the name in the tests' ids.
-        make: makes the engine in the event loop in which it is used, given a folder of its own. The engine's `close`
-            releases everything, and may be called again. Tests of the server use the engine in the server's own loop.
-        can: the keys of its `ABILITIES`.
-    """
-
-    name: str
-    make: Callable[[Path], Made]
-    can: frozenset[str]
-
-
-LIMIT: Final = 200
-
-
-def request(prompt: str, **more: Any) -> Request:
-    """A request that every engine can take: a prompt, and the message that it was made from. Greedy by default."""
-    asked = {"max_tokens": LIMIT, "sampling": Sampling(temperature=0), **more}
-    return Request(prompt=prompt, messages=[{"role": "user", "content": prompt}], **asked)
-
-
-# -- replay ------------------------------------------------------------------------------------------------------------
 
 
 class Played(tuple[tuple[float, Delta], ...]):
@@ -100,7 +73,8 @@ class Watch:
     running = 0
 
 
-def make_replay(folder: Path) -> Made:
+@contextlib.contextmanager
+def replay(folder: Path) -> Iterator[Made]:
     """Recordings, one for each prompt."""
     watch = Watch()
 
@@ -117,9 +91,8 @@ def make_replay(folder: Path) -> Made:
     found = [recording(p, [f"{p} ", "says ", *(f"{p[0]}{i} " for i in range(60)), "end"]) for p in prompts]
     found.append(recording("endless", [f"{i} " for i in range(20_000)]))
     found += [recording(f"fail{n}", ["piece "] * n, error=(0.0, "the device is lost", 500)) for n in (0, 2)]
-    engine = Replay(found, speed=0)
-    return Made(
-        engine=engine,
+    yield Made(
+        engine=Replay(found, speed=0),
         prompts=prompts,
         endless="endless",
         failing=lambda count: f"fail{count}",
@@ -129,62 +102,40 @@ def make_replay(folder: Path) -> Made:
     )
 
 
-def make_capture(folder: Path) -> Made:
+@contextlib.contextmanager
+def capture(folder: Path) -> Iterator[Made]:
     """A capture around a replay."""
-    made = make_replay(folder)
-    return made._replace(engine=Capture(made.engine, folder / "captures", dialect="hermes"))
+    with replay(folder) as made:
+        yield made._replace(engine=Capture(made.engine, folder / "captures", dialect="hermes"))
 
 
-# -- a server at a URL -------------------------------------------------------------------------------------------------
-
-
-BUFFERED: Final = 500
-"""The most events of a stream, of more than 4 kB each, that sockets and aiohttp hold: a megabyte on Linux."""
-
-
-def make_upstream(folder: Path) -> Made:
+@contextlib.contextmanager
+def upstream(folder: Path) -> Iterator[Made]:
     """A scripted server in another event loop, over HTTP."""
     from unspool.engines.upstream import Upstream
 
-    from .completions import Completions
-
-    server = Completions()
     prompts = ("Hello", "Good morning", "!and so on")
+    with Completions().in_thread() as server:
 
-    def failing(count: int) -> str:
-        server.fail_after = count
-        return prompts[0]
+        def failing(count: int) -> str:
+            server.fail_after = count
+            return prompts[0]
 
-    return Made(
-        engine=Upstream(server.url, tokenizer=byte_tokenizer()),
-        prompts=prompts,
-        endless="!endless",
-        failing=failing,
-        generated=lambda: server.generated,
-        running=lambda: server.running,
-        ahead=BUFFERED,
-        fault=502,
-        stop=server.stop,
-    )
-
-
-ENTRIES: Final = (
-    Entry("replay", make_replay, frozenset()),
-    Entry("capture", make_capture, frozenset()),
-    Entry("upstream", make_upstream, frozenset(ABILITIES)),
-)
+        yield Made(
+            engine=Upstream(server.url, tokenizer=byte_tokenizer()),
+            prompts=prompts,
+            endless="!endless",
+            failing=failing,
+            generated=lambda: server.tokens,
+            running=lambda: server.answering,
+            # The most events of a stream, of more than 4 kB each, that sockets and aiohttp hold: a megabyte on Linux.
+            ahead=500,
+            fault=502,
+        )
 
 
-def entries(*can: str, cannot: str = "") -> pytest.MarkDecorator:
-    """Run a test with the engines that have certain abilities, and lack another.
-
-    Raises:
-        ValueError: an ability is unknown, or no engine matches, so that the test would never run.
-    """
-    unknown = {*can, *([cannot] if cannot else [])} - ABILITIES.keys()
-    if unknown:
-        raise ValueError(f"{unknown}: allowed are {json.dumps(list(ABILITIES))}")
-    fit = [e for e in ENTRIES if e.can.issuperset(can) and (not cannot or cannot not in e.can)]
-    if not fit:
-        raise ValueError(f"no engine has {can} without {cannot!r}")
-    return pytest.mark.parametrize("made", [pytest.param(e, id=e.name) for e in fit], indirect=True)
+ENGINES: Final = (replay, capture, upstream)
+every = pytest.mark.parametrize("made", [pytest.param(make, id=make.__name__) for make in ENGINES], indirect=True)
+"""Run a test with every engine."""
+with_prompts = pytest.mark.parametrize("made", [pytest.param(upstream, id="upstream")], indirect=True)
+"""Run a test with the engines that need a prompt, tell ids, and refuse requests once they are closed."""

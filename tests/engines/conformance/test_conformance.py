@@ -10,7 +10,7 @@ from tests.engines.generation import begun, collect, settled, text_of, until
 from unspool.engines import Delta, EngineError, Sampling
 from unspool.tokens import Detokenizer
 
-from .table import ABILITIES, ENTRIES, LIMIT, Made, entries, request
+from .table import LIMIT, Made, every, request, with_prompts
 
 SOON = 5.0
 """Seconds; on an idle machine, it takes one."""
@@ -19,7 +19,7 @@ SOON = 5.0
 # -- pieces ------------------------------------------------------------------------------------------------------------
 
 
-@entries()
+@every
 async def test_only_the_last_piece_of_an_output_has_a_finish_reason(made: Made) -> None:
     for prompt in made.prompts:
         pieces = await collect(made.engine, request(prompt))
@@ -33,7 +33,7 @@ async def test_only_the_last_piece_of_an_output_has_a_finish_reason(made: Made) 
         assert usage.completion_tokens > 0
 
 
-@entries()
+@every
 async def test_outputs_that_are_generated_together_do_not_mix(made: Made) -> None:
     alone = [text_of(await collect(made.engine, request(p))) for p in made.prompts]
     assert len(set(alone)) == len(made.prompts)
@@ -42,7 +42,7 @@ async def test_outputs_that_are_generated_together_do_not_mix(made: Made) -> Non
     assert [text_of(pieces) for pieces in together] == [alone[i] for i in order]
 
 
-@entries("ids")
+@with_prompts
 async def test_the_text_is_what_the_ids_decode_to(made: Made) -> None:
     engine = made.engine
     for prompt in made.prompts:
@@ -57,17 +57,11 @@ async def test_the_text_is_what_the_ids_decode_to(made: Made) -> None:
         assert sum(len(p.token_ids) for p in pieces) > 2
 
 
-@entries(cannot="ids")
-async def test_an_engine_without_ids_reports_none(made: Made) -> None:
-    assert made.engine.tokenizer is None
-    assert not any(p.token_ids for p in await collect(made.engine, request(made.prompts[0])))
-
-
 # -- cancelling, and slow consumers -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["close", "cancel"])
-@entries()
+@every
 async def test_a_cancelled_request_generates_no_more(made: Made, way: str) -> None:
     if way == "close":
         stream = await begun(made.engine, request(made.endless, max_tokens=None), 5)
@@ -95,7 +89,7 @@ async def test_a_cancelled_request_generates_no_more(made: Made, way: str) -> No
     assert made.generated() == generated
 
 
-@entries()
+@every
 async def test_a_request_cancelled_before_its_first_piece_leaves_nothing_behind(made: Made) -> None:
     for _ in range(20):
         task = asyncio.ensure_future(collect(made.engine, request(made.endless, max_tokens=None)))
@@ -108,7 +102,7 @@ async def test_a_request_cancelled_before_its_first_piece_leaves_nothing_behind(
     assert text_of(await collect(made.engine, request(made.prompts[0])))
 
 
-@entries()
+@every
 async def test_a_slow_consumer_stalls_only_its_own_output_and_loses_nothing(made: Made) -> None:
     long = request(made.prompts[-1], max_tokens=LIMIT + 2 * made.ahead)
     exact = await collect(made.engine, long)
@@ -122,26 +116,11 @@ async def test_a_slow_consumer_stalls_only_its_own_output_and_loses_nothing(made
     assert pulled == exact
 
 
-# -- limits -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("limit", [1, 2, 17])
-@entries("limits")
-async def test_an_output_ends_at_its_limit_of_tokens(made: Made, limit: int) -> None:
-    pieces = await collect(made.engine, request(made.endless, max_tokens=limit))
-    assert pieces[-1].finish_reason == "length"
-    assert pieces[-1].usage is not None
-    assert pieces[-1].usage.completion_tokens == limit
-    whole = await collect(made.engine, request(made.endless, max_tokens=limit + 5))
-    assert text_of(whole).startswith(text_of(pieces).rstrip("\ufffd"))
-    assert made.running() <= 1
-
-
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("after", [0, 2])
-@entries()
+@every
 async def test_a_failure_comes_after_earlier_pieces_and_does_not_affect_later_requests(made: Made, after: int) -> None:
     stream = made.engine.generate(request(made.failing(after)))
     pulled = [await anext(stream) for _ in range(after)]
@@ -155,7 +134,7 @@ async def test_a_failure_comes_after_earlier_pieces_and_does_not_affect_later_re
     await made.engine.health()
 
 
-@entries("prompts")
+@with_prompts
 async def test_a_request_without_a_prompt_or_without_room_is_a_client_error(made: Made) -> None:
     asked = request(made.prompts[0])
     for prompt in (None, "", "word " * 30_000):
@@ -164,28 +143,3 @@ async def test_a_request_without_a_prompt_or_without_room_is_a_client_error(made
         assert caught.value.status == 400
     assert made.running() == 0
     assert text_of(await collect(made.engine, asked))
-
-
-@entries("closes")
-async def test_a_closed_engine_refuses_requests(made: Made) -> None:
-    await collect(made.engine, request(made.prompts[0]))
-    await made.engine.close()
-    with pytest.raises(EngineError) as caught:
-        await collect(made.engine, request(made.prompts[0]))
-    assert caught.value.status == 503
-    with pytest.raises(EngineError):
-        await made.engine.health()
-
-
-# -- the table ---------------------------------------------------------------------------------------------------------
-
-
-def test_claims_are_known_and_each_is_tested() -> None:
-    for entry in ENTRIES:
-        assert entry.can <= ABILITIES.keys(), entry.name
-    assert {e.name for e in ENTRIES} == {"replay", "capture", "upstream"}
-    with pytest.raises(ValueError, match="allowed are"):
-        entries("teleports")
-    with pytest.raises(ValueError, match="no engine has"):
-        entries("ids", cannot="ids")
-    assert LIMIT > 100

@@ -10,7 +10,7 @@ import pytest
 from tests.server.support import Live, live, until
 from unspool.request.prompts import Prompts, Tokenizer
 
-from .table import LIMIT, Made, entries
+from .table import LIMIT, Made, every
 
 TEMPLATE = "{{ messages[-1].content }}"
 PLAIN = "kimi"
@@ -35,7 +35,7 @@ def answer(server: Live, prompt: str, **more: Any) -> dict[str, Any]:
     return dict(choice)
 
 
-@entries()
+@every
 def test_a_stop_string_cuts_the_content_and_ends_the_generation(made: Made) -> None:
     with served(made) as server:
         whole = answer(server, made.endless)["message"]["content"]
@@ -55,7 +55,7 @@ def test_a_stop_string_cuts_the_content_and_ends_the_generation(made: Made) -> N
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@entries()
+@every
 def test_a_client_that_goes_away_ends_the_generation(made: Made, stream: bool) -> None:
     with served(made) as server:
         connection = server.request(**asked(made.endless, max_tokens=None, stream=stream))
@@ -65,11 +65,3 @@ def test_a_client_that_goes_away_ends_the_generation(made: Made, stream: bool) -
         until(lambda: made.running() == 0)
         assert time.monotonic() - left < 5, "it takes a second where nothing else loads the machine"
         assert answer(server, made.prompts[0])["message"]["content"]
-
-
-@entries("prompts")
-def test_without_a_chat_template_the_engine_refuses(made: Made) -> None:
-    with live(made.engine, PLAIN) as server:
-        response = server.post(**asked("Hello"))
-    assert response.status_code == 400
-    assert "chat template" in response.text

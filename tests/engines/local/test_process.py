@@ -1,25 +1,72 @@
 """llama.cpp's process: it is started again, ends with its parent, and what ends it is found out."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from unspool.engines import EngineError
-from unspool.engines.local import LlamaProcess
+from unspool.engines import Delta, EngineError, Request
+from unspool.engines.local import Launch, LlamaProcess, Local
+from unspool.grammar import Constraint
+from unspool.grammar.nodes import Const, Grammar
+from unspool.infer.gguf import read_gguf
+from unspool.tokens import BYTES
 
 from ...small import need_small_model
-from .support import STAND_IN, constraint, local, output, process
+from ...writing_gguf import MODEL, gguf
 
 WORDS = "word word word "
+PROGRAM = Path(__file__).with_name("stand_in.py")
+StandIn = Callable[..., contextlib.AbstractAsyncContextManager[tuple[Local, LlamaProcess]]]
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """Makes a context with an engine whose llama.cpp is a stand-in, and its process, which is being started."""
+    monkeypatch.setattr("unspool.engines.local.process._CHILD", PROGRAM)
+    file, tokens = tmp_path / "m.gguf", ["<|im_end|>", *BYTES]
+    types = [3, *(1 for _ in BYTES)]
+    file.write_bytes(gguf({**MODEL, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types}))
+
+    @contextlib.asynccontextmanager
+    async def started(model: str = "m.gguf", **options: Any) -> AsyncIterator[tuple[Local, LlamaProcess]]:
+        process = LlamaProcess(Launch(model=model), **options)
+        process.start()
+        engine = Local(process.address, read_gguf(file, vocabulary=True), process=process)
+        try:
+            yield engine, process
+        finally:
+            await engine.close()
+
+    return started
+
+
+def constraint(text: str) -> Constraint:
+    """A grammar of one text."""
+    return Constraint(Grammar(Const(text), {}), None, {})
+
+
+async def output(engine: Local, prompt: str = "Hi", begun: asyncio.Event | None = None, **fields: Any) -> str:
+    """A whole output, or the status and message of its error. The event is set as soon as it has begun."""
+    found: list[Delta] = []
+    try:
+        async for delta in engine.generate(Request(prompt=prompt, **fields)):
+            found.append(delta)
+            if begun is not None:
+                begun.set()
+    except EngineError as error:
+        return f"{error.status}: {error}"
+    assert found[-1].finish_reason == "stop"
+    return "".join(delta.text for delta in found)
 
 
 def pid(found: LlamaProcess) -> int:
@@ -27,131 +74,85 @@ def pid(found: LlamaProcess) -> int:
     return found._process.pid
 
 
-def test_outputs_wait_while_the_model_loads_and_health_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main(found: LlamaProcess) -> None:
-        async with local(found, tmp_path) as engine:
-            with pytest.raises(EngineError, match="the model is loading"):
-                await engine.health()
-            assert await output(engine) == WORDS
+async def test_outputs_wait_while_the_model_loads_and_health_says_so(stand_in: StandIn) -> None:
+    async with stand_in("late.gguf") as (engine, _):
+        with pytest.raises(EngineError, match="the model is loading"):
             await engine.health()
-
-    with process(monkeypatch, "late.gguf") as found:
-        asyncio.run(main(found))
-
-
-def test_running_outputs_end_with_a_clear_error_and_later_ones_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def main(found: LlamaProcess) -> None:
-        async with local(found, tmp_path) as engine:
-            begun = [asyncio.Event() for _ in range(3)]
-            running = [asyncio.ensure_future(output(engine, "slow", one)) for one in begun]
-            await asyncio.gather(*(one.wait() for one in begun))
-            url, before = found.address.url, pid(found)
-            os.kill(before, signal.SIGKILL)
-            later = asyncio.ensure_future(output(engine))
-            assert await asyncio.gather(*running) == ["502: llama.cpp ended (SIGKILL) and is started again"] * 3
-            assert await later == WORDS
-            assert (found.address.url, found.address.status().deaths) == (url, 1)
-            assert pid(found) != before
-            await engine.health()
-
-    with process(monkeypatch) as found:
-        asyncio.run(main(found))
+        assert await output(engine) == WORDS
+        await engine.health()
 
 
-def test_a_grammar_that_crashes_it_is_refused_from_then_on_and_others_are_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def main(found: LlamaProcess) -> None:
-        async with local(found, tmp_path) as engine:
-            for _ in range(2):
-                assert (await output(engine, constraint=constraint("crash"))).startswith("400: tools: the grammar")
-            assert found.address.status().deaths == 1
-            assert await output(engine, constraint=constraint("fine")) == WORDS
-            assert await output(engine) == WORDS
-
-    with process(monkeypatch) as found:
-        asyncio.run(main(found))
-
-
-def test_a_grammar_that_ran_beside_a_crashing_one_is_served_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def main(found: LlamaProcess) -> None:
-        async with local(found, tmp_path) as engine:
-            begun = asyncio.Event()
-            slow = asyncio.ensure_future(output(engine, begun=begun, constraint=constraint("slow")))
-            await begun.wait()
-            crash = await output(engine, constraint=constraint("crash"))
-            assert crash.startswith("400: tools: the grammar")
-            assert (await slow).startswith("502: llama.cpp ended (SIGSEGV)")
-            assert await output(engine, constraint=constraint("slow")) == "word " * 40
-
-    with process(monkeypatch) as found:
-        asyncio.run(main(found))
+async def test_running_outputs_end_with_a_clear_error_and_later_ones_wait(stand_in: StandIn) -> None:
+    async with stand_in() as (engine, found):
+        begun = [asyncio.Event() for _ in range(3)]
+        running = [asyncio.ensure_future(output(engine, "slow", one)) for one in begun]
+        await asyncio.gather(*(one.wait() for one in begun))
+        url, before = found.address.url, pid(found)
+        os.kill(before, signal.SIGKILL)
+        later = asyncio.ensure_future(output(engine))
+        assert await asyncio.gather(*running) == ["502: llama.cpp ended (SIGKILL) and is started again"] * 3
+        assert await later == WORDS
+        assert (found.address.url, found.address.status().deaths) == (url, 1)
+        assert pid(found) != before
+        await engine.health()
 
 
-def test_a_grammar_is_not_blamed_for_one_kill_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main(found: LlamaProcess) -> None:
-        async with local(found, tmp_path) as engine:
-            begun = asyncio.Event()
-            slow = asyncio.ensure_future(output(engine, begun=begun, constraint=constraint("slow")))
-            await begun.wait()
-            os.kill(pid(found), signal.SIGKILL)
-            assert (await slow).startswith("502: ")
-            assert await output(engine, constraint=constraint("slow")) == "word " * 40
-
-    with process(monkeypatch) as found:
-        asyncio.run(main(found))
+async def test_a_grammar_that_crashes_it_is_refused_from_then_on_and_others_are_served(stand_in: StandIn) -> None:
+    async with stand_in() as (engine, found):
+        for _ in range(2):
+            assert (await output(engine, constraint=constraint("crash"))).startswith("400: tools: the grammar")
+        assert found.address.status().deaths == 1
+        assert await output(engine, constraint=constraint("fine")) == WORDS
+        assert await output(engine) == WORDS
 
 
-def test_a_grammar_that_is_dropped_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main(found: LlamaProcess) -> None:
-        async with local(found, tmp_path) as engine:
-            assert (await output(engine, constraint=constraint("drop"))).startswith(
-                "500: llama.cpp dropped the grammar"
-            )
+async def test_a_grammar_that_ran_beside_a_crashing_one_is_served_again(stand_in: StandIn) -> None:
+    async with stand_in() as (engine, _):
+        begun = asyncio.Event()
+        slow = asyncio.ensure_future(output(engine, begun=begun, constraint=constraint("slow")))
+        await begun.wait()
+        crash = await output(engine, constraint=constraint("crash"))
+        assert crash.startswith("400: tools: the grammar")
+        assert (await slow).startswith("502: llama.cpp ended (SIGSEGV)")
+        assert await output(engine, constraint=constraint("slow")) == "word " * 40
 
-    with process(monkeypatch) as found:
-        asyncio.run(main(found))
+
+async def test_a_grammar_is_not_blamed_for_one_kill_from_outside(stand_in: StandIn) -> None:
+    async with stand_in() as (engine, found):
+        begun = asyncio.Event()
+        slow = asyncio.ensure_future(output(engine, begun=begun, constraint=constraint("slow")))
+        await begun.wait()
+        os.kill(pid(found), signal.SIGKILL)
+        assert (await slow).startswith("502: ")
+        assert await output(engine, constraint=constraint("slow")) == "word " * 40
 
 
-def test_a_model_that_cannot_be_loaded_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_grammar_that_is_dropped_is_an_error(stand_in: StandIn) -> None:
+    async with stand_in() as (engine, _):
+        assert (await output(engine, constraint=constraint("drop"))).startswith("500: llama.cpp dropped the grammar")
+
+
+async def test_a_model_that_cannot_be_loaded_is_one_sentence(stand_in: StandIn) -> None:
     faults: list[str] = []
-    told = threading.Event()
-
-    def failed(fault: str) -> None:
-        faults.append(fault)
-        told.set()
-
-    async def main(found: LlamaProcess) -> None:
-        async with local(found, tmp_path) as engine:
-            assert await output(engine) == f"503: {sentence}"
-
     sentence = "unknown.gguf: cannot be loaded: this llama.cpp does not know the architecture 'lxama'"
-    with process(monkeypatch, "unknown.gguf", failed=failed) as found:
-        assert told.wait(20)
+    async with stand_in("unknown.gguf", failed=faults.append) as (engine, _):
+        while not faults:
+            await asyncio.sleep(0.05)
         assert faults == [sentence]
-        asyncio.run(main(found))
+        assert await output(engine) == f"503: {sentence}"
 
 
-def test_nobody_without_the_key_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main(found: LlamaProcess) -> None:
-        async with local(found, tmp_path) as engine:
-            engine._upstream._client._key = "wrong"
-            assert (await output(engine)).startswith("503: the engine rejected the API key")
-
-    with process(monkeypatch) as found:
-        asyncio.run(main(found))
+async def test_nobody_without_the_key_is_served(stand_in: StandIn) -> None:
+    async with stand_in() as (engine, _):
+        engine._upstream._client._key = "wrong"
+        assert (await output(engine)).startswith("503: the engine rejected the API key")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere others may listen on the port between two starts")
-def test_the_port_stays_its_own_between_two_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    with process(monkeypatch) as found, socket.socket() as other:
-        port = int(found.address.url.rpartition(":")[2])
-        with pytest.raises(OSError, match="in use"):
-            other.bind(("127.0.0.1", port))
+async def test_the_port_stays_its_own_between_two_starts(stand_in: StandIn) -> None:
+    async with stand_in() as (_, found):
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", int(found.address.url.rpartition(":")[2])))
 
 
 PARENT = """
@@ -191,7 +192,7 @@ def orphaned(*arguments: Any) -> bool:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_it_ends_with_its_parent() -> None:
-    assert not orphaned("m.gguf", STAND_IN, "ready")
+    assert not orphaned("m.gguf", PROGRAM, "ready")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")

@@ -11,7 +11,7 @@ import msgspec
 from unspool.engines import Delta, EngineError, Request, Sampling
 from unspool.engines.upstream import Upstream
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
 STREAM = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 ENDLESS = HEAD + b"Connection: close\r\n\r\n"

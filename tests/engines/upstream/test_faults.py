@@ -269,17 +269,14 @@ def test_the_key_is_sent_and_never_logged(caplog: pytest.LogCaptureFixture) -> N
 # -- time --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_missing_server_is_reported_at_once() -> None:
-    async def main() -> None:
-        fake = Fake("vllm", says())
-        async with fake.running():
-            url = fake.url
-        engine = Upstream(url)
-        _, error = await fault(engine)
-        assert error.status == 503
-        await engine.close()
-
-    run(main())
+async def test_a_missing_server_is_reported_at_once() -> None:
+    fake = Fake("vllm", says())
+    async with fake.running():
+        url = fake.url
+    engine = Upstream(url)
+    _, error = await fault(engine)
+    assert error.status == 503
+    await engine.close()
 
 
 async def _silent(connection: Connection, asked: Asked) -> None:
@@ -330,23 +327,17 @@ def test_a_server_that_takes_too_long_is_given_up(answer: Answer, found: str) ->
     assert "timed out" in message
 
 
-def test_a_server_that_never_answers_the_detection_is_given_up() -> None:
-    async def main() -> None:
-        async with connected(Fake("vllm", says(), v1__models=_silent), connect_timeout=0.2) as engine:
-            _, error = await fault(engine)
-            assert error.status == 504
-
-    run(main())
+async def test_a_server_that_never_answers_the_detection_is_given_up() -> None:
+    async with connected(Fake("vllm", says(), v1__models=_silent), connect_timeout=0.2) as engine:
+        _, error = await fault(engine)
+        assert error.status == 504
 
 
-def test_time_that_the_consumer_takes_does_not_count_as_the_servers() -> None:
-    async def main() -> None:
-        answer = says(*(said(str(i)) for i in range(5)), said("", "stop"), DONE)
-        async with connected(Fake("vllm", answer), next_timeout=0.1) as engine:
-            found = ""
-            async for delta in engine.generate(request()):
-                await asyncio.sleep(0.15)
-                found += delta.text
-            assert found == "01234"
-
-    run(main())
+async def test_time_that_the_consumer_takes_does_not_count_as_the_servers() -> None:
+    answer = says(*(said(str(i)) for i in range(5)), said("", "stop"), DONE)
+    async with connected(Fake("vllm", answer), next_timeout=0.1) as engine:
+        found = ""
+        async for delta in engine.generate(request()):
+            await asyncio.sleep(0.15)
+            found += delta.text
+        assert found == "01234"

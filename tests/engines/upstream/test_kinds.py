@@ -341,13 +341,7 @@ SENT: dict[str, dict[str, Any]] = {
         "cache_prompt": True,
         "response_fields": ["content", "stop", "stop_type", "tokens_predicted", "tokens_evaluated", "timings"],
     },
-    "llama-cpp-python": {
-        **LLAMA_NAMES,
-        "prompt": "<s>Hi",
-        "repeat_penalty": 1.1,
-        "logprobs": 2,
-        "max_tokens": 50,
-    },
+    "llama-cpp-python": {**LLAMA_NAMES, "prompt": "<s>Hi", "repeat_penalty": 1.1, "logprobs": 2, "max_tokens": 50},
 }
 
 
@@ -398,17 +392,14 @@ def test_without_a_limit_the_rest_of_the_context_is_the_limit(kind: str, field: 
 
 
 @pytest.mark.parametrize("kind", ["vllm", "sglang"])
-def test_a_server_that_hides_its_context_needs_a_limit(kind: str) -> None:
-    async def main() -> None:
-        fake = server(kind)
-        fake.context = None
-        async with connected(fake) as engine:
-            _, error = await fault(engine)
-            assert error.status == 400
-            assert "max_tokens" in str(error)
-            await collect(engine, request(max_tokens=3))
-
-    run(main())
+async def test_a_server_that_hides_its_context_needs_a_limit(kind: str) -> None:
+    fake = server(kind)
+    fake.context = None
+    async with connected(fake) as engine:
+        _, error = await fault(engine)
+        assert error.status == 400
+        assert "max_tokens" in str(error)
+        await collect(engine, request(max_tokens=3))
 
 
 @pytest.mark.parametrize("kind", ["vllm", "sglang", "llama.cpp", "fastdeploy"])
@@ -425,25 +416,19 @@ def test_token_ids_are_refused_by_kinds_that_take_none(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "path", "field"), [("sglang", "prompt", "add_special_tokens"), ("llama.cpp", "content", "add_special")]
 )
-def test_a_prompt_gets_no_second_beginning_of_sequence_token(kind: str, path: str, field: str) -> None:
-    async def main() -> None:
-        fake = server(kind)
-        async with connected(fake) as engine:
-            await collect(engine)
-        (asked,) = (a for a in fake.asked if a.path == "/tokenize")
-        assert asked.body == {path: "<s>Hi", field: False, "model": "model-of-it"}
-
-    run(main())
+async def test_a_prompt_gets_no_second_beginning_of_sequence_token(kind: str, path: str, field: str) -> None:
+    fake = server(kind)
+    async with connected(fake) as engine:
+        await collect(engine)
+    (asked,) = (a for a in fake.asked if a.path == "/tokenize")
+    assert asked.body == {path: "<s>Hi", field: False, "model": "model-of-it"}
 
 
-def test_a_request_without_a_prompt_is_refused() -> None:
-    async def main() -> None:
-        async with connected(server("vllm")) as engine:
-            _, error = await fault(engine, Request(messages=[{"role": "user", "content": "Hi"}]))
-            assert error.status == 400
-            assert str(error) == "prompt: the engine needs one, but the server has no chat template to render it"
-
-    run(main())
+async def test_a_request_without_a_prompt_is_refused() -> None:
+    async with connected(server("vllm")) as engine:
+        _, error = await fault(engine, Request(messages=[{"role": "user", "content": "Hi"}]))
+        assert error.status == 400
+        assert str(error) == "prompt: the engine needs one, but the server has no chat template to render it"
 
 
 @pytest.mark.parametrize(
@@ -494,8 +479,10 @@ def test_a_constraint_is_sent_in_the_field_that_the_kind_reads(
     assert field not in free.body
 
 
-def test_a_kind_without_constraints_refuses_them() -> None:
-    assert "does not support constraints" in refused("transformers", request(constraint=constraint()))
+@pytest.mark.parametrize("kind", ["transformers", "ollama"])
+def test_a_kind_without_constraints_refuses_them(kind: str) -> None:
+    error = refused(kind, request(constraint=constraint()))
+    assert error.startswith(f"the engine ({kind}) does not support constraints")
 
 
 def test_schemas_beyond_a_kinds_grammar_are_refused() -> None:
@@ -516,91 +503,66 @@ def test_ollama_gets_a_raw_text_and_its_options_in_one_field() -> None:
     assert body == {"model": "m", "raw": True, "stream": True, "truncate": False, "shift": False}
 
 
-def test_ollama_takes_no_grammar() -> None:
-    error = refused("ollama", request(constraint=constraint()))
-    assert error.startswith("the engine (ollama) does not support constraints")
+async def test_an_error_of_ollama_ends_the_output() -> None:
+    head = STREAM.replace(b"text/event-stream", b"application/x-ndjson")
 
+    async def answer(connection: Connection, asked: Asked) -> None:
+        await connection.stream(b'{"response":"a","done":false}\n', b'{"error":"the runner has stopped"}\n', head=head)
 
-def test_an_error_of_ollama_ends_the_output() -> None:
-    async def main() -> None:
-        head = STREAM.replace(b"text/event-stream", b"application/x-ndjson")
-
-        async def answer(connection: Connection, asked: Asked) -> None:
-            await connection.stream(
-                b'{"response":"a","done":false}\n', b'{"error":"the runner has stopped"}\n', head=head
-            )
-
-        async with connected(server("ollama", answer)) as engine:
-            found, error = await fault(engine, request())
-        assert (found, error.status) == ("a", 502)
-
-    run(main())
+    async with connected(server("ollama", answer)) as engine:
+        found, error = await fault(engine, request())
+    assert (found, error.status) == ("a", 502)
 
 
 # -- detecting the kind ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if not k.endswith("llguidance")])
-def test_every_kind_is_detected_once(kind: str) -> None:
-    async def main() -> None:
-        fake = server(kind)
-        async with connected(fake) as engine:
-            for _ in range(3):
-                await collect(engine)
-        assert [a.path for a in fake.asked].count("/v1/models") == 1
-        assert len(fake.generated) == 3
-
-    run(main())
+async def test_every_kind_is_detected_once(kind: str) -> None:
+    fake = server(kind)
+    async with connected(fake) as engine:
+        for _ in range(3):
+            await collect(engine)
+    assert [a.path for a in fake.asked].count("/v1/models") == 1
+    assert len(fake.generated) == 3
 
 
-def test_transformers_is_detected_though_it_fails_to_list_its_models() -> None:
-    async def main() -> None:
-        fake = server("transformers")
-        fake.routes["/v1/models"] = fails(500, b"Internal Server Error", "text/plain")
-        async with connected(fake, check_interval=0.02) as engine:
-            await engine.health()
-            assert text(await collect(engine)) == "<think> café"
-            await until(lambda: [a.path for a in fake.asked].count("/health") > 1)
-
-    run(main())
+async def test_transformers_is_detected_though_it_fails_to_list_its_models() -> None:
+    fake = server("transformers")
+    fake.routes["/v1/models"] = fails(500, b"Internal Server Error", "text/plain")
+    async with connected(fake, check_interval=0.02) as engine:
+        await engine.health()
+        assert text(await collect(engine)) == "<think> café"
+        await until(lambda: [a.path for a in fake.asked].count("/health") > 1)
 
 
-def test_concurrent_requests_share_one_detection() -> None:
-    async def main() -> None:
-        fake = server("vllm")
-        async with connected(fake) as engine:
-            await asyncio.gather(*(collect(engine) for _ in range(20)))
-        assert [a.path for a in fake.asked].count("/v1/models") == 1
-
-    run(main())
+async def test_concurrent_requests_share_one_detection() -> None:
+    fake = server("vllm")
+    async with connected(fake) as engine:
+        await asyncio.gather(*(collect(engine) for _ in range(20)))
+    assert [a.path for a in fake.asked].count("/v1/models") == 1
 
 
 @pytest.mark.parametrize("answer", [[], {}, {"data": []}, {"data": ["x"]}, {"data": [{"owned_by": "who"}]}, b"{"])
-def test_an_undetectable_server_needs_a_kind(answer: Any) -> None:
+async def test_an_undetectable_server_needs_a_kind(answer: Any) -> None:
     def models(connection: Connection, asked: Asked) -> Awaitable[None]:
         return connection.json(answer)
 
-    async def main() -> None:
-        fake = Fake("", says(VLLM.encode()), v1__models=models)
-        async with connected(fake) as engine:
-            _, error = await fault(engine)
-            assert error.status == 503
-            assert "kind: " in str(error)
-            assert "vllm" in str(error)
-        async with connected(fake, kind="vllm") as engine:
-            assert text(await collect(engine, request(max_tokens=5))) == "<think> café"
-
-    run(main())
+    fake = Fake("", says(VLLM.encode()), v1__models=models)
+    async with connected(fake) as engine:
+        _, error = await fault(engine)
+        assert error.status == 503
+        assert "kind: " in str(error)
+        assert "vllm" in str(error)
+    async with connected(fake, kind="vllm") as engine:
+        assert text(await collect(engine, request(max_tokens=5))) == "<think> café"
 
 
-def test_a_server_without_a_list_of_models_needs_kind_and_model() -> None:
-    async def main() -> None:
-        fake = Fake("", says(PYTHON.encode()), v1__models=fails(404))
-        async with connected(fake, kind="llama-cpp-python", model="mine") as engine:
-            assert text(await collect(engine)) == "<think> café"
-        assert fake.generated[0].body["model"] == "mine"
-
-    run(main())
+async def test_a_server_without_a_list_of_models_needs_kind_and_model() -> None:
+    fake = Fake("", says(PYTHON.encode()), v1__models=fails(404))
+    async with connected(fake, kind="llama-cpp-python", model="mine") as engine:
+        assert text(await collect(engine)) == "<think> café"
+    assert fake.generated[0].body["model"] == "mine"
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
@@ -632,15 +594,12 @@ def test_wrong_arguments_are_named(wrong: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", "/", "/v1", "/v1/"])
-def test_a_base_url_may_end_with_a_slash_or_v1(suffix: str) -> None:
-    async def main() -> None:
-        fake = server("vllm")
-        async with fake.running():
-            engine = Upstream(fake.url + suffix)
-            assert text(await collect(engine)) == "<think> café"
-            await engine.close()
-
-    run(main())
+async def test_a_base_url_may_end_with_a_slash_or_v1(suffix: str) -> None:
+    fake = server("vllm")
+    async with fake.running():
+        engine = Upstream(fake.url + suffix)
+        assert text(await collect(engine)) == "<think> café"
+        await engine.close()
 
 
 def test_an_engine_has_the_tokenizer_that_it_was_given() -> None:

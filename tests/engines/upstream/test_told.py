@@ -12,29 +12,26 @@ from .support import DONE, STREAM, Asked, Connection, Fake, chunk, collect, conn
 HI = says(said("Hi", "stop"), DONE)
 
 
-def test_a_server_gets_the_clients_or_the_responses_id_and_never_one_in_use() -> None:
-    async def main() -> None:
-        go = asyncio.Event()
+async def test_a_server_gets_the_clients_or_the_responses_id_and_never_one_in_use() -> None:
+    go = asyncio.Event()
 
-        async def answer(connection: Connection, asked: Asked) -> None:
-            await connection.send(STREAM)
-            await go.wait()
-            await connection.send(chunk(said("Hi", "stop") + DONE), b"0\r\n\r\n")
+    async def answer(connection: Connection, asked: Asked) -> None:
+        await connection.send(STREAM)
+        await go.wait()
+        await connection.send(chunk(said("Hi", "stop") + DONE), b"0\r\n\r\n")
 
-        fake = Fake("vllm", answer)
-        async with connected(fake) as engine:
-            ids = ("mine", "mine", "")
-            asked = [request(id="chatcmpl-1", client_id=id) for id in ids]
-            tasks = [asyncio.ensure_future(collect(engine, one)) for one in asked]
-            await until(lambda: len(fake.generated) == 3)
-            go.set()
-            await asyncio.gather(*tasks)
-            await collect(engine, asked[0])
-            sent_ids = sorted(a.headers["x-request-id"] for a in fake.generated)
-            assert sent_ids[:3] == ["chatcmpl-1", "mine", "mine"]
-            assert sent_ids[3].startswith("mine-")
-
-    run(main())
+    fake = Fake("vllm", answer)
+    async with connected(fake) as engine:
+        ids = ("mine", "mine", "")
+        asked = [request(id="chatcmpl-1", client_id=id) for id in ids]
+        tasks = [asyncio.ensure_future(collect(engine, one)) for one in asked]
+        await until(lambda: len(fake.generated) == 3)
+        go.set()
+        await asyncio.gather(*tasks)
+        await collect(engine, asked[0])
+        sent_ids = sorted(a.headers["x-request-id"] for a in fake.generated)
+        assert sent_ids[:3] == ["chatcmpl-1", "mine", "mine"]
+        assert sent_ids[3].startswith("mine-")
 
 
 def test_details_of_a_server_are_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -63,6 +63,10 @@ class Rules(list[Rule]):
         """What breaks the rules."""
         return (Finding(rule, key, fields) for rule in self for key, fields in rule.finds(subject))
 
+    def hints(self, subject: Any) -> Iterator[str]:
+        """The same as lines that explain something else."""
+        return (f"hint: {finding}" for finding in self.findings(subject))
+
 
 def found(key: str, /, **fields: Any) -> Found:
     """A key that breaks a rule; a template is shown as its text."""

@@ -24,11 +24,7 @@ OWN = {
 
 
 def _typed(current: Any, text: str) -> Any:
-    """A text as a value of the same type as the current one.
-
-    Raises:
-        ValueError: it is none; the message says what is expected.
-    """
+    """A text as a value of the same type as the current one."""
     if isinstance(current, enum.Enum):
         names = {name.lower(): value for name, value in type(current).__members__.items()}
         found = [n for n in names if n == text.lower() or n.endswith("_" + text.lower())]
@@ -49,11 +45,7 @@ def _typed(current: Any, text: str) -> Any:
 
 
 def _set(params: Any, name: str, text: str) -> None:
-    """Set a field by its name, with dots for inner ones.
-
-    Raises:
-        ValueError: there is no such field, or it does not take the value.
-    """
+    """Set a field by its name, with dots for inner ones."""
     *path, last = name.split(".")
     holder = params
     for part in path:

@@ -15,10 +15,10 @@ import msgspec
 from ...errors import ConstraintError
 from ...infer.gguf import Gguf
 from ..base import Delta, EngineError, Request
-from ..grammars import Grammars
 from ..kept import Kept
 from ..upstream import Upstream
 from ..upstream.client import Unavailable
+from .grammars import Grammars
 from .process import Address, LlamaProcess, Status
 from .vocabulary import Vocabulary
 
@@ -99,7 +99,7 @@ class Local:
         if request.constraint is not None:
             constraint = request.constraint.ending(self._ends)
             try:
-                await self._grammars.matcher(constraint)
+                await self._grammars.check(constraint)
             except ConstraintError as error:
                 raise EngineError(str(error), 400) from None
             request = msgspec.structs.replace(request, constraint=constraint)
@@ -171,11 +171,7 @@ class Local:
             await asyncio.get_running_loop().run_in_executor(None, self._process.close)
 
     async def _ready(self, deadline: float) -> Status:
-        """Wait until the model is loaded.
-
-        Raises:
-            EngineError: it cannot be loaded, or not in time.
-        """
+        """Wait until the model is loaded."""
         while (status := self._address.status()).state != "ready":
             if status.state == "failed" or time.monotonic() > deadline:
                 raise EngineError(status.fault, 503)
@@ -197,11 +193,7 @@ class Local:
         return 0
 
     def _check_log(self, since: int) -> None:
-        """Look whether llama.cpp has dropped a grammar, which it does not report otherwise.
-
-        Raises:
-            EngineError: it has.
-        """
+        """Look whether llama.cpp has dropped a grammar, which it does not report otherwise."""
         if self._size_of_log() == since:
             return
         with contextlib.suppress(OSError), open(self._address.log, "rb") as file:

@@ -176,7 +176,9 @@ class LlamaProcess:
             self._deaths += 1
             number = max(0, -process.returncode)
             if not loaded:
-                fault = self._fault(answer, number, self._written(size))
+                fault = f"{self._launch.model}: cannot be loaded: {_why(number, self._written(size))}"
+                if answer and "field" in answer:
+                    fault = f"--llama: {answer['error']}"
                 self._tell(Status(state="failed", deaths=self._deaths, signal=number, fault=fault))
                 self._failed(fault)
                 return
@@ -186,16 +188,8 @@ class LlamaProcess:
             log.error("%s in %g s; its log ends: %s", fault, pause, _last(self._written(size)) or "(empty)")
 
     def _started(self) -> "subprocess.Popen[bytes] | None":
-        launch = self._launch
-        job = {
-            "model": launch.model,
-            "adapters": launch.adapters,
-            "fields": launch.fields,
-            "given": launch.given,
-            "port": self._port,
-            "key": self.address.key,
-            "reuse": self._reuse,
-        }
+        address = {"port": self._port, "key": self.address.key, "reuse": self._reuse}
+        job = {**msgspec.structs.asdict(self._launch), **address}
         with self._lock:
             if self._closing.is_set():
                 return None
@@ -220,12 +214,6 @@ class LlamaProcess:
         line = process.stdout.readline(_KEPT)
         process.stdout.close()
         return json.loads(line) if line.endswith(b"\n") else None
-
-    def _fault(self, answer: Mapping[str, str] | None, number: int, written: str) -> str:
-        """Why the model could not be loaded, in one sentence."""
-        if answer and "field" in answer:
-            return f"--llama: {answer['error']}"
-        return f"{self._launch.model}: cannot be loaded: {_why(number, written)}"
 
     def _tell(self, status: Status) -> None:
         path = Path(self._folder.name) / _STATUS

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from ...errors import GgufError
 
-__all__ = ["STORES", "Stored", "find_stored", "hf_snapshot", "stored"]
+__all__ = ["Stored", "find_stored", "hf_snapshot", "stored"]
 
 _REGISTRY: Final = "registry.ollama.ai"
 _LIBRARY: Final = "library"
@@ -47,8 +47,8 @@ class Stored(NamedTuple):
 
 def stored() -> Iterator[Stored]:
     """All models in all stores."""
-    for listed in STORES.values():
-        yield from listed()
+    for store in _STORES.values():
+        yield from store.listed()
 
 
 def find_stored(name: str) -> Stored:
@@ -59,19 +59,17 @@ def find_stored(name: str) -> Stored:
         GgufError: there is none, or there are several; the message lists what there is.
     """
     store, _, rest = name.partition(":")
-    every = list(STORES[store]())
-    wanted = _full(store, rest)
+    every = list(_STORES[store].listed())
+    wanted = f"{rest}:{_LATEST}" if store == "ollama" and ":" not in rest.rpartition("/")[2] else rest
     found = [one for one in every if _matches(store, one.name.partition(":")[2], wanted)]
     if len(found) == 1:
         return found[0]
     names = ", ".join(one.name for one in (found or every)[:20])
     if found:
         raise GgufError(f"{name}: there are several: {names}")
-    raise GgufError(f"{name}: is not in {_ROOTS[store]()}; " + (f"there are {names}" if names else "there is no model"))
-
-
-def _full(store: str, name: str) -> str:
-    return name if store != "ollama" or ":" in name.rpartition("/")[2] else f"{name}:{_LATEST}"
+    raise GgufError(
+        f"{name}: is not in {_STORES[store].root()}; " + (f"there are {names}" if names else "there is no model")
+    )
 
 
 def _matches(store: str, listed: str, wanted: str) -> bool:
@@ -182,10 +180,14 @@ def _hf() -> Iterator[Stored]:
                 yield Stored(f"hf:{repository}:{file.relative_to(snapshot).as_posix()}", file, (), _beside(file))
 
 
-STORES: Final[dict[str, Callable[[], Iterator[Stored]]]] = {"ollama": _ollama, "lmstudio": _lmstudio, "hf": _hf}
-"""Lists the models of each store, by the name before the colon."""
-_ROOTS: Final[dict[str, Callable[[], Path]]] = {
-    "ollama": _ollama_root,
-    "lmstudio": lambda: _lmstudio_roots()[0],
-    "hf": _hub,
+class _Store(NamedTuple):
+    listed: Callable[[], Iterator[Stored]]
+    root: Callable[[], Path]
+
+
+_STORES: Final = {
+    "ollama": _Store(_ollama, _ollama_root),
+    "lmstudio": _Store(_lmstudio, lambda: _lmstudio_roots()[0]),
+    "hf": _Store(_hf, _hub),
 }
+"""The stores by the name before the colon."""

@@ -3,7 +3,7 @@
 import http.client
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -82,27 +82,12 @@ class Vocabulary:
             raise EngineError("the model is not loaded, so no tokens can be counted", 503)
         return tokens
 
-    # -- for `unspool.engines.grammars` ----------------------------------------------------------------------------
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """See `unspool.grammar.Llguidance`."""
-        return {"n_vocab": None, "eos": self._ends, "slices": []}
-
     @property
     def described(self) -> str:
-        """The bytes of all tokens as JSON, for the process that judges grammars."""
+        """The bytes of all tokens as JSON; see `unspool.engines.local.judge`."""
         pieces = [piece.decode("latin-1") for piece in self.pieces]
         special = sorted(self.added_tokens_decoder)
-        return json.dumps({"pieces": pieces, "special": special, "eos": self._ends[0]})
-
-    def compile(self, text: str) -> Any:
-        """Nothing is compiled here: llama.cpp does it."""
-        return True
-
-    def copy(self, prototype: Any) -> Any:
-        """See `compile`."""
-        return prototype
+        return json.dumps({"pieces": pieces, "special": special, "eos": self._ends})
 
 
 def _bytes(token: str, byte_level: bool, single: bool) -> bytes:

@@ -1,4 +1,15 @@
-"""Reads the answers of upstream servers: the events of their streams as deltas, and their errors."""
+"""Reads the answers of upstream servers: the events of their streams as deltas, and their errors.
+
+Each reader takes the JSON of an event, and:
+
+* ``alternatives``: how many alternatives of a token were requested, since servers report more; with ``None``, nothing
+  about the tokens was requested;
+* ``keep_end``: whether the text contains the token that ends the output; if not, its id and its entry in ``logprobs``
+  are left out too;
+* ``capture``: whether `Delta.sampled` was requested.
+
+It raises `EngineError` if the event is an error, or malformed.
+"""
 
 import json
 import re
@@ -10,27 +21,16 @@ import msgspec
 from ...wire.common import Usage
 from ..base import Delta, EngineError, Sampled
 
-__all__ = [
-    "Closed",
-    "SglangReader",
-    "complaint",
-    "failure",
-    "read_completion",
-    "read_generated",
-    "read_native",
-    "read_ollama",
-]
+__all__ = ["Closed", "SglangReader", "complaint", "failure", "read_completion", "read_native", "read_ollama"]
 
-_Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+_Ids = list[Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]]
 
 
-# -- the events of OpenAI's completions --------------------------------------------------------------------------------
+# -- what the events of several servers share --------------------------------------------------------------------------
 
 
-class _Logprobs(msgspec.Struct):
-    tokens: list[str] = []
-    token_logprobs: list[float | None] = []
-    top_logprobs: list[dict[str, float | None] | None] | None = None
+class _Event(msgspec.Struct):
+    error: Any = None
 
 
 class _Version(msgspec.Struct):
@@ -39,10 +39,80 @@ class _Version(msgspec.Struct):
     end: int = 0
 
 
+class _Probability(msgspec.Struct):
+    id: int = -1
+    token: str = ""
+    logprob: float | None = None
+    bytes: list[int] | None = None
+    top_logprobs: "list[_Probability]" = []
+
+
+def _entries(reported: Sequence[_Probability], alternatives: int) -> tuple[dict[str, Any], ...]:
+    """The entries of tokens in the form of chat completions."""
+    return tuple({**_entry(p), "top_logprobs": list(map(_entry, p.top_logprobs[:alternatives]))} for p in reported)
+
+
+def _entry(reported: _Probability) -> dict[str, Any]:
+    """A token, with its bytes if they are known."""
+    token, encoded = reported.token, reported.bytes
+    if encoded is None and "\ufffd" not in token:
+        encoded = list(token.encode("utf-8", "surrogatepass"))
+    return {"token": token, "logprob": _number(reported.logprob), "bytes": encoded}
+
+
+def _number(logprob: float | None) -> float:
+    """A logarithm that JSON can represent."""
+    return -9999.0 if logprob is None else max(logprob, -9999.0)
+
+
+def _aligned(ids: Sequence[int], logprobs: Sequence[float | None]) -> tuple[float | None, ...]:
+    """One log-probability for each token; none if their numbers differ, since nobody knows then which is whose."""
+    return tuple(logprobs) if len(logprobs) == len(ids) else (None,) * len(ids)
+
+
+def _versions(reported: Sequence[_Version] | None) -> tuple[tuple[str, int, int], ...]:
+    return tuple((str(one.version), one.start, one.end) for one in reported or () if one.version is not None)
+
+
+def _without_end(delta: Delta) -> Delta:
+    """A last piece without the token that ends the output, which has no text."""
+    ids, entries = delta.token_ids, delta.logprobs
+    entries = entries[:-1] if len(entries) == len(ids) else entries
+    return msgspec.structs.replace(delta, token_ids=ids[:-1], logprobs=entries)
+
+
+_REASONS: Final = {"length": "length", "content_filter": "content_filter"}
+
+
+def _reason(word: str | None) -> str | None:
+    """A finish reason in OpenAI's terms; any other regular end is ``stop``."""
+    if word in ("abort", "error"):
+        raise EngineError(f"the engine aborted the generation ({word})", 503)
+    return word and _REASONS.get(word, "stop")
+
+
+# -- OpenAI's completions ----------------------------------------------------------------------------------------------
+
+
+class _Logprobs(msgspec.Struct):
+    tokens: list[str] = []
+    token_logprobs: list[float | None] = []
+    top_logprobs: list[dict[str, float | None] | None] | None = None
+    content: list[_Probability] | None = None
+
+
+class _Said(msgspec.Struct):
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[Any] | None = None
+
+
 class _Choice(msgspec.Struct):
     text: str | None = None
-    token_ids: list[_Id] | None = None
-    prompt_token_ids: list[_Id] | None = None
+    delta: _Said | None = None
+    token_ids: _Ids | None = None
+    prompt_token_ids: _Ids | None = None
     weight_versions: list[_Version] | None = None
     logprobs: _Logprobs | None = None
     finish_reason: str | None = None
@@ -66,61 +136,64 @@ class _Usage(msgspec.Struct):
     completion_tokens_details: _CompletionDetails | None = None
 
 
-class _Completion(msgspec.Struct):
+class _Range(msgspec.Struct):
+    offset: int
+    length: int
+
+
+class _Completion(_Event):
     choices: list[_Choice] = []
     usage: _Usage | None = None
-    error: Any = None
+    prompt_token_ids: _Ids | None = None
+    mm_placeholders: dict[str, list[_Range]] | None = None
 
 
 def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False) -> Delta:
-    """Read an event of ``/v1/completions``, as vLLM, SGLang, FastDeploy, llama-cpp-python and transformers write it.
-
-    Args:
-        data: the event's JSON.
-        alternatives: how many alternatives of a token were requested; servers report more. With ``None``, nothing
-            about the tokens was.
-        keep_end: whether the text contains the token that ends the output; if not, its id and its entry in
-            ``logprobs`` are left out too.
-        capture: whether `Delta.sampled` was requested.
-
-    Raises:
-        EngineError: it is an error, or malformed.
+    """Read an event of ``/v1/completions``, as vLLM, SGLang, FastDeploy, llama-cpp-python and transformers write it, of
+    vLLM's ``/inference/v1/generate``, or of its chat completions without parsers.
     """
     event = _decode(data, _Completion)
-    if event.error is not None:
-        raise failure(*complaint({"error": event.error}))
     usage = None if event.usage is None else _usage(event.usage)
+    prompt_ids = tuple(event.prompt_token_ids or ())
+    places = (event.mm_placeholders or {}).items()
+    media = tuple((kind, one.offset, one.length) for kind, ranges in places for one in ranges)
     if not event.choices:
-        return Delta(usage=usage)
+        return Delta(usage=usage, prompt_ids=prompt_ids, media=media)
     choice = event.choices[0]
     ids = tuple(choice.token_ids or ())
+    logprobs = choice.logprobs or _Logprobs()
     sampled = None
     if capture and (choice.token_ids is not None or choice.weight_versions):
         sampled = Sampled(
             ids=ids,
-            logprobs=_aligned(ids, () if choice.logprobs is None else choice.logprobs.token_logprobs),
+            logprobs=_aligned(ids, logprobs.token_logprobs or [p.logprob for p in logprobs.content or ()]),
             prompt_ids=None if choice.prompt_token_ids is None else tuple(choice.prompt_token_ids),
             versions=_versions(choice.weight_versions),
         )
-    logprobs = () if choice.logprobs is None or alternatives is None else _logprobs(choice.logprobs, alternatives)
-    by_text = isinstance(choice.stop_reason, str) or isinstance(choice.matched_stop, str)
-    if choice.finish_reason == "stop" and not keep_end and not by_text:  # the last token has no text
-        if len(logprobs) == len(ids):
-            logprobs = logprobs[:-1]
-        ids = ids[:-1]
-    reason = _reason(choice.finish_reason)
-    return Delta(
-        text=choice.text or "", token_ids=ids, logprobs=logprobs, finish_reason=reason, usage=usage, sampled=sampled
+    found = Delta(
+        text=_text(choice),
+        token_ids=ids,
+        finish_reason=_reason(choice.finish_reason),
+        usage=usage,
+        logprobs=() if alternatives is None else _entries(_probabilities(logprobs), alternatives),
+        sampled=sampled,
+        prompt_ids=prompt_ids,
+        media=media,
     )
+    by_text = isinstance(choice.stop_reason, str) or isinstance(choice.matched_stop, str)
+    return _without_end(found) if choice.finish_reason == "stop" and not keep_end and not by_text else found
 
 
-def _aligned(ids: Sequence[int], logprobs: Sequence[float | None]) -> tuple[float | None, ...]:
-    """One log-probability for each token; none if their numbers differ, since nobody knows then which is whose."""
-    return tuple(logprobs) if len(logprobs) == len(ids) else (None,) * len(ids)
-
-
-def _versions(reported: Sequence[_Version] | None) -> tuple[tuple[str, int, int], ...]:
-    return tuple((str(one.version), one.start, one.end) for one in reported or () if one.version is not None)
+def _text(choice: _Choice) -> str:
+    """The text of an event."""
+    said = choice.delta
+    if said is None:
+        if choice.text is None and choice.token_ids and choice.finish_reason is None:
+            raise EngineError("the engine sends no text, only tokens; start it without --tokens-only", 502)
+        return choice.text or ""
+    if said.reasoning or said.reasoning_content or said.tool_calls:
+        raise EngineError("the engine parses its output; start it without a reasoning and a tool-call parser", 502)
+    return said.content or ""
 
 
 def _usage(reported: _Usage) -> Usage:
@@ -134,152 +207,26 @@ def _usage(reported: _Usage) -> Usage:
     )
 
 
-def _logprobs(reported: _Logprobs, alternatives: int) -> tuple[dict[str, Any], ...]:
-    """The entries of the tokens in the form of chat completions."""
-    tops = reported.top_logprobs or []
+def _probabilities(reported: _Logprobs) -> list[_Probability]:
+    """The tokens of a choice: a list of them, or parallel lists."""
+    if reported.content is not None:
+        return reported.content
+    logprobs, tops = reported.token_logprobs, reported.top_logprobs or []
     found = []
     for i, token in enumerate(reported.tokens):
-        top = tops[i] if i < len(tops) else None
-        logprob = reported.token_logprobs[i] if i < len(reported.token_logprobs) else None
-        listed = sorted((top or {}).items(), key=lambda item: -_number(item[1]))[:alternatives]
-        found.append({**_entry(token, logprob), "top_logprobs": [_entry(t, p) for t, p in listed]})
-    return tuple(found)
+        top = (tops[i] if i < len(tops) else None) or {}
+        listed = sorted(top.items(), key=lambda item: -_number(item[1]))
+        found.append(
+            _Probability(
+                token=token,
+                logprob=logprobs[i] if i < len(logprobs) else None,
+                top_logprobs=[_Probability(token=t, logprob=p) for t, p in listed],
+            )
+        )
+    return found
 
 
-def _entry(token: str, logprob: float | None, encoded: list[int] | None = None) -> dict[str, Any]:
-    """A token, with its bytes if they are known."""
-    if encoded is None and "\ufffd" not in token:
-        encoded = list(token.encode("utf-8", "surrogatepass"))
-    return {"token": token, "logprob": _number(logprob), "bytes": encoded}
-
-
-def _number(logprob: float | None) -> float:
-    """A logarithm that JSON can represent."""
-    return -9999.0 if logprob is None else max(logprob, -9999.0)
-
-
-_REASONS: Final = {"length": "length", "content_filter": "content_filter"}
-
-
-def _reason(word: str | None) -> str | None:
-    """A finish reason in OpenAI's terms; any other regular end is ``stop``.
-
-    Raises:
-        EngineError: the generation was aborted, or failed.
-    """
-    if word in ("abort", "error"):
-        raise EngineError(f"the engine aborted the generation ({word})", 503)
-    return word and _REASONS.get(word, "stop")
-
-
-# -- the events of endpoints for prompts with media --------------------------------------------------------------------
-
-
-class _Entries(msgspec.Struct):
-    content: "list[_Probability] | None" = None
-
-
-class _Said(msgspec.Struct):
-    content: str | None = None
-    reasoning: str | None = None
-    reasoning_content: str | None = None
-    tool_calls: list[Any] | None = None
-
-
-class _Range(msgspec.Struct):
-    offset: int
-    length: int
-
-
-_Ids = list[_Id]
-
-
-class _Generation(msgspec.Struct):
-    text: str | None = None
-    delta: _Said | None = None
-    token_ids: _Ids | None = None
-    weight_versions: list[_Version] | None = None
-    logprobs: _Entries | None = None
-    finish_reason: str | None = None
-    stop_reason: int | str | None = None
-
-
-class _Generated(msgspec.Struct):
-    choices: list[_Generation] = []
-    usage: _Usage | None = None
-    prompt_token_ids: _Ids | None = None
-    mm_placeholders: dict[str, list[_Range]] | None = None
-    error: Any = None
-
-
-def read_generated(data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False) -> Delta:
-    """Read an event of vLLM's ``/inference/v1/generate``, or of its chat completions without parsers; the arguments are
-    as for `read_completion`.
-
-    Raises:
-        EngineError: it is an error, malformed, or parsed already.
-    """
-    event = _decode(data, _Generated)
-    if event.error is not None:
-        raise failure(*complaint({"error": event.error}))
-    found = Delta(
-        usage=None if event.usage is None else _usage(event.usage),
-        prompt_ids=tuple(event.prompt_token_ids or ()),
-        media=tuple(
-            (kind, one.offset, one.length) for kind, ranges in (event.mm_placeholders or {}).items() for one in ranges
-        ),
-    )
-    if not event.choices:
-        return found
-    choice = event.choices[0]
-    ids, text = tuple(choice.token_ids or ()), _text_of(choice)
-    entries = () if choice.logprobs is None or alternatives is None else _entries(choice.logprobs, alternatives)
-    sampled = _sampled_of(choice, ids) if capture else None
-    if choice.finish_reason == "stop" and not keep_end and not isinstance(choice.stop_reason, str):
-        if len(entries) == len(ids):
-            entries = entries[:-1]
-        ids = ids[:-1]
-    return msgspec.structs.replace(
-        found,
-        text=text or "",
-        token_ids=ids,
-        logprobs=entries,
-        finish_reason=_reason(choice.finish_reason),
-        sampled=sampled,
-    )
-
-
-def _text_of(choice: _Generation) -> str | None:
-    """The text of an event, in either form.
-
-    Raises:
-        EngineError: it is parsed already, or there are only tokens.
-    """
-    said = choice.delta
-    if said is None:
-        if choice.text is None and choice.token_ids and choice.finish_reason is None:
-            raise EngineError("the engine sends no text, only tokens; start it without --tokens-only", 502)
-        return choice.text
-    if said.reasoning or said.reasoning_content or said.tool_calls:
-        raise EngineError("the engine parses its output; start it without a reasoning and a tool-call parser", 502)
-    return said.content
-
-
-def _sampled_of(choice: _Generation, ids: tuple[int, ...]) -> Sampled:
-    """The sampled tokens of an event, with their log-probabilities."""
-    content = () if choice.logprobs is None else choice.logprobs.content or ()
-    logprobs = _aligned(ids, [p.logprob for p in content])
-    return Sampled(ids=ids, logprobs=logprobs, versions=_versions(choice.weight_versions))
-
-
-def _entries(reported: _Entries, alternatives: int) -> tuple[dict[str, Any], ...]:
-    return tuple(
-        {
-            **_entry(p.token, p.logprob, p.bytes),
-            "top_logprobs": [_entry(t.token, t.logprob, t.bytes) for t in p.top_logprobs[:alternatives]],
-        }
-        for p in reported.content or ()
-    )
+# -- SGLang's own endpoint ---------------------------------------------------------------------------------------------
 
 
 class _Ended(msgspec.Struct):
@@ -305,12 +252,11 @@ class _Meta(msgspec.Struct):
     routed_experts: str | None = None
 
 
-class _SglangEvent(msgspec.Struct):
+class _SglangEvent(_Event):
     text: str = ""
     output_ids: _Ids = []
     prompt_token_ids: _Ids | None = None
     meta_info: _Meta = msgspec.field(default_factory=_Meta)
-    error: Any = None
 
 
 class SglangReader:
@@ -323,48 +269,39 @@ class SglangReader:
     def __call__(
         self, data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False
     ) -> Delta:
-        """Read an event; see `read_completion`."""
+        """Read an event."""
         event = _decode(data, _SglangEvent)
-        if event.error is not None:
-            raise failure(*complaint({"error": event.error}))
         meta, text, ids = event.meta_info, event.text, tuple(event.output_ids)
         ended = meta.finish_reason
         if ended is not None and ended.type == "abort":
             raise failure(ended.message, ended.status_code)
-        entries = () if alternatives is None else _listed(meta, alternatives)
+        entries = () if alternatives is None else _entries(_listed(meta), alternatives)
         known = meta.output_token_logprobs or []
         if len(ids) == meta.completion_tokens:  # all of the output so far
             known = known[self._ids :]
             text, ids, entries = text[self._text :], ids[self._ids :], entries[self._entries :]
-        self._text, self._ids, self._entries = (
-            self._text + len(text),
-            self._ids + len(ids),
-            self._entries + len(entries),
-        )
-        reason = None if ended is None else ended.type
-        sampled = _sampled(ids, known, meta) if capture else None
-        if reason == "stop" and not keep_end and ended is not None and not isinstance(ended.matched, str):
-            if len(entries) == len(ids):
-                entries = entries[:-1]
-            ids = ids[:-1]
-        usage = Usage(
-            prompt_tokens=meta.prompt_tokens,
-            completion_tokens=meta.completion_tokens,
-            cached_tokens=meta.cached_tokens,
-        )
-        return Delta(
+        self._text += len(text)
+        self._ids += len(ids)
+        self._entries += len(entries)
+        found = Delta(
             text=text,
             token_ids=ids,
             logprobs=entries,
-            finish_reason=_reason(reason),
-            usage=usage,
+            finish_reason=_reason(None if ended is None else ended.type),
+            usage=Usage(
+                prompt_tokens=meta.prompt_tokens,
+                completion_tokens=meta.completion_tokens,
+                cached_tokens=meta.cached_tokens,
+            ),
             prompt_ids=tuple(event.prompt_token_ids or meta.prompt_token_ids or ()),
-            sampled=sampled,
+            sampled=_sampled(ids, known, meta) if capture else None,
         )
+        by_token = ended is not None and ended.type == "stop" and not isinstance(ended.matched, str)
+        return _without_end(found) if by_token and not keep_end else found
 
 
 def _sampled(ids: tuple[int, ...], known: Sequence[_Listed], meta: _Meta) -> Sampled:
-    """The tokens of an event of SGLang's, and in the last event the versions of the weights, and the experts."""
+    """The tokens of an event, and in the last event the versions of the weights, and the experts."""
     same = [i for _, i, _ in known] == [*ids]
     versions = _versions(meta.weight_versions)
     if not versions and meta.weight_version is not None and meta.finish_reason is not None:
@@ -377,128 +314,103 @@ def _sampled(ids: tuple[int, ...], known: Sequence[_Listed], meta: _Meta) -> Sam
     )
 
 
-def _listed(meta: _Meta, alternatives: int) -> tuple[dict[str, Any], ...]:
+def _listed(meta: _Meta) -> list[_Probability]:
     tops = meta.output_top_logprobs or []
-    return tuple(
-        {
-            **_entry(text or "", logprob),
-            "top_logprobs": [_entry(t or "", p) for p, _, t in (tops[i] if i < len(tops) else None) or ()][
-                :alternatives
-            ],
-        }
+    return [
+        _Probability(
+            token=text or "",
+            logprob=logprob,
+            top_logprobs=[_Probability(token=t or "", logprob=p) for p, _, t in (tops[i : i + 1] or [None])[0] or ()],
+        )
         for i, (logprob, _, text) in enumerate(meta.output_token_logprobs or ())
-    )
+    ]
 
 
-# -- the events of llama.cpp's own endpoint ----------------------------------------------------------------------------
-
-
-class _Probability(msgspec.Struct):
-    id: int = -1
-    token: str = ""
-    logprob: float | None = None
-    bytes: list[int] | None = None
-    top_logprobs: "list[_Probability]" = []
+# -- the own endpoints of llama.cpp and Ollama -------------------------------------------------------------------------
 
 
 class _Timings(msgspec.Struct):
     cache_n: int | None = None
 
 
-class _Native(msgspec.Struct):
+class _Native(_Event):
     content: str = ""
-    tokens: list[_Id] = []
+    tokens: _Ids = []
     stop: bool = False
     stop_type: str = "none"
     tokens_predicted: int = 0
     tokens_evaluated: int = 0
     timings: _Timings | None = None
     completion_probabilities: list[_Probability] = []
-    error: Any = None
 
 
 def read_native(data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False) -> Delta:
-    """Read an event of ``/completion``, as llama.cpp's server writes it; the arguments are as for `read_completion`.
+    """Read an event of ``/completion``, as llama.cpp's server writes it.
 
     Its ids are not parsed, because only the last token of a character in several tokens is reported.
-
-    Raises:
-        EngineError: it is an error, or malformed.
     """
     event = _decode(data, _Native)
-    if event.error is not None:
-        raise failure(*complaint({"error": event.error}))
-    logprobs = tuple(
-        {
-            **_entry(p.token, p.logprob, p.bytes),
-            "top_logprobs": [_entry(t.token, t.logprob, t.bytes) for t in p.top_logprobs[:alternatives]],
-        }
-        for p in (() if alternatives is None else event.completion_probabilities)
-    )
+    reported = event.completion_probabilities
     sampled = None
     if capture:
-        same = [p.id for p in event.completion_probabilities] == event.tokens
-        known = [p.logprob for p in event.completion_probabilities] if same else []
+        same = [p.id for p in reported] == event.tokens
+        known = [p.logprob for p in reported] if same else []
         sampled = Sampled(ids=tuple(event.tokens), logprobs=_aligned(event.tokens, known), count=event.tokens_predicted)
+    entries = () if alternatives is None else _entries(reported, alternatives)
+    found = Delta(text=event.content, logprobs=entries, sampled=sampled)
     if not event.stop:
-        return Delta(text=event.content, logprobs=logprobs, sampled=sampled)
+        return found
     usage = Usage(
         prompt_tokens=event.tokens_evaluated,
         completion_tokens=event.tokens_predicted,
         cached_tokens=None if event.timings is None else event.timings.cache_n,
     )
     reason = "length" if event.stop_type == "limit" else "stop"
-    return Delta(text=event.content, logprobs=logprobs, finish_reason=reason, usage=usage, sampled=sampled)
+    return msgspec.structs.replace(found, finish_reason=reason, usage=usage)
 
 
-# -- the lines of Ollama's own endpoint --------------------------------------------------------------------------------
-
-
-class _Ollama(msgspec.Struct):
+class _Ollama(_Event):
     response: str = ""
     done: bool = False
     done_reason: str | None = None
     prompt_eval_count: int | None = None
     eval_count: int | None = None
-    error: Any = None
 
 
-def read_ollama(data: bytes, alternatives: int = 0, keep_end: bool = False, capture: bool = False) -> Delta:
-    """Read a line of ``/api/generate``, as Ollama writes it; the arguments are as for `read_completion`.
-
-    Raises:
-        EngineError: it is an error, or malformed.
-    """
+def read_ollama(data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False) -> Delta:
+    """Read a line of ``/api/generate``, as Ollama writes it."""
     event = _decode(data, _Ollama)
-    if event.error is not None:
-        raise failure(*complaint({"error": event.error}))
     if not event.done:
         return Delta(text=event.response)
     usage = Usage(prompt_tokens=event.prompt_eval_count or 0, completion_tokens=event.eval_count or 0)
     return Delta(text=event.response, finish_reason=_reason(event.done_reason or "stop"), usage=usage)
 
 
+# -- JSON and errors ---------------------------------------------------------------------------------------------------
+
+
 class Closed(EngineError):
     """A path that the server does not have, or does not open to us."""
 
 
-# -- JSON and errors ---------------------------------------------------------------------------------------------------
-
-_T = TypeVar("_T")
+_E = TypeVar("_E", bound=_Event)
 _BYTES: Final = re.compile(r"(?<=base64,)[\w+/=-]+|[A-Za-z0-9+/=]{120,}")
 _SHOWN: Final = 500
 """How many characters of an upstream server's message are passed on."""
 
 
-def _decode(data: bytes, kind: type[_T]) -> _T:
+def _decode(data: bytes, kind: type[_E]) -> _E:
     try:
-        return msgspec.json.decode(data, type=kind)
+        event = msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass  # it may be lone surrogates, which msgspec does not take, or bytes that are not UTF-8
-    try:
-        return msgspec.convert(json.loads(data.decode("utf-8", "replace")), kind)
-    except (msgspec.ValidationError, ValueError, RecursionError) as wrong:
-        raise EngineError(f"the engine's stream is malformed: {str(wrong)[:_SHOWN]}", 502) from None
+        # It may be lone surrogates, which msgspec does not take, or bytes that are not UTF-8.
+        try:
+            event = msgspec.convert(json.loads(data.decode("utf-8", "replace")), kind)
+        except (msgspec.ValidationError, ValueError, RecursionError) as wrong:
+            raise EngineError(f"the engine's stream is malformed: {str(wrong)[:_SHOWN]}", 502) from None
+    if event.error is not None:
+        raise failure(*complaint({"error": event.error}))
+    return event
 
 
 def complaint(body: Any) -> tuple[str, int | None]:

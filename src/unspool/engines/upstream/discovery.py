@@ -23,7 +23,7 @@ from ...errors import GgufError
 from ..base import EngineError
 from ..local.stores import find_stored, hf_snapshot
 from .engine import base_urls
-from .kinds import detect
+from .kinds import detect, listed
 
 __all__ = ["OLLAMA", "Discovered", "discover", "possible_tokens"]
 
@@ -87,9 +87,7 @@ def discover(
         EngineError: the server cannot be reached, or refuses the key.
     """
     server = _Server(base_urls(urls, kind)[0], key)
-    listed = server.ask("/v1/models").get("data")
-    models = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    first: dict[str, Any] = next((one for one in models if one.get("id") == model), models[0] if models else {})
+    first = listed(server.ask("/v1/models"), model)
     name = model or _text(first, "id") or None
     if kind is None:
         kind = _kind(server, first)
@@ -98,8 +96,7 @@ def discover(
 
 
 def _kind(server: "_Server", first: Mapping[str, Any]) -> str | None:
-    paths = server.ask("/openapi.json").get("paths")
-    found = detect(_text(first, "owned_by"), {}) or detect("", paths if isinstance(paths, dict) else {})
+    found = detect(first, server.ask("/openapi.json"))
     if found is None and _text(server.ask("/api/version"), "version"):
         return OLLAMA
     return None if found is None else found.name

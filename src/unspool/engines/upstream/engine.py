@@ -10,17 +10,15 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
-
 from ...grammar import bounds
-from ...wire.common import Usage
-from ..base import Delta, EngineError, Request, Sampled, not_taken
+from ..base import Delta, EngineError, Request, not_taken
 from ..media import MEDIA
 from ..threads import Awaited, Threads
 from .answers import Closed
 from .client import MAX_ANSWER, Client, Unavailable
-from .kinds import KINDS, Kind, Served, body, detect
+from .kinds import KINDS, Kind, Served, body, detect, listed
 from .media import CHAT, SGLANG, WITH_MEDIA, ranges, with_marker
+from .output import Asked, Output
 from .pool import Backend, Pool
 
 __all__ = ["Upstream", "base_urls"]
@@ -30,6 +28,10 @@ log = logging.getLogger("unspool.engines")
 _UNREADY = (
     "takes no rendered prompt with media (--enable-scale-out), so vLLM renders these prompts itself: earlier turns are "
     "not repeated as the model wrote them, and texts that spell special tokens are not broken up"
+)
+_BOS = (
+    "begins prompts with media with {0}, which the chat template does not write; if it runs with "
+    "--override-kv tokenizer.ggml.add_bos_token=bool:false, it does not"
 )
 _TOKEN = 16
 """How many bytes the id of a token takes in an answer, at most; a token has a character or more."""
@@ -114,10 +116,8 @@ class Upstream:
     @property
     def context(self) -> int | None:
         """The largest number of tokens of a prompt and its output: the smallest that any server last reported."""
-        contexts = [
-            b.served.context for b in self._pool.backends if b.served is not None and b.served.context is not None
-        ]
-        return min(contexts, default=None)
+        served = [b.served for b in self._pool.backends if b.served is not None]
+        return min((one.context for one in served if one.context is not None), default=None)
 
     echoes = True
     """Whether log-probabilities of prompts are reported: by some kinds; others refuse them."""
@@ -188,67 +188,34 @@ class Upstream:
 
     async def _attempt(self, backend: Backend, request: Request) -> AsyncGenerator[Delta, None]:
         deadline = time.monotonic() + self._first
-        kind, asked = await self._prepared(backend, request)
-        capture = request.capture and kind.capture is not None
+        asked = await self._prepared(backend, request)
+        kind = asked.kind
         read = partial(
             kind.read() if isinstance(kind.read, type) else kind.read,
             alternatives=request.sampling.logprobs,
             keep_end=self._keep_end or request.echo,
-            capture=capture,
+            capture=request.capture and kind.capture is not None,
         )
-        usage: Usage | None = None
-        reason: str | None = None
-        rest: Sampled | None = None
-        echoes = request.echo
+        output, events = Output(request, asked, read, backend.url), kind.events()
         async with (
             self._headers(request) as headers,
-            self._client.open(backend, kind.generate, asked, deadline, headers) as response,
+            self._client.open(backend, kind.generate, asked.body, deadline, headers) as response,
         ):
             backend.back()
             if not response.content_type.startswith(kind.stream):
                 raise EngineError(f"the engine answers {response.content_type!r} instead of a stream", 502)
-            events = kind.events()
-            done = False
-            # A consumer that stops early should still know the prompt's length.
-            sent = asked.get("prompt", asked.get("input_ids"))
-            known = Usage(prompt_tokens=len(sent)) if isinstance(sent, list) else None
-            while not done:
-                chunk = await self._client.read(backend, response, deadline)
-                if not chunk:
-                    break
+            while not output.ended and (chunk := await self._client.read(backend, response, deadline)):
                 try:
                     found = events.feed(chunk)
                 except ValueError as wrong:
                     raise EngineError(f"the engine's stream is malformed: {wrong}", 502) from None
                 for data in found:
-                    if data == b"[DONE]":
-                        done = True
-                        break
-                    delta = read(data)
-                    if echoes and delta.logprobs:
-                        echoes = False
-                        delta = _without_prompt(delta, asked["prompt"], request.max_tokens)
-                    if delta.prompt_ids and request.media:
-                        delta = self._compared(backend, request, asked, delta)
-                    usage = delta.usage or usage
-                    reason = delta.finish_reason or reason
-                    if delta.sampled is not None and not delta.sampled.ids:
-                        rest = delta.sampled
-                    elif delta.sampled is not None:
-                        delta, sent = _with_prompt(delta, delta.sampled, sent), None
-                    if delta.text or delta.token_ids or delta.logprobs or delta.prompt_ids or _tokens_of(delta):
-                        counts = delta.usage
-                        if counts is None and known is not None:
-                            counts = msgspec.structs.replace(known, completion_tokens=len(delta.token_ids) or 1)
-                        known = None
-                        # The reason is sent last, when the stream has ended.
-                        yield msgspec.structs.replace(delta, finish_reason=None, usage=counts)
+                    if (delta := output.take(data)) is not None:
+                        yield delta
                         # An event with nothing of the output is no progress; nor does the time count in which nobody
                         # pulled.
                         deadline = time.monotonic() + self._next
-            if reason is None:
-                raise Unavailable("the engine ended its stream early", 502)
-            yield Delta(finish_reason=reason, usage=usage, sampled=rest)
+            yield output.end()
 
     @contextlib.asynccontextmanager
     async def _headers(self, request: Request) -> AsyncIterator[dict[str, str]]:
@@ -266,32 +233,16 @@ class Upstream:
         finally:
             self._busy.discard(id)
 
-    async def _prepared(self, backend: Backend, request: Request) -> tuple[Kind, dict[str, Any]]:
-        """The kind of a backend, and the request in its form."""
+    async def _prepared(self, backend: Backend, request: Request) -> Asked:
+        """The request in the form of a backend."""
         kind = await self._kind(backend)
         if request.media or (request.capture and kind.name == SGLANG):
             kind = _with_more(kind, backend, request)
-        prompt: Any = request.needed_prompt()
-        if request.prompt_ids is not None and kind.ids:
-            prompt = request.prompt_ids
-        if not isinstance(prompt, str):
-            prompt = list(prompt)
-            if not kind.ids:
-                raise EngineError(f"prompt: the engine ({kind.name}) takes text, not token ids", 400)
         model, context = self._model, None
         if kind.listed and (model is None or isinstance(kind.endless, str)):
             served = await self._served(backend)
             model, context = model or served.model, served.context
-        if isinstance(prompt, str) and kind.tokenize is not None:
-            prompt = await self._tokens(backend, kind, prompt, model, special=request.add_special)
-        if isinstance(prompt, list) and request.media and kind.tokenize is not None:
-            await self._count_placeholders(backend, kind, request, prompt, model)
-        described = await self._described(backend, kind, request, model)
-        if kind.marks:
-            question = {"content": "", "add_special": True}
-            begun = await self._client.ask(backend, "/tokenize", question)
-            adds_bos = bool(isinstance(begun, dict) and begun.get("tokens"))
-            prompt = with_marker(request, described, adds_bos)
+        prompt, spans = await self._prompt(backend, kind, request, model)
         make = partial(
             body,
             kind,
@@ -304,8 +255,30 @@ class Upstream:
             budgets=self._budgets,
         )
         if request.constraint is None:
-            return kind, make()
-        return kind, await self._threads.run(lambda awaited: _awaited(awaited, make))
+            return Asked(kind, make(), spans)
+        return Asked(kind, await self._threads.run(lambda awaited: _awaited(awaited, make)), spans)
+
+    async def _prompt(
+        self, backend: Backend, kind: Kind, request: Request, model: str | None
+    ) -> tuple[str | list[int], list[list[int]]]:
+        """The prompt as a backend takes it, and the tokens of its placeholders if it is sent as tokens."""
+        given = request.needed_prompt()
+        if request.prompt_ids is not None and kind.ids:
+            given = request.prompt_ids
+        prompt = given if isinstance(given, str) else list(given)
+        if isinstance(prompt, list) and not kind.ids:
+            raise EngineError(f"prompt: the engine ({kind.name}) takes text, not token ids", 400)
+        spans: list[list[int]] = []
+        if kind.tokenize is not None:
+            if isinstance(prompt, str):
+                prompt = await self._tokens(backend, kind, prompt, model, special=request.add_special)
+            spans = await self._spans(backend, kind, request, model)
+            if spans and ranges(prompt, prompt, spans) is None:
+                raise EngineError("the prompt's tokens have not one placeholder for each medium", 500)
+        described = await self._described(backend, kind, request, model)
+        if kind.marks:
+            prompt = with_marker(request, described, await self._adds_bos(backend, request, described))
+        return prompt, spans
 
     async def _tokens(
         self, backend: Backend, kind: Kind, text: str, model: str | None, *, special: bool = False
@@ -320,12 +293,17 @@ class Upstream:
             raise EngineError(f"the engine's {path} returned no tokens", 502)
         return found
 
-    async def _described(self, backend: Backend, kind: Kind, request: Request, model: str | None) -> dict[str, Any]:
-        """What a server says of its model, if the prompt has media.
+    async def _spans(self, backend: Backend, kind: Kind, request: Request, model: str | None) -> list[list[int]]:
+        """The tokens of the placeholders of a prompt."""
+        text = request.needed_prompt()
+        texts = [str(text[m.start : m.end]) for m in request.media]
+        for span in texts:
+            if span not in backend.spans:
+                backend.spans[span] = await self._tokens(backend, kind, span, model)
+        return [backend.spans[span] for span in texts]
 
-        Raises:
-            EngineError: 400 if the model does not take them.
-        """
+    async def _described(self, backend: Backend, kind: Kind, request: Request, model: str | None) -> dict[str, Any]:
+        """What a server says of its model, if the prompt has media."""
         if not kind.described:
             return {}
         question = {"model": model} if kind.described == "/api/show" else None
@@ -340,38 +318,16 @@ class Upstream:
             raise not_taken(unseen[0], f"{kind.name}, with this model", senses or ())
         return described
 
-    async def _count_placeholders(
-        self, backend: Backend, kind: Kind, request: Request, prompt: Sequence[int], model: str | None
-    ) -> None:
-        """Check that a prompt has one placeholder for each medium.
-
-        Raises:
-            EngineError: it has not.
-        """
-        text = request.needed_prompt()
-        assert isinstance(text, str), "media have places in texts"
-        for span in dict.fromkeys(text[m.start : m.end] for m in request.media):
-            if span not in backend.spans:
-                backend.spans[span] = await self._tokens(backend, kind, span, model)
-        if ranges(prompt, prompt, self._spans(backend, request)) is None:
-            raise EngineError("the prompt's tokens have not one placeholder for each medium", 500)
-
-    def _spans(self, backend: Backend, request: Request) -> list[list[int]]:
-        """The tokens of the placeholders of a prompt."""
-        return [backend.spans[str(request.prompt)[m.start : m.end]] for m in request.media]
-
-    def _compared(self, backend: Backend, request: Request, asked: dict[str, Any], delta: Delta) -> Delta:
-        """A piece with the ranges of the media in the engine's own prompt, which must be ours outside them."""
-        ours = asked.get("token_ids") or asked.get("input_ids")
-        if ours is None:
-            return delta
-        found = ranges(ours, delta.prompt_ids, self._spans(backend, request))
-        if found is None:
-            log.warning("%s: engine %s: has encoded the text around the media anew", request.id, backend.url)
-        elif not delta.media:
-            media = tuple((m.kind, *one) for m, one in zip(request.media, found, strict=True))
-            delta = msgspec.structs.replace(delta, media=media)
-        return delta
+    async def _adds_bos(self, backend: Backend, request: Request, props: dict[str, Any]) -> bool:
+        """Whether llama.cpp begins texts with the token that begins a sequence; it is asked once for each start."""
+        start = props.get("media_marker")
+        if backend.bos is None or backend.bos[0] != start:
+            begun = await self._client.ask(backend, "/tokenize", {"content": "", "add_special": True})
+            backend.bos = start, isinstance(begun, dict) and bool(begun.get("tokens"))
+            token = props.get("bos_token")
+            if backend.bos[1] and isinstance(token, str) and not str(request.prompt).startswith(token):
+                log.warning("engine %s: %s", backend.url, _BOS.format(token))
+        return backend.bos[1]
 
     async def _kind(self, backend: Backend) -> Kind:
         if backend.kind is None:
@@ -386,12 +342,10 @@ class Upstream:
             if backend.served is not None:
                 return backend.served
             answer, fault = await self._asked(backend, "/v1/models")
-            listed = answer.get("data") if isinstance(answer, dict) else None
-            models = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-            first = next((one for one in models if one.get("id") == self._model), models[0] if models else {})
+            first = listed(answer, self._model)
             if backend.kind is None:
-                owner = str(first.get("owned_by", ""))
-                backend.kind = detect(owner, {}) or detect("", await self._paths(backend))
+                paths = None if detect(first) is not None else (await self._asked(backend, "/openapi.json"))[0]
+                backend.kind = detect(first, paths)
             if fault is not None and (backend.kind is None or backend.kind.listed):
                 raise fault  # `transformers serve` fails if nothing was ever downloaded
             meta = first.get("meta")
@@ -401,12 +355,6 @@ class Upstream:
                 context=next((n for n in lengths if isinstance(n, int) and n > 0), None),
             )
             return backend.served
-
-    async def _paths(self, backend: Backend) -> dict[str, Any]:
-        """The paths in a backend's description, if it has one."""
-        answer, _ = await self._asked(backend, "/openapi.json")
-        paths = answer.get("paths") if isinstance(answer, dict) else None
-        return paths if isinstance(paths, dict) else {}
 
     async def _asked(self, backend: Backend, path: str) -> tuple[Any, EngineError | None]:
         """The answer to a request, or the error that counts as an answer."""
@@ -418,11 +366,7 @@ class Upstream:
             return None, error
 
     async def _probe(self, backend: Backend) -> None:
-        """Return if a backend is up and its kind is known; its description is requested again.
-
-        Raises:
-            EngineError: it is down, or would refuse every request.
-        """
+        """Return if a backend is up and its kind is known; its description is requested again."""
         kind = await self._kind(backend)
         await self._client.ask(backend, kind.health)
         if kind.listed:
@@ -437,23 +381,8 @@ class Upstream:
                 log.info("engine %s: is now %s", backend.url, backend.served)
 
 
-def _tokens_of(delta: Delta) -> tuple[int, ...]:
-    return () if delta.sampled is None else delta.sampled.ids
-
-
-def _with_prompt(delta: Delta, sampled: Sampled, sent: Any) -> Delta:
-    """The first piece with the prompt as it was sent, unless the server has reported it."""
-    if sampled.prompt_ids is not None or delta.prompt_ids or not isinstance(sent, list):
-        return delta
-    return msgspec.structs.replace(delta, sampled=msgspec.structs.replace(sampled, prompt_ids=tuple(sent)))
-
-
 def _with_more(kind: Kind, backend: Backend, request: Request) -> Kind:
-    """The row of a kind for a prompt with media, or for SGLang's tokens as they were sampled.
-
-    Raises:
-        EngineError: 400 if it takes none, or not all of these.
-    """
+    """The row of a kind for a prompt with media, or for SGLang's tokens as they were sampled."""
     row = WITH_MEDIA.get(kind.name)
     for medium in request.media:
         if row is None or medium.kind not in row.media:
@@ -466,29 +395,6 @@ def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, 
     """Compute what may take a while, as long as somebody waits."""
     with bounds.awaited(awaited.check):
         return make()
-
-
-def _without_prompt(delta: Delta, prompt: Any, most: int | None) -> Delta:
-    """The first piece of an output that begins with its prompt, without the prompt's text, which servers may decode
-    differently, but with the entries of the prompt's tokens.
-
-    Args:
-        delta: the piece.
-        prompt: what the server was sent.
-        most: the largest number of tokens of the output.
-
-    Raises:
-        EngineError: how many tokens the prompt has is not known.
-    """
-    count = len(prompt) if isinstance(prompt, list) else delta.usage.prompt_tokens if delta.usage else 0
-    if not 0 < count <= len(delta.logprobs):
-        raise EngineError("the engine does not report the tokens of the prompt", 502)
-    if not most:
-        return msgspec.structs.replace(delta, text="", token_ids=(), logprobs=delta.logprobs[:count])
-    tokens = [entry["token"] for entry in delta.logprobs[count:]]
-    while not delta.text.endswith("".join(tokens)):  # a character may be incomplete, and an end token has no text
-        tokens.pop()
-    return msgspec.structs.replace(delta, text="".join(tokens))
 
 
 def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:
@@ -508,11 +414,7 @@ def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:
 
 
 def _base(url: str) -> str:
-    """Check a base URL, and remove ``/v1``.
-
-    Raises:
-        ValueError: it is not a base URL.
-    """
+    """Check a base URL, and remove ``/v1``."""
     try:
         parts = urlsplit(url)
         port = parts.port

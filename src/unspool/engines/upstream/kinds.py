@@ -23,9 +23,9 @@ from ...errors import ConstraintError
 from ...grammar import Constraint
 from ..base import Delta, EngineError, Request, Sampling, Thinking
 from .answers import read_completion, read_native, read_ollama
-from .sse import Events, Lines, Reader
+from .sse import Events, Lines
 
-__all__ = ["KINDS", "Kind", "Served", "body", "detect"]
+__all__ = ["KINDS", "Kind", "Served", "body", "detect", "listed"]
 
 _OPENAI: Final = {
     "temperature": "temperature",
@@ -121,7 +121,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     place: Callable[[Request, Any], dict[str, Any]] | None = None
     marks: bool = False
     stream: str = "text/event-stream"
-    events: Callable[[], Reader] = Events
+    events: Callable[[], Events | Lines] = Events
     opt_in: bool = False
     read: Callable[..., Delta] = read_completion
     echo: bool = False
@@ -134,16 +134,8 @@ def _tag(constraint: Constraint) -> dict[str, Any]:
     return {"response_format": constraint.structural_tag}
 
 
-def _guided(constraint: Constraint) -> dict[str, Any]:
-    return {"guided_grammar": constraint.gbnf}
-
-
 def _grammar(constraint: Constraint) -> dict[str, Any]:
     return {"grammar": constraint.gbnf}
-
-
-def _lark(constraint: Constraint) -> dict[str, Any]:
-    return {"grammar": constraint.lark}
 
 
 def _llama_budget(thinking: Thinking) -> dict[str, Any]:
@@ -209,7 +201,9 @@ KINDS: Final = {
             echo=True,
         ),
         _LLAMA_CPP,
-        msgspec.structs.replace(_LLAMA_CPP, name="llama.cpp-llguidance", owner="", constrain=_lark),
+        msgspec.structs.replace(
+            _LLAMA_CPP, name="llama.cpp-llguidance", owner="", constrain=lambda constraint: {"grammar": constraint.lark}
+        ),
         Kind(
             name="ollama",
             owner="library",
@@ -232,7 +226,7 @@ KINDS: Final = {
             owner="FastDeploy",
             always={**_USAGE, "skip_special_tokens": False, "add_special_tokens": False},
             end="include_stop_str_in_output",
-            constrain=_guided,
+            constrain=lambda constraint: {"guided_grammar": constraint.gbnf},
             budget=lambda thinking: {"reasoning_max_tokens": thinking.budget},
         ),
         Kind(
@@ -366,14 +360,21 @@ def _constrained(kind: Kind, constraint: Constraint) -> dict[str, Any]:
         raise EngineError(f"the engine ({kind.name}) does not support this constraint: {error}", 400) from None
 
 
-def detect(owner: str, paths: Mapping[str, Any]) -> Kind | None:
+def listed(answer: Any, model: str | None) -> dict[str, Any]:
+    """The entry of a model in the answer of ``/v1/models``, or else the first one; empty if there is none."""
+    found = answer.get("data") if isinstance(answer, dict) else None
+    entries = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return next((one for one in entries if one.get("id") == model), entries[0] if entries else {})
+
+
+def detect(entry: Mapping[str, Any], description: Any = None) -> Kind | None:
     """Detect the kind of a server.
 
     Args:
-        owner: the owner of the first model in its ``/v1/models``.
-        paths: the paths of its ``/openapi.json``, if any.
+        entry: a model's entry in the answer of ``/v1/models``.
+        description: the answer of ``/openapi.json``, if any.
     """
-    for kind in KINDS.values():
-        if (kind.owner and kind.owner == owner) or (kind.path and kind.path in paths):
-            return kind
-    return None
+    paths = description.get("paths") if isinstance(description, dict) else None
+    owner, known = entry.get("owned_by"), paths if isinstance(paths, dict) else ()
+    found = [kind for kind in KINDS.values() if kind.owner and kind.owner == owner]
+    return next(iter(found + [kind for kind in KINDS.values() if kind.path and kind.path in known]), None)

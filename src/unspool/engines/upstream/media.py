@@ -19,7 +19,7 @@ import msgspec
 from ...grammar import Constraint
 from ..base import EngineError, Request
 from ..media import MEDIA, placed
-from .answers import SglangReader, read_generated
+from .answers import SglangReader
 from .kinds import KINDS, Kind
 
 __all__ = ["CHAT", "SGLANG", "WITH_MEDIA", "ranges", "with_marker"]
@@ -75,10 +75,6 @@ def _ollama(request: Request, prompt: Any) -> dict[str, Any]:
     return {"prompt": text, "images": [m.base64 for m in request.media]}
 
 
-def _structured(constraint: Constraint) -> dict[str, Any]:
-    return {"structured_outputs": {"structural_tag": msgspec.json.encode(constraint.structural_tag).decode()}}
-
-
 def _structural(constraint: Constraint) -> dict[str, Any]:
     return {"structural_tag": msgspec.json.encode(constraint.structural_tag).decode()}
 
@@ -118,9 +114,8 @@ WITH_MEDIA: Final = {
         always={**_STREAM, "output_mode": "text"},
         options="sampling_params",
         within=_SHOWN,
-        constrain=_structured,
+        constrain=lambda constraint: {"structured_outputs": _structural(constraint)},
         place=_vllm,
-        read=read_generated,
     ),
     "sglang": _row(
         "sglang",
@@ -163,7 +158,6 @@ CHAT: Final = _row(
     fields={**KINDS["vllm"].fields, "logprobs": ""},
     always={**_STREAM, **_SHOWN},
     place=_chat,
-    read=read_generated,
     capture=None,
 )
 """vLLM's row where it does not take ids with media."""

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ..base import EngineError
 from .kinds import Kind, Served
@@ -27,6 +27,8 @@ class Backend:
         served: what it reports about itself; ``None`` until it was asked.
         unready: whether it is known to take no ids with media; see `media.CHAT`.
         spans: the tokens of placeholders, by their texts.
+        bos: llama.cpp's marker of media, which each start changes, and whether it begins texts with a token; ``None``
+            until it was asked.
         busy: how many outputs it generates for us.
         fault: why it is skipped; ``""`` if it is not.
         seen: whether it has answered since it was last skipped.
@@ -39,6 +41,7 @@ class Backend:
         self.served: Served | None = None
         self.unready = False
         self.spans: dict[str, list[int]] = {}
+        self.bos: tuple[Any, bool] | None = None
         self.busy = 0
         self.fault = ""
         self.seen = False
@@ -58,7 +61,7 @@ class Backend:
         self.fault = fault or "it does not respond"
         self.seen = False
         self.kind, self.served = self._given, None
-        self.unready, self.spans = False, {}
+        self.unready, self.spans, self.bos = False, {}, None
 
     def back(self) -> None:
         """Record that it answers."""

@@ -1,22 +1,11 @@
 """Reads streams from bytes, however they are cut: server-sent events, and lines of JSON."""
 
-from typing import Final, Protocol
+from typing import Final
 
-__all__ = ["Events", "Lines", "Reader"]
+__all__ = ["Events", "Lines"]
 
 MAX_EVENT: Final = 4 * 1024 * 1024
 """The largest incomplete event, in bytes."""
-
-
-class Reader(Protocol):
-    """Reads one stream."""
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The data that this chunk completes.
-
-        Raises:
-            ValueError: there is too much of it.
-        """
 
 
 class Lines:

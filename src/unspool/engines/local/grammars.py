@@ -1,4 +1,4 @@
-"""Compiles the grammars of requests under limits of time and memory, and keeps them for later requests."""
+"""Checks the grammars of requests under limits of time and memory, before llama.cpp compiles them."""
 
 import contextlib
 import json
@@ -12,16 +12,15 @@ import time
 import weakref
 from functools import partial
 from hashlib import sha256
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-import msgspec
-
-from ..grammar import Constraint, bounds
-from ..grammar.matchers import LIMITS
+from ...grammar import Constraint, bounds
+from ...grammar.matchers import LIMITS
+from ..base import EngineError
+from ..kept import Kept
+from ..threads import Awaited, Threads
 from . import judge
-from .base import EngineError
-from .kept import Kept
-from .threads import Awaited, Threads
+from .vocabulary import Vocabulary
 
 __all__ = ["Grammars"]
 
@@ -35,72 +34,40 @@ MEMORY: Final = 512 * 1024 * 1024
 """The most bytes of memory of a compilation."""
 _OF_SCHEMA: Final = "failed to compile JSON schema: "
 """The prefix after which llguidance's messages are only about the schema."""
-_KEPT: Final = 256
-_KEPT_BYTES: Final = 128 * 1024 * 1024
-
-
-class Library(Protocol):
-    """Compiles grammars; `unspool.grammar.Llguidance` is one."""
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The arguments of llguidance's tokenizer: ``n_vocab``, ``eos`` and ``slices``."""
-
-    @property
-    def described(self) -> str:
-        """The tokenizer as JSON; see `unspool.engines.judge`."""
-
-    def compile(self, text: str) -> Any:
-        """Compile a grammar that the judge has accepted."""
-
-    def copy(self, prototype: Any) -> Any:
-        """A matcher at the beginning of an output."""
-
-
-class _Found(msgspec.Struct, frozen=True):
-    """The result of compiling a grammar.
-
-    Attributes:
-        prototype: a matcher at the beginning of an output, or ``None``.
-        error: why there is no matcher, for the client.
-    """
-
-    prototype: Any
-    error: str
+_KEPT: Final = 4096
+_KEPT_BYTES: Final = 1024 * 1024
 
 
 class Grammars:
-    """Makes and caches matchers for constraints.
+    """Checks grammars, and keeps the verdicts.
 
     Args:
-        library: compiles the grammars.
+        vocabulary: the model's.
     """
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
-        self._found: Kept[_Found] = Kept(_KEPT, _KEPT_BYTES)
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._faults: Kept[str] = Kept(_KEPT, _KEPT_BYTES)  # by the grammars' digests; empty for what may be compiled
         # If no process can be forked, only the bounds on schemas protect the server.
         self._lanes = [
-            (Threads(1, f"grammar-{i}"), _Judge(library) if hasattr(os, "fork") else None, seconds)
+            (Threads(1, f"grammar-{i}"), _Judge(vocabulary) if hasattr(os, "fork") else None, seconds)
             for i, seconds in enumerate(SECONDS)
         ]
 
-    async def matcher(self, constraint: Constraint) -> Any:
-        """A matcher at the beginning of an output. Cancelling this ends the compilation.
+    async def check(self, constraint: Constraint) -> None:
+        """Return if a grammar can be compiled. Cancelling this ends the trial.
 
         Raises:
-            EngineError: the grammar cannot be compiled within the limits; its status is 400.
+            EngineError: it cannot, within the limits; its status is 400.
             ConstraintError: see `Constraint.lark`.
         """
         for threads, trial, seconds in self._lanes:
-            kept = await threads.run(partial(self._find, constraint, trial, seconds))
-            if kept is not None:
+            fault = await threads.run(partial(self._fault, constraint, trial, seconds))
+            if fault is not None:
                 break
         else:
             raise EngineError("the grammar process has exited", 500)
-        if kept.prototype is None:
-            raise EngineError(kept.error, 400)
-        return self._library.copy(kept.prototype)
+        if fault:
+            raise EngineError(fault, 400)
 
     def close(self) -> None:
         """End the processes and threads."""
@@ -109,41 +76,39 @@ class Grammars:
             if trial is not None:
                 trial.close()
 
-    def _find(self, constraint: Constraint, trial: "_Judge | None", seconds: float, awaited: Awaited) -> _Found | None:
-        """The result for a grammar; ``None`` if it takes longer than ``seconds``, but may still compile."""
+    def _fault(self, constraint: Constraint, trial: "_Judge | None", seconds: float, awaited: Awaited) -> str | None:
+        """Why a grammar cannot be compiled, for the client; empty if it can, and ``None`` if it takes longer than
+        ``seconds``, but may still compile."""
         with bounds.awaited(awaited.check):
             text = constraint.lark
         if len(text) > MAX_TEXT:
-            return _Found(None, f"tools: their grammar has {len(text):,} characters; allowed are {MAX_TEXT:,}")
+            return f"tools: their grammar has {len(text):,} characters; allowed are {MAX_TEXT:,}"
         key = sha256(text.encode()).digest()
-        if (known := self._found.get(key)) is not None:
+        if (known := self._faults.get(key)) is not None:
             return known
         awaited.check()
         verdict = {} if trial is None else trial.judge(text, seconds, awaited)
-        over, size = verdict.get("over"), int(verdict.get("memory", 0)) + len(text)
+        fault, over = "", verdict.get("over")
         if over == "time" and seconds < SECONDS[-1]:
             return None
         if over:
             limit = f"{seconds:g} s" if over == "time" else f"{MEMORY >> 20} MiB"
-            found = _Found(None, f"tools: the grammar of these schemas takes more than {limit} to compile")
+            fault = f"tools: the grammar of these schemas takes more than {limit} to compile"
         elif verdict.get("error"):
             why = str(verdict["error"]).splitlines()[0]
             log.warning("a grammar cannot be compiled: %.300s", why)
             _, of_schema, detail = why.partition(_OF_SCHEMA)  # other errors are about the grammar, not the schema
             detail = f": {detail[:200]}" if of_schema else ""
-            found = _Found(None, f"tools: the grammar engine does not support these schemas{detail}")
-        else:
-            awaited.check()
-            found = _Found(self._library.compile(text), "")
-        self._found.put(key, found, size)
-        return found
+            fault = f"tools: the grammar engine does not support these schemas{detail}"
+        self._faults.put(key, fault, len(fault) + len(key))
+        return fault
 
 
 class _Judge:
-    """The process of `unspool.engines.judge`, used by one thread. It starts with its first grammar."""
+    """The process of `unspool.engines.local.judge`, used by one thread. It starts with its first grammar."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
         self._process: subprocess.Popen[bytes] | None = None
         self._stop: weakref.finalize[..., Any] | None = None
         self._cancel = -1
@@ -151,7 +116,7 @@ class _Judge:
         self._closed = False
 
     def judge(self, text: str, seconds: float, awaited: Awaited) -> dict[str, Any]:
-        """The verdict on a grammar: ``error`` and ``memory``, or the limit that it is ``over``.
+        """The verdict on a grammar: its ``error``, or the limit that it is ``over``.
 
         Raises:
             Abandoned: nobody waits for the verdict any more.
@@ -206,8 +171,8 @@ class _Judge:
         finally:
             os.close(cancelled)
         self._stop = weakref.finalize(self, _stop, self._process)  # also ends it if the engine is never closed
-        described = self._library.described.encode()
-        begin = {**self._library.options, "tokenizer": len(described), "cancel": cancelled}
+        described = self._vocabulary.described.encode()
+        begin = {"tokenizer": len(described), "cancel": cancelled}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(begin).encode() + b"\n" + described)
         return self._process
@@ -237,11 +202,7 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _answer(pipe: int, deadline: float) -> dict[str, Any]:
-    """Read the next line.
-
-    Raises:
-        ValueError: no line arrived in time.
-    """
+    """Read the next line."""
     data = b""
     while not data.endswith(b"\n"):
         if not select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:

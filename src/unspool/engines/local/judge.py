@@ -4,17 +4,16 @@ A schema of a few bytes can make a grammar of gigabytes, and nothing stops a com
 one thread and loads the tokenizer once. A child that is forked from it compiles a grammar, and is killed if it takes
 too long, grows too large, or nobody waits for it any more. The server itself may then compile what the child could.
 
-It is run as a file and imports nothing of unspool. Standard input starts with one line of JSON and the bytes of the
-tokenizer: its ``tokenizer.json``, or an object with the bytes of each token (``pieces``, in Latin-1), the ids of
-``special`` ones, and the ``eos``. Jobs follow, each a line of JSON and a grammar; answers are lines of JSON. A byte in
-the pipe ``cancel`` ends the job at hand.
+It is run as a file and imports nothing of unspool. Standard input starts with one line of JSON and a description of the
+tokenizer: the bytes of each token (``pieces``, in Latin-1), the ids of ``special`` ones, and of those that are an
+``eos``. Jobs follow, each a line of JSON and a grammar; answers are lines of JSON. A byte in the pipe ``cancel`` ends
+the job at hand.
 """
 
 import json
 import os
 import select
 import signal
-import time
 from typing import Any
 
 
@@ -36,21 +35,18 @@ def _line() -> bytes:
     return bytes(data)
 
 
-def _size(field: int) -> int:
-    """Bytes of this process: of its address space (0), or in memory (1); 0 if the system does not say."""
+def _address_space() -> int:
+    """Bytes of the address space of this process; 0 if the system does not say."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[field]) * os.sysconf("SC_PAGE_SIZE")
+            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
 
 
 def _compile(library: Any, tokenizer: Any, grammar: str, limits: dict[str, Any]) -> dict[str, Any]:
     matcher = library.LLMatcher(
-        tokenizer,
-        library.LLMatcher.grammar_from_lark(grammar),
-        log_level=0,
-        limits=library.LLParserLimits(**limits),
+        tokenizer, library.LLMatcher.grammar_from_lark(grammar), log_level=0, limits=library.LLParserLimits(**limits)
     )
     if not matcher.is_error():
         matcher.compute_bitmask()
@@ -65,14 +61,9 @@ def _child(write: int, library: Any, tokenizer: Any, job: dict[str, Any], gramma
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, job["seconds"])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    space = _size(0)
-    if space:
+    if space := _address_space():
         resource.setrlimit(resource.RLIMIT_AS, (space + job["memory"],) * 2)
-    before, began = _size(1), time.process_time()
-    verdict = _compile(library, tokenizer, grammar, job["limits"])
-    verdict["memory"] = max(0, _size(1) - before)
-    verdict["seconds"] = round(time.process_time() - began, 3)
-    os.write(write, json.dumps(verdict).encode())
+    os.write(write, json.dumps(_compile(library, tokenizer, grammar, job["limits"])).encode())
 
 
 def _judge(library: Any, tokenizer: Any, cancel: int, job: dict[str, Any], grammar: str) -> bytes:
@@ -115,7 +106,7 @@ class _Pieces:
         special = set(self.special_token_ids)
         mark = b"\xff"  # llguidance's sign for tokens that are never text
         self.tokens = [mark * (i in special) + p.encode("latin-1") for i, p in enumerate(described["pieces"])]
-        self.eos_token_id = described["eos"]
+        self.eos_token_id = described["eos"][0]
         self.bos_token_id = None
         self._ids = {token: i for i, token in enumerate(self.tokens) if token and i not in special}
         self._longest = max(map(len, self._ids), default=0)
@@ -133,23 +124,20 @@ class _Pieces:
         return found
 
 
-def read_tokenizer(library: Any, begin: dict[str, Any], described: str) -> Any:
-    """Make llguidance's tokenizer from a description, and its options."""
+def read_tokenizer(library: Any, described: str) -> Any:
+    """Make llguidance's tokenizer from a description."""
     found = json.loads(described)
-    source = library.TokenizerWrapper(_Pieces(found)) if "pieces" in found else described
-    return library.LLTokenizer(source, n_vocab=begin["n_vocab"], eos_token=begin["eos"], slices=begin["slices"])
+    return library.LLTokenizer(library.TokenizerWrapper(_Pieces(found)), eos_token=found["eos"], slices=[])
 
 
 def main() -> None:
     """Judge until standard input ends."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # a terminal sends it to all processes, but the server decides when this one ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all, but the server decides when this ends
     begin = json.loads(_line())
     import llguidance
 
     described = _read(begin["tokenizer"]).decode()
-    tokenizer = read_tokenizer(llguidance, begin, described)
+    tokenizer = read_tokenizer(llguidance, described)
     del described
     try:
         while True:

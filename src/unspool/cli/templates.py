@@ -1,0 +1,133 @@
+"""Where the chat template of ``serve`` and ``generate`` comes from: ``--tokenizer``, a GGUF, or a server."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import TemplateError
+from .common import Misuse, blaming, needing, read_key
+from .engines import LOCAL, UPSTREAM, EngineKind
+from .local import find_local
+
+if TYPE_CHECKING:
+    from ..engines.upstream.discovery import Discovered
+    from ..request.prompts import Tokenizer
+
+
+class Source(NamedTuple):
+    """The chat template, the folder or file that it comes from, and the name of the model; empty if it is not known."""
+
+    template: "Tokenizer | None"
+    folder: str | Path | None
+    served: str
+
+
+def source_argument(options: argparse.Namespace) -> str:
+    """The argument that a chat template comes from."""
+    if options.tokenizer is not None:
+        return "--tokenizer"
+    return "--engine" if options.engine else "--engine: is not given, so the default model is served"
+
+
+def find_template(options: argparse.Namespace, kind: EngineKind, argument: str) -> Source:
+    """The chat template that ``--tokenizer`` names, or else that of the engine."""
+    told = _discovered(options) if kind is UPSTREAM else None
+    served = find_local(argument).name if kind is LOCAL else "" if told is None else told.model or ""
+    if options.tokenizer is not None:
+        with needing("server"), blaming("--tokenizer", options.tokenizer, TemplateError):
+            return Source(_read(options.tokenizer), options.tokenizer, served)
+    with needing("server"):
+        if told is not None:
+            return Source(_sent(options, told), told.path, served)
+        return Source(_own(argument) if kind is LOCAL else None, None, served)
+
+
+def _own(argument: str) -> "Tokenizer":
+    """The chat template of a GGUF."""
+    from ..request.gguf import gguf_tokenizer
+
+    model = find_local(argument)
+    with blaming("--engine", None, TemplateError):
+        return gguf_tokenizer(model.gguf, model.template)
+
+
+def _discovered(options: argparse.Namespace) -> "Discovered | None":
+    """What the first engine says about itself. With ``--tokenizer``, one that is down is only reported."""
+    from ..engines import EngineError
+    from ..engines.upstream.discovery import OLLAMA, discover
+
+    url = options.engine[0]
+    try:
+        found = discover(
+            options.engine,
+            key=read_key("--engine-key", options.engine_key),
+            kind=options.engine_kind,
+            model=options.engine_model,
+        )
+    except ValueError as error:
+        raise Misuse(f"--engine: {error}") from None
+    except EngineError as error:
+        if options.tokenizer is None:
+            raise Misuse(f"--engine: {url}: {error}; --tokenizer starts without it") from None
+        print(f"unspool: --engine: {url}: {error}; it is tried again", file=sys.stderr)
+        return None
+    if found.kind is None:
+        print(f"unspool: --engine: {url}: its kind cannot be detected; name it with --engine-kind", file=sys.stderr)
+    if found.kind == OLLAMA:  # it does not always say so in the list of its models
+        options.engine_kind = OLLAMA
+    return found
+
+
+def _sent(options: argparse.Namespace, found: "Discovered") -> "Tokenizer":
+    """The chat template that an engine sends, or whose file it names."""
+    from ..request.prompts import Tokenizer
+
+    url = options.engine[0]
+    try:
+        if found.template:
+            added = {*found.added, *found.special.values()}
+            if found.path is not None and found.path.suffix == ".gguf":
+                added |= set(_read(found.path).added)
+            marks = tuple(sorted(t for t in added if len(t) > 2 and not t.isspace() and not t.isalnum()))
+            return Tokenizer(found.template, found.tool_template or found.template, dict(found.special), marks)
+        if found.path is not None:
+            return _read(found.path)
+    except (OSError, TemplateError) as error:
+        raise Misuse(f"--engine: {url}: {error}; --tokenizer names other files") from None
+    raise Misuse(
+        f"--tokenizer: is required for this engine: {url} ({found.kind or 'of an unknown kind'}) sends no chat "
+        "template, which renders the prompt, and names no file on this machine"
+    )
+
+
+def _read(path: str | Path) -> "Tokenizer":
+    """The chat template and the special tokens of a folder, a GGUF, or a file that is nothing but a template.
+
+    Raises:
+        OSError: a file cannot be read.
+        TemplateError: there is no template, or a file is malformed.
+    """
+    from ..engines.upstream.discovery import possible_tokens
+    from ..infer.gguf import read_gguf
+    from ..infer.sources import read_checkpoint
+    from ..request.gguf import gguf_tokenizer
+    from ..request.prompts import Tokenizer, read_tokenizer
+
+    path = Path(path)
+    if path.is_dir():
+        return read_tokenizer(path)
+    if _is_gguf(path):
+        return gguf_tokenizer(read_gguf(path, vocabulary=True))
+    if path.suffix == ".json":
+        raise TemplateError(f"{path}: name its folder, a .gguf or a .jinja file")
+    template = read_checkpoint(path).template()
+    return Tokenizer(template, template, {}, possible_tokens(template))
+
+
+def _is_gguf(path: Path) -> bool:
+    """Whether a file is a GGUF, whatever its name: Ollama's have none."""
+    if path.suffix == ".gguf":
+        return True
+    with path.open("rb") as file:
+        return file.read(4) == b"GGUF"

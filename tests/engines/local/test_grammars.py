@@ -1,0 +1,63 @@
+"""Grammars are tried under limits, in a process of their own, before llama.cpp gets them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.grammar.sampling import as_tools
+from unspool import Constraint, constrain
+from unspool.engines import EngineError
+from unspool.engines.local import Address
+from unspool.engines.local.grammars import Grammars
+from unspool.engines.local.vocabulary import Vocabulary
+from unspool.infer.gguf import read_gguf
+from unspool.tokens import BYTES
+
+from ...writing_gguf import MODEL, gguf
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+SLOW = {"properties": {f"p{i}": {"type": "integer", "multipleOf": 9973} for i in range(20)}}
+
+
+def required(schema: Any) -> Constraint:
+    found = constrain("hermes", as_tools({"f": schema}), "required", stage="content")
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path) -> Vocabulary:
+    file, tokens = tmp_path / "m.gguf", ["<|im_end|>", *BYTES]
+    types = [3, *(1 for _ in BYTES)]
+    file.write_bytes(gguf({**MODEL, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types}))
+    return Vocabulary(read_gguf(file, vocabulary=True), Address("http://127.0.0.1:9", "", "", ""))
+
+
+@pytest.fixture
+def grammars(vocabulary: Vocabulary) -> Iterator[Grammars]:
+    made = Grammars(vocabulary)
+    yield made
+    made.close()
+
+
+async def test_a_grammar_that_cannot_be_compiled_is_refused_each_time_and_others_are_not(grammars: Grammars) -> None:
+    wrong = required(CITY)
+    wrong.lark = "%llguidance {}\nstart: nothing"
+    for _ in range(2):
+        with pytest.raises(EngineError, match="does not support these schemas") as caught:
+            await grammars.check(wrong)
+        assert caught.value.status == 400
+        await grammars.check(required(CITY))
+
+
+async def test_a_grammar_that_takes_too_long_is_refused(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unspool.engines.local.grammars.SECONDS", (0.001, 0.002))
+    slow = Grammars(vocabulary)
+    with pytest.raises(EngineError, match=r"takes more than 0\.002 s to compile") as caught:
+        await slow.check(required(SLOW))
+    assert caught.value.status == 400
+    slow.close()
