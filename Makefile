@@ -179,7 +179,11 @@ $(PLUGINS)/.tests: $(PLUGINS)/.installed tests/plugins/vllm-tests.txt tests/plug
 vllm-tests: $(PLUGINS)/.tests ## run vLLM's own tests with our parsers instead of vLLM's (a quarter of an hour)
 	VLLM_SOURCE=$(PLUGINS)/vllm-source $(PLUGINS)/bin/python -m pytest -s -m vllm_tests tests/plugins $(ARGS)
 
-sglang: $(PLUGINS)/.installed ## test the plug-in in SGLang's own parsers (installs torch and SGLang)
+$(PLUGINS)/.vision: $(PLUGINS)/.installed tests/plugins/vision.txt
+	$(PLUGINS)/bin/python $(INSTALL) --no-deps --upgrade --target $(PLUGINS)/vision -r tests/plugins/vision.txt
+	touch $@
+
+sglang: $(PLUGINS)/.vision ## test the plug-in in SGLang's own parsers, and media in its processors (installs torch and SGLang)
 	$(PLUGINS)/bin/python -m pytest -m sglang tests/plugins $(ARGS)
 
 lmdeploy: $(PLUGINS)/.installed ## test the plug-in in lmdeploy's own response parser (installs torch and lmdeploy)
@@ -292,7 +296,7 @@ image: $(STAMP) ## build the container's image and run it, as root (installs bui
 kills: $(STAMP) ## kill runs of unspool batch at random a hundred times; no row may be lost or repeated (minutes)
 	$(BIN)/python -m tests.batch.kills $(ARGS)
 
-ray: $(RAY)/.installed ## test parse_table on a real Ray on this machine, and kill one of its workers
+ray: $(RAY)/.installed ## test parse_table on a real Ray on this machine, also on rows of sessions, and kill one of its workers
 	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)
 
 # PYTHON names an interpreter without a global lock, for which all of these packages have wheels.
@@ -322,10 +326,11 @@ $(TRAINERS)/.installed: pyproject.toml
 	test -x $(TRAINERS)/bin/python || $(PYTHON) -m venv $(TRAINERS)
 	$(TRAINERS)/bin/python $(INSTALL) --upgrade 'pip>=25.1'
 	$(TRAINERS)/bin/python $(INSTALL) $(DEV) \
-		'$(TORCH)' 'trl>=1.16' 'verl>=0.9.1' cachetools fastapi uvicorn
+		'$(TORCH)' 'trl>=1.16' 'verl>=0.9.1' cachetools fastapi uvicorn gguf openai-agents
+	$(TRAINERS)/bin/python $(INSTALL) --no-deps $(SMALL)
 	touch $@
 
-trainers: $(TRAINERS)/.installed ## test TRL's GRPO and verl's agent loop with tools and tiny models (installs torch)
+trainers: $(TRAINERS)/.installed ## test TRL's GRPO, with sessions too, and verl's agent loop on small models (installs torch)
 	OMP_NUM_THREADS=1 $(TRAINERS)/bin/python -m pytest -m trainers tests/rl $(ARGS)
 
 # CHROMIUM names a browser. The default is the system's, or else Playwright's own.

@@ -169,7 +169,27 @@ def composed(*files: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("files", [["compose.yaml"], ["compose.yaml", "compose.vllm.yaml"]], ids=["llama.cpp", "vLLM"])
+OF_COMPOSE = pytest.mark.parametrize(
+    "files", [["compose.yaml"], ["compose.yaml", "compose.vllm.yaml"]], ids=["llama.cpp", "vLLM"]
+)
+
+
+@pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose")
+@OF_COMPOSE
+def test_docker_compose_reads_the_files_as_these_tests_do(files: list[str]) -> None:
+    named = [word for file in files for word in ("-f", str(DEPLOY / file))]
+    ran = subprocess.run(["docker-compose", *named, "config"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    found = yaml.safe_load(ran.stdout)["services"]
+    for name, service in composed(*files).items():
+        for field in ("image", "depends_on", "restart", "stop_grace_period"):
+            assert found[name].get(field) == service.get(field)
+    assert found["unspool"]["command"] == composed(*files)["unspool"]["command"]
+    assert found["unspool"]["build"]["context"] == str(DEPLOY.parent)
+    assert "$" not in ran.stdout
+
+
+@OF_COMPOSE
 def test_the_containers_of_compose_find_each_other(files: list[str]) -> None:
     services = composed(*files)
     unspool, engine = services["unspool"], services["engine"]

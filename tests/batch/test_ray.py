@@ -1,16 +1,23 @@
-"""`parse_table` under ``map_batches`` of a real Ray, with several worker processes."""
+"""`parse_table` under ``map_batches`` of a real Ray, with several worker processes, also on rows of sessions."""
 
+import json
 import os
 import signal
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 from unspool.batch import BadRow, parse_table
+from unspool.rl import Rollout
+from unspool.rl.exports import written
 
+from ..server.test_continuation import TOKENIZER
+from ..sessions.recorded import FOLDER, replayed
 from .rows import is_bad, row
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore")]
@@ -51,6 +58,35 @@ def test_a_dataset_with_a_killed_worker_holds_what_one_process_reads() -> None:
     assert killed, "no worker was found to kill"
     assert plain(pa.concat_tables(found)) == plain(parsed(table))
     assert len(pa.concat_tables(found)) == ROWS - sum(map(is_bad, range(ROWS)))
+
+
+def answers(batch: pa.Table) -> pa.Table:
+    """What the rows of sessions say last, read from the tokens that were sampled."""
+    sampled = []
+    for one in batch.select(["input_ids", "loss_mask"]).to_pylist():
+        count = len(list(takewhile(bool, reversed(one["loss_mask"]))))
+        sampled.append(one["input_ids"][-count:])
+    return parse_table(batch.append_column("token_ids", pa.array(sampled)), "hermes", tokenizer=TOKENIZER)
+
+
+def test_exported_rows_of_sessions_are_read_as_other_rows_are() -> None:
+    ray: Any = import_module("ray")
+    data: Any = import_module("ray.data")
+    turns = json.loads((FOLDER / "codex.json").read_text(encoding="utf-8"))
+    runs = [msgspec.convert(replayed(turns), Rollout) for _ in range(2)]
+    with pa.ipc.open_stream(written(runs, encoding="arrow")[0]) as stream:
+        table = stream.read_all()
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        blocks = data.from_arrow([table.slice(at, 1) for at in range(len(table))])
+        found = blocks.map_batches(answers, batch_format="pyarrow", batch_size=1).take_all()
+    finally:
+        ray.shutdown()
+    summary = "<analysis>x</analysis><summary>What was done.</summary>"
+    assert sorted(one["content"] for one in found) == sorted(2 * [summary, "Noted.", "Noted.", "Sub done."])
+    learnt = sum(sum(json.loads(one["loss_mask"])) for one in found)  # as other columns of lists are passed on
+    assert sorted(json.loads(one["input_ids"]) for one in found) == sorted(table["input_ids"].to_pylist())
+    assert learnt == sum(len(call.output_ids) for one in runs for call in one.calls)
 
 
 class Working:

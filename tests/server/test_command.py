@@ -19,6 +19,7 @@ from unspool.engines.capture import Asked, write_recording
 from unspool.grammar import ToolStrictLevel
 from unspool.policy import CHOICES
 from unspool.request.sealed import Seal
+from unspool.store import Store
 
 from ..small import need_small_model
 
@@ -130,6 +131,8 @@ def test_a_capture_can_be_parsed_again_with_both_parsers(served: list[Any], reco
         (["--dialect", "hermes", "--api-key", ""], "--api-key: is empty"),
         (["--dialect", "hermes", "--reasoning-key", "short"], "--reasoning-key: key 1 is not base64"),
         (["--dialect", "hermes", "--reasoning-key", "YWJj"], "--reasoning-key: key 1 has 3 bytes; 32 are needed"),
+        (["--dialect", "hermes", "--workers", "0"], "--workers: must be at least 1"),
+        (["--dialect", "hermes", "--workers", "2", "--sessions"], "--workers: with --sessions, one process answers; "),
         (["--dialect", "hermes", "--turn-memory", "-1"], "--turn-memory: must be at least 0"),
         (["--dialect", "hermes", "--effort-budget", "none=1"], "--effort-budget: 'none' is not one of minimal, low"),
         (["--dialect", "hermes", "--effort-budget", "low"], "--effort-budget: 'low': '' is not a number of tokens"),
@@ -152,6 +155,21 @@ def test_wrong_arguments_are_reported_in_one_line(
     assert error in printed
     assert printed.count("\n") == 1
     assert not served
+
+
+def test_a_file_that_keeps_another_servers_sessions_is_reported_in_one_line(
+    recording: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "store.db"
+    other = Store(file)
+    other.claim("sessions")
+    try:
+        options = ["--dialect", "hermes", "--port", "0", "--sessions", "--store", str(file)]
+        assert main(["serve", "--engine", recording, *options]) == 2
+    finally:
+        other.close()
+    why = "another process keeps its sessions there; give each its own file"
+    assert capsys.readouterr().err == f"unspool serve: --store: {file}: {why}\n"
 
 
 @pytest.mark.parametrize(

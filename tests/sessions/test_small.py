@@ -1,5 +1,6 @@
 """Rows are what the real llama.cpp was sent and sampled, for agents of the official clients and the small model."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -31,11 +32,11 @@ TOOL: Any = {
 PARIS = "What is the weather in Paris?"
 
 
-@pytest.fixture(scope="module")
-def llama() -> Iterator[LlamaProcess]:
+@contextlib.contextmanager
+def started(*adapters: tuple[str, float]) -> Iterator[LlamaProcess]:
+    """llama.cpp with the small model."""
     fields = {"n_ctx": 4096, "n_parallel": 2, "kv_unified": False, "verbosity": 1}
-    launch = Launch(model=str(need_small_model()), adapters=((str(SMALL / "adapter.gguf"), 1.0),), fields=fields)
-    process = LlamaProcess(launch, lambda fault: None)
+    process = LlamaProcess(Launch(model=str(need_small_model()), adapters=adapters, fields=fields), lambda fault: None)
     process.start()
     try:
         yield process
@@ -43,8 +44,9 @@ def llama() -> Iterator[LlamaProcess]:
         process.close()
 
 
-@pytest.fixture
-def serving(llama: LlamaProcess) -> Iterator[tuple[Live, Proxy]]:
+@contextlib.contextmanager
+def through(llama: LlamaProcess) -> Iterator[tuple[Live, Proxy]]:
+    """A server before llama.cpp, with a proxy between them."""
     dialect, gguf = get_dialect("hermes"), read_gguf(str(need_small_model()), vocabulary=True)
     prompts = Prompts(gguf_tokenizer(gguf, (SMALL / "chat_template.jinja").read_text(encoding="utf-8")))
     prompts.check(dialect)
@@ -53,6 +55,18 @@ def serving(llama: LlamaProcess) -> Iterator[tuple[Live, Proxy]]:
         engine = Local(address, gguf, markers=sorted(compile_plan(dialect).literals), ends=dialect.end)
         with live(engine, "hermes", prompts=prompts, sessions=True) as server:
             yield server, proxy
+
+
+@pytest.fixture(scope="module")
+def llama() -> Iterator[LlamaProcess]:
+    with started((str(SMALL / "adapter.gguf"), 1.0)) as process:
+        yield process
+
+
+@pytest.fixture
+def serving(llama: LlamaProcess) -> Iterator[tuple[Live, Proxy]]:
+    with through(llama) as both:
+        yield both
 
 
 def by_chat(server: Live, key: str) -> None:

@@ -38,6 +38,25 @@ def get(store: Store, id: str, owner: bytes = ME) -> bytes | None:
     return None if found is None else found.data
 
 
+def test_one_of_several_that_use_a_file_may_claim_it_for_something_until_it_ends(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    claims = f"from unspool.store import Store; Store({str(file)!r}).claim('x')"
+    code = f"import time; {claims}; print(1, flush=True); time.sleep(60)"
+    first = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert first.stdout is not None
+    assert first.stdout.readline()
+    store = Store(file)
+    put(store, "a")
+    store.claim("y")
+    with pytest.raises(StoreError, match="another process keeps its x there; give each its own file"):
+        store.claim("x")
+    first.kill()
+    first.communicate()
+    store.claim("x")
+    store.claim("x")
+    store.close()
+
+
 def turn(w: Writing, id: str, parent: tuple[str, str] | None = None) -> int:
     return w.put(ME, "turn", id, b"x", parent=parent)
 

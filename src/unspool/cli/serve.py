@@ -263,7 +263,10 @@ def _store(options: argparse.Namespace, worker: "Worker | None") -> "Store":
     if file is None and worker is not None:
         file, durable = os.path.join(worker.folder, "store.db"), False
     with blaming("--store", file, StoreError):
-        return Store(file, size=limits.stored, days=limits.days, durable=durable)
+        store = Store(file, size=limits.stored, days=limits.days, durable=durable)
+        if options.sessions:
+            store.claim("sessions")
+        return store
 
 
 def _key(argument: str, given: str | None) -> str | None:
@@ -300,7 +303,7 @@ def _operation(options: argparse.Namespace) -> "Operation":
     if options.workers < 1:
         raise Misuse("--workers: must be at least 1")
     if options.workers > 1 and options.sessions:
-        raise Misuse("--workers: with --sessions, one process answers; start several servers instead")
+        raise Misuse("--workers: with --sessions, one process answers; several servers need a --store each")
     password = read_key("--ssl-keyfile-password", options.ssl_keyfile_password)
     if options.ssl_certfile is None and (options.ssl_keyfile or password) is not None:
         raise Misuse("--ssl-certfile: is missing")

@@ -33,7 +33,10 @@ class Sessions:
     """Makes and finds sessions.
 
     Args:
-        store: keeps them.
+        store: keeps them; for no other process at the same time, since each knows only the calls that it recorded.
+
+    Raises:
+        StoreError: another process keeps its sessions there.
 
     Attributes:
         PREFIX: with what the keys of sessions begin, by which an unknown one is noticed.
@@ -43,6 +46,7 @@ class Sessions:
     PREFIX: Final = "unspool-session-"
 
     def __init__(self, store: Store) -> None:
+        store.claim("sessions")
         self._store = store
         self._by_key: dict[str, str] = {}
         self._open: OrderedDict[str, Session] = OrderedDict()

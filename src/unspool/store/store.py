@@ -14,6 +14,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 from .records import StoreError, StoreFull
 from .transactions import SCHEMA, Reading, Writing
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = ["Store"]
 
 _VERSION: Final = 1
@@ -70,6 +75,7 @@ class Store:
             (self.secret,) = self._db.execute("SELECT secret FROM state").fetchone()
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{self._name}: the store cannot be opened: {error}") from None
+        self._claims: dict[str, int] = {}
         self._closed = threading.Event()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="unspool-store", daemon=True)
@@ -110,6 +116,24 @@ class Store:
         """`write` without blocking the event loop. Cancelled, it may be done or not."""
         return await asyncio.wrap_future(self.write(work))
 
+    def claim(self, use: str) -> None:
+        """Be the only one that uses the file for something, until the store is closed or the process ends.
+
+        Windows has no such locks: there it does nothing.
+
+        Raises:
+            StoreError: somebody else is.
+        """
+        if self._name is None or fcntl is None or use in self._claims:
+            return
+        lock = os.open(f"{self._name}-{use}", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise StoreError(f"{self._name}: another process keeps its {use} there; give each its own file") from None
+        self._claims[use] = lock
+
     def close(self) -> None:
         """Finish all writes, and close the file."""
         if self._closed.is_set():
@@ -118,6 +142,8 @@ class Store:
         self._thread.join()
         for db in {self._db, self._reader}:
             db.close()
+        for lock in self._claims.values():
+            os.close(lock)
 
     # -- opening ---------------------------------------------------------------------------------------------------
 
