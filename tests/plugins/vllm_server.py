@@ -76,7 +76,7 @@ def serving(
     """
     port = free_port()
     line = [sys.executable, "-m", "vllm.entrypoints.cli.main", *command]
-    line += ["--model", str(folder), "--served-model-name", "tiny", "--max-model-len", "4096", "--dtype", "float32"]
+    line += ["--model", str(folder), "--served-model-name", "tiny", "--max-model-len", "8192", "--dtype", "float32"]
     line += ["--host", "127.0.0.1", "--port", str(port)]
     if dialect is not None:
         line += ["--enable-auto-tool-choice", "--tool-call-parser", f"unspool_{dialect.name}"]
