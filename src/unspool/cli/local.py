@@ -28,7 +28,7 @@ _SAMPLING: Final = {"sampling.temp": 0.2, "sampling.top_p": 0.9}
 
 
 STORES: Final = ("ollama", "lmstudio", "hf")
-"""The stores that ``--engine`` can name before a colon; see `unspool.engines.local.stores`."""
+"""The stores that ``--engine`` can name before a colon; see `unspool.engines.stores`."""
 
 
 class LocalModel(NamedTuple):
@@ -81,7 +81,7 @@ def is_local(engine: str) -> bool:
 @cache
 def find_local(argument: str) -> LocalModel:
     """The model that ``--engine`` names; the default model for an empty argument."""
-    from ..engines.local.stores import find_stored
+    from ..engines.stores import find_stored
 
     if not argument:
         return _default()

@@ -23,7 +23,7 @@ def models_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_models(options: argparse.Namespace) -> int:
     with needing("server"):
-        from ..engines.local.stores import stored
+        from ..engines.stores import stored
     found = [_described(one.name, one.path) for one in stored()]
     if options.json:
         write_json(found)

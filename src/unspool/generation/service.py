@@ -5,7 +5,7 @@ import hmac
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ..engines import Engine
 from ..engines.base import engine_name
@@ -24,7 +24,6 @@ from .metrics import Metrics, added
 
 if TYPE_CHECKING:
     from ..sessions import Sessions
-    from .run import Run
     from .telemetry import Telemetry
 
 log = logging.getLogger("unspool.server")
@@ -32,6 +31,20 @@ _T = TypeVar("_T")
 _PATROL: Final = 1.0  # seconds between two checks of the running answers
 _LONG: Final = 256 * 1024
 """The size in bytes from which a request gets its own thread, so that it does not delay short ones."""
+
+
+class Answer(Protocol):
+    """The interface of a running answer."""
+
+    @property
+    def queued(self) -> int:
+        """The number of events that wait for the client."""
+
+    def look(self, now: float) -> None:
+        """Do what is due at this time, by the loop's clock."""
+
+    def abort(self, failure: Failure) -> None:
+        """End with an error."""
 
 
 class Service:
@@ -76,7 +89,7 @@ class Service:
         self.admission = Admission(settings.limits.generations, settings.limits.waiting)
         self.constraints = Constraints(settings)
         self.metrics = Metrics(settings.dialect.name)
-        self.runs: set[Run] = set()
+        self.runs: set[Answer] = set()
         self.held = 0
         self.draining = False
         self.models: tuple[Service, ...] = (self,)
@@ -115,7 +128,7 @@ class Service:
             self.held -= size
 
     @contextmanager
-    def running(self, run: "Run") -> Iterator[None]:
+    def running(self, run: Answer) -> Iterator[None]:
         """Count an answer as running for the duration of the context."""
         self.runs.add(run)
         try:

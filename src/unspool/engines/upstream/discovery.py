@@ -21,7 +21,7 @@ import msgspec
 
 from ...errors import GgufError
 from ..base import EngineError
-from ..local.stores import find_stored, hf_snapshot
+from ..stores import find_stored, hf_snapshot
 from .engine import base_urls
 from .kinds import detect, listed
 

@@ -10,11 +10,11 @@ import pytest
 
 from unspool.cli import main
 from unspool.cli.local import find_local
-from unspool.engines.local.stores import find_stored, hf_snapshot, stored
+from unspool.engines.stores import find_stored, hf_snapshot, stored
 from unspool.errors import GgufError
 
-from ...small import need_small_model
-from ...writing_gguf import MODEL, TENSORS, gguf
+from ..small import need_small_model
+from ..writing_gguf import MODEL, TENSORS, gguf
 
 DATA = gguf(MODEL, TENSORS)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ...errors import GgufError
+from ..errors import GgufError
 
 __all__ = ["Stored", "find_stored", "hf_snapshot", "stored"]
 
