@@ -2,6 +2,7 @@
 which `unspool check` uses too."""
 
 import json
+import random
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
@@ -13,18 +14,7 @@ from unspool import Dialect, Message, Stage
 from unspool.check import trials
 from unspool.check.promises import check_truncated as assert_cut
 from unspool.check.promises import closings, literals
-from unspool.check.trials import (
-    Case,
-    at_content,
-    chunkings,
-    empty,
-    notices,
-    number,
-    random_split,
-    run,
-    same,
-    splits,
-)
+from unspool.check.trials import Case, at_content, chunkings, empty, notices, number, random_split, run, same, splits
 from unspool.check.trials import check_events as check
 from unspool.check.trials import read as parse_case
 from unspool.dialect.compiling import compile_plan, marked
@@ -108,6 +98,24 @@ def readings(dialect: Dialect | str, text: str, **options: Any) -> Iterator[Mess
     """The message of a text, read whole and one character at a time."""
     for chunks in ([text], list(text)):
         yield run(dialect, chunks, **options)[0]
+
+
+def alike(dialect: Dialect | str, raw: str, cuts: Iterable[list[str]], **options: Any) -> Message:
+    """The message of a text, which must be the same, with its notices, for the whole text and in pieces."""
+    options = {"ids": number, **options}
+    whole, _ = run(dialect, [raw], **options)
+    for chunks in cuts:
+        message, _ = run(dialect, chunks, **options)
+        assert same(message) == same(whole), chunks
+        assert sorted(notices(message)) == sorted(notices(whole)), chunks
+    return whole
+
+
+def many_cuts(raw: str) -> list[list[str]]:
+    """A text in single characters, in two, and in random pieces."""
+    rng = random.Random(raw)
+    cuts = [list(raw), *(random_split(raw, rng, n) for n in (2, 5, 30))]
+    return [*cuts, *rng.sample(list(splits(raw)), min(4, len(raw) - 1))]
 
 
 def values(message: Message) -> list[tuple[str, Any]]:

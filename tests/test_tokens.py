@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+from tests.tokenizer import byte_level
 from unspool.tokens import Detokenizer, added_tokens, counted, encoded, token_bytes
 
 TEXTS = [
@@ -61,13 +62,8 @@ def whole(tokenizer: Any, ids: list[int]) -> str:
 
 
 def make_byte_level() -> Tokenizer:
-    """Like GPT-2, Llama 3, Qwen and DeepSeek: spelled bytes, and merges that are trained on a short text."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=330, initial_alphabet=alphabet, show_progress=False)
-    tokenizer.train_from_iterator(TEXTS * 3, trainer)
+    """Spelled bytes, and merges that are trained on a short text."""
+    tokenizer = byte_level(corpus=TEXTS * 3, size=330)
     tokenizer.add_special_tokens([AddedToken(text, special=True) for text in ADDED[2:]])
     tokenizer.add_tokens([AddedToken(text, special=False) for text in ADDED[:2]])
     return tokenizer
@@ -90,9 +86,7 @@ def make_deepseek() -> Tokenizer:
     tokens += [f"filler{n}" for n in range(len(tokens), max(DEEPSEEK.values()) + 1)]
     for text, token in DEEPSEEK.items():
         tokens[token] = text
-    tokenizer = Tokenizer(models.BPE(vocab={text: n for n, text in enumerate(tokens)}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer = byte_level(tokens)
     tokenizer.add_special_tokens([AddedToken(text, special=True) for text in DEEPSEEK])
     return tokenizer
 

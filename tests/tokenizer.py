@@ -20,14 +20,28 @@ SPECIAL: Final = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 ADDED: Final = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 
 
-def make() -> Tokenizer:
-    """Train the tokenizer."""
-    made = Tokenizer(models.BPE())
+def byte_level(tokens: Iterable[str] = (), corpus: Iterable[str] = (), size: int = 0) -> Tokenizer:
+    """A byte-level BPE, as of GPT-2, Llama 3, Qwen and DeepSeek.
+
+    Args:
+        tokens: all its tokens; by default one for each byte.
+        corpus: texts on which it is trained instead.
+        size: how many tokens training makes.
+    """
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens or alphabet)}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=SIZE, initial_alphabet=alphabet, show_progress=False)
-    made.train([str(path) for path in sorted((ROOT / "docs" / "en").rglob("*.md"))], trainer)
+    if size:
+        trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, show_progress=False)
+        made.train_from_iterator(corpus, trainer)
+    return made
+
+
+def make() -> Tokenizer:
+    """Train the tokenizer."""
+    pages = sorted((ROOT / "docs" / "en").rglob("*.md"))
+    made = byte_level(corpus=(line for page in pages for line in page.open(encoding="utf-8")), size=SIZE)
     made.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
     made.add_tokens([AddedToken(token, special=False, normalized=False) for token in ADDED])
     return made

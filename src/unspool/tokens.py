@@ -118,17 +118,13 @@ def special_tokens(tokenizer: Any) -> dict[str, int]:
     These are the tokens marked as special, and those written as a tag (``<…>``), as in grammar engines.
     """
     vocabulary = _vocabulary(tokenizer)
-    if vocabulary.special is None:
-        vocabulary.special = _find_special(tokenizer, vocabulary.added)
-    return dict(vocabulary.special)
+    special = ((i, t) for i, t in vocabulary.added.items() if t in vocabulary.marked or (t[0] == "<" and t[-1] == ">"))
+    return {text: token for token, text in special}
 
 
 def marked_special(tokenizer: Any) -> frozenset[str]:
     """The literals of the added tokens that the tokenizer itself marks as special."""
-    vocabulary = _vocabulary(tokenizer)
-    if vocabulary.marked is None:
-        vocabulary.marked = _marked(tokenizer)
-    return vocabulary.marked
+    return _vocabulary(tokenizer).marked
 
 
 # --- the tokenizer, examined once -------------------------------------------------------------------------------------
@@ -142,22 +138,19 @@ class _Vocabulary:
     Attributes:
         added: the literal of each added token, by id.
         anchor: an id of plain letters, to put before other ids; ``None`` if there is none, or none is needed.
-        special: the id of each special token, once it was needed.
-        marked: the literals that the tokenizer marks as special, once they were needed.
+        marked: the literals that the tokenizer marks as special.
         piece: returns an id's text after other text, or bytes that are not text by themselves; ``None`` if the
             tokenizer does not say.
         pieces: the cached pieces.
         first_differs: whether a piece may read differently at the very start (sentencepiece drops a space there).
     """
 
-    __slots__ = ("_options", "added", "anchor", "first_differs", "marked", "piece", "pieces", "special")
+    __slots__ = ("_options", "added", "anchor", "first_differs", "marked", "piece", "pieces")
 
     def __init__(self, tokenizer: Any) -> None:
         backend = backend_of(tokenizer)
         self._options = _decode_options(backend)
-        self.added = _find_added(tokenizer)
-        self.special: dict[str, int] | None = None
-        self.marked: frozenset[str] | None = None
+        self.added, self.marked = _find_added(tokenizer)
         self.anchor: int | None = None
         self.piece: Callable[[Any, int], str | bytes] | None = None
         self.pieces: dict[int, str | bytes] = {}
@@ -236,18 +229,16 @@ def _forget(key: int, ref: weakref.ref[Any]) -> None:
         _weak.pop(key, None)
 
 
-def _added_by_id(holder: Any) -> Any:
-    """The added tokens of a tokenizer, by id; ``None`` if it does not list them."""
-    listed = getattr(holder, "get_added_tokens_decoder", None) or getattr(holder, "added_tokens_decoder", None)
-    return listed() if callable(listed) else listed
-
-
-def _find_added(tokenizer: Any) -> dict[int, str]:
+def _find_added(tokenizer: Any) -> tuple[dict[int, str], frozenset[str]]:
+    """The added tokens by id, and those that are marked as special."""
     found: dict[int, str] = {}
+    marked: set[str] = set(getattr(tokenizer, "all_special_tokens", ()))
     for holder in (getattr(tokenizer, "backend_tokenizer", None), tokenizer):
-        by_id = _added_by_id(holder)
+        listed = getattr(holder, "get_added_tokens_decoder", None) or getattr(holder, "added_tokens_decoder", None)
+        by_id = listed() if callable(listed) else listed
         if isinstance(by_id, Mapping):
             found.update((token, getattr(text, "content", None) or str(text)) for token, text in by_id.items())
+            marked.update(str(t.content) for t in by_id.values() if getattr(t, "special", False))
         by_text = getattr(holder, "get_added_vocab", None)
         if by_id is None and callable(by_text):
             found.update((token, text) for text, token in by_text().items())
@@ -255,21 +246,7 @@ def _find_added(tokenizer: Any) -> dict[int, str]:
         special = zip(getattr(holder, "all_special_ids", ()), getattr(holder, "all_special_tokens", ()), strict=False)
         for token, text in special:
             found.setdefault(token, str(text))
-    return {token: text for token, text in found.items() if text}
-
-
-def _find_special(tokenizer: Any, added: Mapping[int, str]) -> dict[str, int]:
-    marked = marked_special(tokenizer)
-    return {t: i for i, t in added.items() if t in marked or (t[0] == "<" and t[-1] == ">")}
-
-
-def _marked(tokenizer: Any) -> frozenset[str]:
-    marked: set[str] = set(getattr(tokenizer, "all_special_tokens", ()))
-    for holder in (getattr(tokenizer, "backend_tokenizer", None), tokenizer):
-        by_id = _added_by_id(holder)
-        if isinstance(by_id, Mapping):
-            marked.update(str(t.content) for t in by_id.values() if getattr(t, "special", False))
-    return frozenset(marked)
+    return {token: text for token, text in found.items() if text}, frozenset(marked)
 
 
 def backend_of(tokenizer: Any) -> Any:

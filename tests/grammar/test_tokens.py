@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer
 
+from tests.tokenizer import byte_level
 from unspool import Parser, get_dialect
 from unspool.dialect.compiling import compile_plan
 from unspool.grammar import Llguidance
@@ -25,13 +26,7 @@ CORPUS = [
 
 def bpe(markers: list[str]) -> Tokenizer:
     """A byte-level BPE tokenizer whose special tokens are a family's markers."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=500, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
-    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer = byte_level(corpus=CORPUS, size=500)
     tokenizer.add_special_tokens([AddedToken(m, special=True, normalized=False) for m in ("<|eos|>", *markers)])
     return tokenizer
 

@@ -10,7 +10,7 @@ from unspool import Dialect, Message, Stage
 
 from ..support import CALLING, DIALECTS, named, notices, number, run, same, tool
 from ..writing import fill, write_call, write_calls, write_content
-from .test_tokens import bytes_and, encode, feed, special, ways
+from .test_tokens import bytes_and, encode, everywhere, special
 
 TOOLS = [tool("get_weather", city="string", days="integer"), tool("now")]
 FIELDS = {"name": "get_weather", "index": "0", "number": "1", "id": "id0000000", "any": "x"}
@@ -34,9 +34,8 @@ def read(dialect: Dialect, text: str, reason: str = "length") -> Message:
     single, _ = run(dialect, list(text), finish_reason=reason, **options)
     assert same(single) == same(whole)
     tokenizer = special(dialect.name)
-    for pieces in ways(encode(tokenizer, text)):
-        message, _ = feed(dialect, pieces, tokenizer, finish_reason=reason, **options)
-        assert same(message) == same(whole)
+    message = everywhere(dialect, encode(tokenizer, text), tokenizer, finish_reason=reason, **options)
+    assert same(message) == same(whole)
     return whole
 
 
@@ -157,9 +156,10 @@ def test_a_closings_id_ends_an_open_string_also_if_the_string_is_broken(name: st
     dialect = next(d for d in DIALECTS if d.name == name)
     text = write_calls(dialect, [("get_weather", {"city": "Paris"}), ("now", {})])
     tokenizer = bytes_and(*{m.group() for m in TAG.finditer(text)})
-    for pieces in ways(encode(tokenizer, text.replace('Paris"}', inner, 1))):
-        message, _ = feed(dialect, pieces, tokenizer, tools=TOOLS, stage=Stage.CONTENT)
-        assert [(c.name, c.status) for c in message.tool_calls] == [("get_weather", "invalid"), ("now", "ok")]
+    message = everywhere(
+        dialect, encode(tokenizer, text.replace('Paris"}', inner, 1)), tokenizer, tools=TOOLS, stage=Stage.CONTENT
+    )
+    assert [(c.name, c.status) for c in message.tool_calls] == [("get_weather", "invalid"), ("now", "ok")]
 
 
 NAMED = [

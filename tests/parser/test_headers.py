@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from unspool import Message, Parser, parse, render
+from unspool import Message, parse, render
+
+from ..support import alike
 
 TOOLS = [
     {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {}}}}},
@@ -14,18 +16,8 @@ PYTHON = "[f(x=1)]"
 
 
 def read(text: str, dialect: str, **options: Any) -> Message:
-    """The message, which must be the same for the whole text, for pieces and for single characters."""
-    whole = parse(text, dialect, tools=TOOLS, **options)
-    for size in (1, 2, 3, 7):
-        parser = Parser(dialect, tools=TOOLS, **options)
-        for i in range(0, len(text), size):
-            parser.feed(text[i : i + size])
-        parser.close()
-        readings = [
-            (m.content, [(c.name, c.arguments, c.status) for c in m.tool_calls]) for m in (whole, parser.message)
-        ]
-        assert readings[0] == readings[1]
-    return whole
+    cuts = ([text[i : i + size] for i in range(0, len(text), size)] for size in (1, 2, 3, 7))
+    return alike(dialect, text, cuts, tools=TOOLS, **options)
 
 
 CASES = [("llama3", CALL), ("json", CALL), ("json", f"[{CALL}]"), ("xlam", f"[{CALL}]"), ("pythonic", PYTHON)]

@@ -9,7 +9,7 @@ from unspool.dialect.compiling import compile_plan
 from unspool.dialect.markers import tags, text
 from unspool.parser.quoting import MAX_SPAN, Quoting
 
-from ..support import CALLING, DIALECTS, THINKING, is_marked, literals, named, notices, number, run, same, tool, values
+from ..support import CALLING, DIALECTS, THINKING, alike, is_marked, literals, named, notices, run, tool, values
 from ..writing import around_reasoning, write_calls
 
 TOOLS = [tool("f", a="string", n="integer"), tool("g", a="string")]
@@ -19,13 +19,7 @@ DROPPING = [d for d in CALLING if d.policy.stray_markers != "text"]
 
 
 def both(dialect: Dialect | str, raw: str, **options: Any) -> Message:
-    """The message, which must be the same for the whole text and for single characters."""
-    settings: dict[str, Any] = {"tools": TOOLS, "ids": number, "stage": "content", **options}
-    whole, _ = run(dialect, [raw], **settings)
-    stream, _ = run(dialect, list(raw), **settings)
-    assert same(stream) == same(whole), raw
-    assert notices(stream) == notices(whole), raw
-    return whole
+    return alike(dialect, raw, [list(raw)], **{"tools": TOOLS, "stage": "content", **options})
 
 
 # -- code spans --------------------------------------------------------------------------------------------------------

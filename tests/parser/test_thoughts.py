@@ -12,14 +12,13 @@ from ..support import (
     AS_WRITTEN,
     CALLING,
     THINKING,
+    alike,
     block_is_marked,
     dialect_of,
     is_marked,
     named,
     notices,
-    number,
     run,
-    same,
     tool,
     values,
 )
@@ -30,13 +29,7 @@ F: list[tuple[str, Any]] = [("f", {"a": "x"})]
 
 
 def both(dialect: Dialect | str, raw: str, **options: Any) -> Message:
-    """The message, which must be the same for the whole text and for single characters."""
-    settings: dict[str, Any] = {"tools": TOOLS, "ids": number, **options}
-    whole, _ = run(dialect, [raw], **settings)
-    stream, _ = run(dialect, list(raw), **settings)
-    assert same(stream) == same(whole), raw
-    assert notices(stream) == notices(whole), raw
-    return whole
+    return alike(dialect, raw, [list(raw)], **{"tools": TOOLS, **options})
 
 
 def tags(dialect: Dialect) -> tuple[str, str]:

@@ -130,6 +130,13 @@ def ways(ids: list[int]) -> list[list[list[int]]]:
     return [[ids], [[token] for token in ids], pieces]
 
 
+def everywhere(dialect: str | Dialect, tokens: list[int], tokenizer: Any, **options: Any) -> Message:
+    """The message of token ids, which must be the same in all pieces."""
+    whole, *others = [feed(dialect, pieces, tokenizer, **options)[0] for pieces in ways(tokens)]
+    assert all(same(other) == same(whole) for other in others)
+    return whole
+
+
 # -- the same message as from text -------------------------------------------------------------------------------------
 
 
@@ -148,9 +155,8 @@ def test_examples_as_ids_mean_the_same_as_text(case: Case) -> None:
     by_text = Parser(case.dialect, ids=number, **options)
     by_text.feed(case.raw)
     by_text.close()
-    for pieces in ways(ids):
-        message, _ = feed(case.dialect, pieces, tokenizer, **options)
-        assert same(message) == same(by_text.message)
+    message = everywhere(case.dialect, ids, tokenizer, **options)
+    assert same(message) == same(by_text.message)
 
 
 @pytest.mark.parametrize(**named([d for d in CALLING if d in THINKING and not d.framed]))
@@ -165,10 +171,9 @@ def test_thoughts_anywhere_stray_markers_and_cut_calls_as_ids_mean_the_same_as_t
         whole = Parser(dialect, ids=number, tools=TOOLS, stage="content")
         whole.feed(text)
         whole.close()
-        for pieces in ways(encode(tokenizer, text)):
-            message, _ = feed(dialect, pieces, tokenizer, stage="content")
-            assert same(message) == same(whole.message), text
-            assert notices(message) == notices(whole.message), text
+        message = everywhere(dialect, encode(tokenizer, text), tokenizer, stage="content")
+        assert same(message) == same(whole.message), text
+        assert notices(message) == notices(whole.message), text
 
 
 @pytest.mark.parametrize("name", ["deepseekv31", "deepseekv3", "deepseek", "deepseek-r1"])
@@ -179,18 +184,16 @@ def test_deepseeks_own_ids_are_read(name: str) -> None:
         whole = Parser(case.dialect, ids=number, tools=case.tools, stage=case.example.stage)
         whole.feed(case.raw)
         whole.close()
-        for pieces in ways(ids):
-            message, _ = feed(case.dialect, pieces, deepseek(), tools=case.tools, stage=case.example.stage)
-            assert same(message) == same(whole.message)
+        message = everywhere(case.dialect, ids, deepseek(), tools=case.tools, stage=case.example.stage)
+        assert same(message) == same(whole.message)
 
 
 @pytest.mark.parametrize(**named(CALLING))
 def test_a_tokenizer_without_special_tokens_reads_markers_as_text(dialect: Dialect) -> None:
     tokenizer = make_byte_level()
     calls: list[tuple[str, Any]] = [("f", {"a": "é 北京", "n": 3}), ("g", {"a": "y"})]
-    for pieces in ways(encode(tokenizer, write_calls(dialect, calls))):
-        message, _ = feed(dialect, pieces, tokenizer)
-        assert values(message) == calls
+    message = everywhere(dialect, encode(tokenizer, write_calls(dialect, calls)), tokenizer)
+    assert values(message) == calls
 
 
 # -- spans -------------------------------------------------------------------------------------------------------------
@@ -221,10 +224,9 @@ def test_the_tokens_of_reasoning_are_counted_exactly(dialect: Dialect) -> None:
     tokenizer = special(dialect.name)
     thought = "plan é 北京 and more"
     raw = write_reasoning(dialect, thought) + dialect.reasoning[0].trail + write_content(dialect, "answer")
-    for pieces in ways(encode(tokenizer, raw)):
-        message, _ = feed(dialect, pieces, tokenizer)
-        assert message.reasoning == thought
-        assert message.reasoning_tokens == len(encode(tokenizer, thought))
+    message = everywhere(dialect, encode(tokenizer, raw), tokenizer)
+    assert message.reasoning == thought
+    assert message.reasoning_tokens == len(encode(tokenizer, thought))
     message, _ = feed(dialect, [encode(tokenizer, "Hello.")], tokenizer, stage="content")
     assert message.reasoning_tokens == 0
 
@@ -241,10 +243,9 @@ def test_the_token_counts_of_interleaved_reasoning_add_up() -> None:
 def test_the_same_characters_as_ordinary_text_inside_a_string_stay_data() -> None:
     inner = f"a {END} b <think></think> {F}"
     ids = encode(deepseek(), F) + plain(deepseek(), f'{{"a": "{inner}"}}') + encode(deepseek(), END)
-    for pieces in ways(ids):
-        message, _ = feed("deepseekv31", pieces, deepseek())
-        assert values(message) == [("f", {"a": inner})]
-        assert notices(message) == []
+    message = everywhere("deepseekv31", ids, deepseek())
+    assert values(message) == [("f", {"a": inner})]
+    assert notices(message) == []
 
 
 @pytest.mark.parametrize(**named([d for d in CALLING if d.argument and not d.item]))
@@ -259,25 +260,22 @@ def test_markers_spelled_as_text_inside_text_values_stay_data_where_policy_ignor
     # The call's closing is data too if it consists of special tokens; other text counts as usual.
     inner = f"x {closing} y" if tokenizer.decode([*ordinary]).strip() else f"x {closing}{tail.strip()} y"
     ids = encode(tokenizer, head) + plain(tokenizer, inner) + encode(tokenizer, tail)
-    for pieces in ways(ids):
-        message, _ = feed(dialect, pieces, tokenizer, policy=Policy(text_markers="ignore"))
-        assert values(message) == [("f", {"a": inner})]
+    message = everywhere(dialect, ids, tokenizer, policy=Policy(text_markers="ignore"))
+    assert values(message) == [("f", {"a": inner})]
 
 
 def test_a_closing_markers_id_inside_an_unterminated_string_ends_the_call() -> None:
     good = '<｜tool▁call▁begin｜>g<｜tool▁sep｜>{"a": "y"}'
     raw = f'{F}{{"a": "open<｜tool▁call▁end｜>{good}{END}'
-    for pieces in ways(encode(deepseek(), raw)):
-        message, _ = feed("deepseekv31", pieces, deepseek())
-        assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [
-            ("f", '{"a": "open', "invalid"),
-            ("g", '{"a": "y"}', "ok"),
-        ]
-        assert message.content == ""
-    for pieces in ways(encode(deepseek(), raw)):
-        message, _ = feed("deepseekv31", pieces, deepseek(), policy=Policy(bad_arguments="repair"))
-        assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
-        assert values(message) == [("f", {"a": "open"}), ("g", {"a": "y"})]
+    message = everywhere("deepseekv31", encode(deepseek(), raw), deepseek())
+    assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [
+        ("f", '{"a": "open', "invalid"),
+        ("g", '{"a": "y"}', "ok"),
+    ]
+    assert message.content == ""
+    message = everywhere("deepseekv31", encode(deepseek(), raw), deepseek(), policy=Policy(bad_arguments="repair"))
+    assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
+    assert values(message) == [("f", {"a": "open"}), ("g", {"a": "y"})]
     # As text, the same characters are data: the string ends at the next quote, and the text after it is an error.
     by_text = Parser("deepseekv31", tools=TOOLS)
     by_text.feed(raw)
@@ -287,9 +285,8 @@ def test_a_closing_markers_id_inside_an_unterminated_string_ends_the_call() -> N
 
 def test_an_id_that_opens_something_inside_a_string_is_data() -> None:
     raw = f'{F}{{"a": "x <think> <｜tool▁call▁begin｜> y"}}{END}'
-    for pieces in ways(encode(deepseek(), raw)):
-        message, _ = feed("deepseekv31", pieces, deepseek())
-        assert values(message) == [("f", {"a": "x <think> <｜tool▁call▁begin｜> y"})]
+    message = everywhere("deepseekv31", encode(deepseek(), raw), deepseek())
+    assert values(message) == [("f", {"a": "x <think> <｜tool▁call▁begin｜> y"})]
 
 
 def test_text_that_only_spells_a_marker_is_one_by_default_and_text_where_policy_says_so() -> None:
@@ -325,17 +322,15 @@ def test_spelled_thinking_tags_are_text_where_policy_says_so() -> None:
 )
 def test_a_tag_in_another_case_than_its_token_counts(text: str, reasoning: str, content: str) -> None:
     tokenizer = special("think")
-    for pieces in ways(encode(tokenizer, text)):
-        message, _ = feed("think", pieces, tokenizer, policy=Policy(text_markers="ignore"))
-        assert (message.reasoning, message.content) == (reasoning, content)
+    message = everywhere("think", encode(tokenizer, text), tokenizer, policy=Policy(text_markers="ignore"))
+    assert (message.reasoning, message.content) == (reasoning, content)
 
 
 @pytest.mark.parametrize("text", ["<thought>", "<thought>plan</thought>answer", "Hi. <think>plan", "<think", "<"])
 def test_a_tag_that_spells_its_token_is_text(text: str) -> None:
     tokenizer = special("think")
-    for pieces in ways(plain(tokenizer, text)):
-        message, _ = feed("think", pieces, tokenizer, policy=Policy(text_markers="ignore"))
-        assert (message.reasoning, message.content) == ("", text)
+    message = everywhere("think", plain(tokenizer, text), tokenizer, policy=Policy(text_markers="ignore"))
+    assert (message.reasoning, message.content) == ("", text)
 
 
 def test_the_policy_for_spelled_markers_does_nothing_to_text() -> None:
@@ -355,14 +350,12 @@ def test_a_special_token_that_no_template_names_is_markup_in_text_and_data_in_ar
         assert [e.text for e in events if isinstance(e, Markup)].count(FOREIGN) == 3
     if dialect.reasoning:
         thought = write_reasoning(dialect, f"a{FOREIGN}b") + write_content(dialect, "c")
-        for pieces in ways(encode(tokenizer, thought)):
-            message, _ = feed(dialect, pieces, tokenizer)
-            assert (message.reasoning, message.content.strip()) == ("ab", "c")
+        message = everywhere(dialect, encode(tokenizer, thought), tokenizer)
+        assert (message.reasoning, message.content.strip()) == ("ab", "c")
     if dialect.call:
         call = write_calls(dialect, [("f", {"a": f"x{FOREIGN}y"})])
-        for pieces in ways(encode(tokenizer, call)):
-            message, _ = feed(dialect, pieces, tokenizer)
-            assert values(message) == [("f", {"a": f"x{FOREIGN}y"})]
+        message = everywhere(dialect, encode(tokenizer, call), tokenizer)
+        assert values(message) == [("f", {"a": f"x{FOREIGN}y"})]
 
 
 @pytest.mark.parametrize(
@@ -371,9 +364,8 @@ def test_a_special_token_that_no_template_names_is_markup_in_text_and_data_in_ar
 def test_a_template_names_only_special_tokens_that_contain_a_whole_word_of_it(token: str, content: str) -> None:
     dialect = dialect_of('calls = "<run>{calls}</run>"\ncall = "f{name}: {arguments};;"')
     tokenizer = bytes_and(token)
-    for pieces in ways(encode(tokenizer, f"a{token}b")):
-        message, _ = feed(dialect, pieces, tokenizer)
-        assert message.content == content
+    message = everywhere(dialect, encode(tokenizer, f"a{token}b"), tokenizer)
+    assert message.content == content
 
 
 # -- characters --------------------------------------------------------------------------------------------------------

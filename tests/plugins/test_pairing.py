@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import unspool
 from unspool import Dialect, Message, Parser, Policy, Stage
-from unspool.parser.paired import PairedParser
+from unspool.parser.parser import PairedParser
 from unspool.plugins.pairing import Pairing, Special, special_of
 from unspool.plugins.reader import Delta, Ids, Reader, reader_of
 from unspool.tokens import Detokenizer

@@ -296,7 +296,11 @@ def test_a_separate_template_for_tools_and_a_template_file_are_found(tmp_path: P
     tokenizer = read_tokenizer(folder(tmp_path, several))
     assert (tokenizer.template, tokenizer.tool_template) == ("plain", CHATML)
     (tmp_path / "chat_template.jinja").write_text("own")
-    assert read_tokenizer(tmp_path).template == "own"
+    tokenizer = read_tokenizer(tmp_path)
+    assert (tokenizer.template, tokenizer.tool_template) == ("own", "own")
+    (tmp_path / "additional_chat_templates").mkdir()
+    (tmp_path / "additional_chat_templates" / "tool_use.jinja").write_text(CHATML)
+    assert read_tokenizer(tmp_path).tool_template == CHATML
 
 
 def test_the_server_refuses_a_dialect_that_does_not_fit_and_says_which_would(tmp_path: Path) -> None:

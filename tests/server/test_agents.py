@@ -12,7 +12,7 @@ from unspool.request.sealed import Seal
 from .support import HELLO, Scripted, live
 from .test_continuation import ANSWER, CALL, TOKENIZER, Writing, extends, template
 from .test_loop import BETA, MCP_SERVER
-from .test_protocols import ANTHROPIC_TOOL, ON, claude
+from .test_protocols import ANTHROPIC_TOOL, claude
 from .workshop import Workshop
 
 
@@ -134,30 +134,4 @@ def test_a_schema_of_messages_constrains_the_content() -> None:
     fields = {"format": {"type": "json_schema", "schema": schema}}
     with live(engine, "hermes") as server:
         server.post("/v1/messages", messages=HELLO, max_tokens=9, output_config=fields)
-        for wrong, field in (
-            ({"output_config": {"effort": "huge"}}, "output_config.effort"),
-            ({"output_config": {"format": {"type": "xml"}}}, "output_config.format.type"),
-            ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format.schema"),
-            ({"context_management": {"edits": [{}]}}, "context_management.edits[0].type"),
-            (
-                {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": 1}]}},
-                "context_management.edits[0].keep",
-            ),
-            ({"context_management": {"edits": [{"type": "compact_20260112"}]}}, "context_management.edits[0].type"),
-            ({"context_management": {"edits": [CLEAR, CLEAR]}}, "context_management.edits[1].type"),
-            (
-                {"context_management": {"edits": [CLEAR, {"type": "clear_thinking_20251015"}]}},
-                "context_management.edits[1].type",
-            ),
-            (
-                {"context_management": {"edits": [{**CLEAR, "trigger": {"type": "tool_uses"}}]}},
-                "context_management.edits[0].trigger.value",
-            ),
-            (
-                {"context_management": {"edits": [{**CLEAR, "exclude_tools": [1]}]}},
-                "context_management.edits[0].exclude_tools[0]",
-            ),
-        ):
-            answer = server.post("/v1/messages", **{"messages": HELLO, "max_tokens": 9, "thinking": ON, **wrong})
-            assert (answer.status_code, field in answer.text) == (400, True)
     assert engine.requests[0].constraint is not None

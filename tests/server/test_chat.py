@@ -14,44 +14,6 @@ V31 = (
 )
 
 
-@pytest.mark.parametrize("profile", ["openai", "mindie", "candle"])
-def test_a_stream_concatenates_to_the_whole_answer(profile: Any) -> None:
-    raw = f"I see.</think>Let me look.{V31}"
-    with live(replay(raw), "deepseekv31", profile=profile) as server:
-        whole = server.post(messages=HELLO, tools=[WEATHER], thinking=True).json()["choices"][0]
-        text = server.post(messages=HELLO, tools=[WEATHER], thinking=True, stream=True).text
-    fields: dict[str, Any] = {"content": "", "reasoning_content": "", "reasoning": "", "name": "", "arguments": ""}
-    reason = None
-    for chunk in chunks(text):
-        for choice in chunk["choices"]:
-            delta = choice["delta"]
-            for field in ("content", "reasoning_content", "reasoning"):
-                fields[field] += delta.get(field) or ""
-            for call in delta.get("tool_calls", ()):
-                fields["name"] += call["function"].get("name", "")
-                fields["arguments"] += call["function"].get("arguments", "")
-            reason = choice["finish_reason"] or reason
-    message = whole["message"]
-    assert text.endswith("data: [DONE]\n\n")
-    assert fields["content"] == message["content"] == "Let me look."
-    assert fields["reasoning_content"] == (message.get("reasoning_content") or "")
-    assert fields["reasoning"] == ("<think>I see.</think>" if profile == "candle" else "")
-    assert fields["name"] == message["tool_calls"][0]["function"]["name"]
-    assert fields["arguments"] == message["tool_calls"][0]["function"]["arguments"]
-    assert reason == whole["finish_reason"] == "tool_calls"
-
-
-def test_usage_is_the_engines_own_and_comes_last_where_it_is_asked_for() -> None:
-    with live(replay("Hi")) as server:
-        whole = server.post(messages=HELLO).json()
-        sent = chunks(server.post(messages=HELLO, stream=True, stream_options={"include_usage": True}).text)
-        without_usage = chunks(server.post(messages=HELLO, stream=True).text)
-    assert whole["usage"] == sent[-1]["usage"] == USAGE.openai()
-    assert sent[-1]["choices"] == []
-    assert {c["usage"] for c in sent[:-1]} == {None}
-    assert not any("usage" in c for c in without_usage)
-
-
 def test_each_choice_is_an_output_of_its_own_and_roles_come_first_in_order() -> None:
     with live(replay("one", "two", "three")) as server:
         whole = server.openai.chat.completions.create(model="m", messages=HELLO, n=3)
@@ -167,19 +129,3 @@ def test_log_probabilities_go_with_the_text_they_belong_to() -> None:
     assert whole["logprobs"]["content"] == [entry]
     assert [e for c in streamed for e in (c["choices"][0]["logprobs"] or {"content": []})["content"]] == [entry]
     assert unasked["logprobs"] is None
-
-
-@pytest.mark.parametrize("reason", ["content_filter", "length"])
-def test_other_finish_reasons_pass_through(reason: str) -> None:
-    with live(Scripted(["x"], reason=reason)) as server:
-        whole = server.post(messages=HELLO).json()["choices"][0]
-        streamed = chunks(server.post(messages=HELLO, stream=True).text)
-    assert whole["finish_reason"] == streamed[-1]["choices"][0]["finish_reason"] == reason
-
-
-def test_lone_surrogates_of_an_engine_do_not_break_an_answer() -> None:
-    with live(Scripted(["a\ud83d", "\udc00b"])) as server:
-        streamed = chunks(server.post(messages=HELLO, stream=True).text)
-        whole = server.post(messages=HELLO).json()
-    content = "".join(c["choices"][0]["delta"].get("content") or "" for c in streamed)
-    assert content == whole["choices"][0]["message"]["content"] == "a\ufffd\ufffdb"

@@ -116,37 +116,6 @@ def test_log_probabilities_have_the_form_of_completions(stream: bool) -> None:
     assert [o for f in found for o in f.text_offset] == [0, 2]
 
 
-REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"prompt": None}, "prompt: is required"),
-    ({"prompt": ""}, "prompt: must be a text, a list of token ids, or a list of these; it has an empty one"),
-    ({"prompt": []}, "it has an empty one"),
-    ({"prompt": ["a", ""]}, "it has an empty one"),
-    ({"prompt": [1, True]}, "prompt: must be"),
-    ({"prompt": [1, -1]}, "prompt: must be"),
-    ({"prompt": {"a": 1}}, "it has an object"),
-    ({"prompt": ["a"] * 101}, "prompt: 101 outputs of all prompts; allowed are 100"),
-    ({"prompt": ["a"] * 51, "n": 2}, "prompt: 102 outputs of all prompts; allowed are 100"),
-    ({"prompt": "x" * 4_194_305}, "prompt: 4,194,305 characters or tokens; allowed are 4,194,304"),
-    ({"suffix": "the end"}, "suffix: is not supported; leave it out"),
-    ({"best_of": 3}, "best_of: must be equal to n"),
-    ({"logprobs": True}, "logprobs: must be an integer"),
-    ({"max_tokens": 0}, "max_tokens: 0 is not between 1"),
-    ({"messages": HELLO}, "messages: is not supported here; use /v1/chat/completions"),
-    ({"response_format": {"type": "json_object"}}, "response_format: is not supported here"),
-    ({"skip_special_tokens": True}, "skip_special_tokens: true is not supported"),
-    ({"logit_bias": {"1": 2}}, "logit_bias: is not supported"),
-    ({"echo": True, "logprobs": 1}, "echo: cannot be combined with logprobs"),
-]
-
-
-@pytest.mark.parametrize(("fields", "message"), REFUSED, ids=[m for _, m in REFUSED])
-def test_what_would_change_the_answer_is_refused_by_name(fields: dict[str, Any], message: str) -> None:
-    with live(replay("x")) as server:
-        answer = server.post(PATH, **{"prompt": "Once", **fields})
-    assert answer.status_code == 400
-    assert message in answer.json()["error"]["message"]
-
-
 def test_nothing_is_generated_where_max_tokens_is_zero() -> None:
     with live(Scripted(["surprise"])) as server:
         answer = server.openai.completions.create(model="m", prompt="Once", echo=True, max_tokens=0)

@@ -3,19 +3,14 @@
 import asyncio
 import json
 import logging
-import re
 from typing import Any
 
 import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageCustomToolCall
 
-from unspool import get_dialect
 from unspool.engines import EngineError
 from unspool.engines.upstream.kinds import KINDS, body
-from unspool.request.fields import BadRequest, Fields
-from unspool.request.protocols import ResponsesProtocol
-from unspool.request.settings import Settings
 from unspool.toolset import choice_of
 
 from .support import PATIENCE, Live, Scripted, live
@@ -50,16 +45,8 @@ def test_a_custom_tool_is_called_and_answered_by_the_official_client() -> None:
     ask: Any = {"model": "m", "tools": [PATCH]}
     with live(engine, "hermes") as server:
         whole: Any = server.openai.responses.create(**ask, input="Go")
-        with server.openai.responses.stream(**ask, input="Go") as stream:
-            events: list[Any] = list(stream)
-            streamed: Any = stream.get_final_response()
-        for response in (whole, streamed):
-            (item,) = response.output
-            assert (item.type, item.name, item.input) == ("custom_tool_call", "apply_patch", TEXT)
-        deltas = [e.delta for e in events if e.type == "response.custom_tool_call_input.delta"]
-        assert "".join(deltas) == TEXT
-        assert len(deltas) > 5
-        assert next(e.input for e in events if e.type == "response.custom_tool_call_input.done") == TEXT
+        (item,) = whole.output
+        assert (item.type, item.name, item.input) == ("custom_tool_call", "apply_patch", TEXT)
         result = {"type": "custom_tool_call_output", "call_id": item.call_id, "output": "Done!"}
         history = [{"role": "user", "content": "Go"}, item.model_dump(exclude_none=True), result]
         server.openai.responses.create(**ask, input=history)
@@ -126,6 +113,7 @@ def test_the_accumulators_of_the_official_clients_end_with_the_whole_answer_what
             elif event.type == "response.output_item.added" and event.item.type == "custom_tool_call":
                 assert (event.item.input, event.item.status) == ("", "in_progress")
         assert [e.input for e in events if e.type == "response.custom_tool_call_input.done"] == inputs
+        assert sum(e.type == "response.custom_tool_call_input.delta" for e in events) > (5 if size < 9 else 0)
         assert [e.sequence_number for e in events] == list(range(len(events)))
 
 
@@ -289,36 +277,3 @@ def test_tools_that_only_openai_runs_are_left_out_with_a_line_in_the_log(caplog:
         assert server.post("/v1/responses", input="Go", tools=hosted, tool_choice=allowed).status_code == 200
     assert [t["function"]["name"] for t in engine.requests[0].tools] == ["later"]
     assert "left out: tool_search, web_search" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("tools", "choice", "said"),
-    [
-        ([{"type": "custom"}], None, "tools[0].name: is required"),
-        ([{"type": "rocket"}], None, 'tools[0].type: "rocket" is not one of function, custom, namespace'),
-        ([{**SPACE, "tools": [SPACE]}], None, 'tools[0].tools[0].type: "namespace" is not one of function, custom'),
-        ([PATCH, PATCH], None, "declared twice"),
-        (
-            [{**PATCH, "format": {"type": "grammar", "syntax": "abnf", "definition": ""}}],
-            None,
-            "tools[0].format.syntax",
-        ),
-        (
-            [{**PATCH, "format": {"type": "grammar", "syntax": "lark", "definition": "x: y"}}],
-            None,
-            "tools[0].format.definition: has no rule named start",
-        ),
-        (
-            [{**PATCH, "format": {"type": "grammar", "syntax": "regex", "definition": "(?=a)"}}],
-            None,
-            "tools[0].format.definition: only groups",
-        ),
-        ([PATCH], {"type": "custom", "name": "other"}, "tool_choice.name"),
-        ([PATCH], {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}]}, "tool_choice.tools"),
-    ],
-)
-def test_wrong_tools_are_named(tools: Any, choice: Any, said: str) -> None:
-    protocol = ResponsesProtocol(Settings(model="m", dialect=get_dialect("hermes")))
-    given = {"input": "x", "tools": tools, **({} if choice is None else {"tool_choice": choice})}
-    with pytest.raises(BadRequest, match=re.escape(said)):
-        protocol.read(Fields(given))

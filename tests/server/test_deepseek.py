@@ -2,11 +2,8 @@
 
 import contextlib
 import json
-import os
 import random
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from unspool import parse
 
 from ..support import random_split
 from .support import PATIENCE
+from .test_operating import started
 
 V31 = (
     '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"location": "北京", "unit": "c"}'
@@ -78,17 +76,10 @@ def serving(folder: Path, model: str, port: int = 0) -> Iterator[int]:
         lines += [{"type": "chunk", "text": piece} for piece in random_split(raw, random.Random(raw))]
         lines.append({"type": "chunk", "finish_reason": "stop"})
         (folder / f"{asked}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    command = [sys.executable, "-m", "unspool", "serve", "--model", model, "--port", str(port)]
-    command += ["--reasoning-parser", "deepseek", "--tool-call-parser", "deepseek", "--engine", f"replay:{folder}"]
-    environment = {**os.environ, "NO_COLOR": "1"}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
-        try:
-            assert process.stderr is not None
-            first_line = process.stderr.readline()
-            assert f"model={model}; dialect=deepseek; " in first_line, first_line
-            yield int(first_line.split("://127.0.0.1:")[1].split(";")[0])
-        finally:
-            process.kill()
+    arguments = ["--model", model, "--port", str(port), "--reasoning-parser", "deepseek"]
+    with started(*arguments, "--tool-call-parser", "deepseek", "--engine", f"replay:{folder}") as process:
+        assert f"model={model}; dialect=deepseek; " in process.lines[0], process.lines
+        yield int(process.url.rpartition(":")[2])
 
 
 @pytest.mark.parametrize("model", OUTPUTS)
@@ -113,32 +104,6 @@ def test_each_model_is_served_by_both_parsers_of_the_plain_name(model: str, tmp_
                 called = [(c.function.name, c.function.arguments) for c in message.tool_calls or ()]
                 assert called == [(c.name, c.arguments) for c in expected.tool_calls], asked
                 assert choice.finish_reason == expected.finish_reason, asked
-
-
-def test_the_models_outputs_are_read_as_the_rfc_says() -> None:
-    fields = {
-        (model, asked): parse(raw, "deepseek", tools=TOOLS)
-        for model, outputs in OUTPUTS.items()
-        for asked, raw in outputs.items()
-    }
-    assert all(m.reasoning for (model, _), m in fields.items() if "R1" in model)
-    assert not any(m.reasoning for (model, _), m in fields.items() if "0324" in model)
-    calls = {asked: len(m.tool_calls) for (model, asked), m in fields.items() if "V3.1" in model}
-    assert calls == {
-        "answer": 0,
-        "answer with thinking": 0,
-        "call": 1,
-        "call with thinking": 1,
-        "calls": 2,
-        "broken": 1,
-        "text between": 1,
-    }
-    for (_, asked), message in fields.items():
-        if "call" in asked:
-            assert not message.content, "calls and content exclude one another"
-            assert json.loads(message.tool_calls[0].arguments) == {"location": "北京", "unit": "c"}
-        if asked == "prose first":
-            assert (message.tool_calls, "get_weather" in message.content) == ([], True)
 
 
 def test_the_example_of_the_rfc_runs_verbatim(tmp_path: Path) -> None:

@@ -2,13 +2,11 @@
 
 import contextlib
 import json
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from unspool.engines import EngineError
 from unspool.wire import Usage
 
 from .support import CHAT, HEAD, HELLO, PATIENCE, USAGE, Live, Scripted, chunks, live, replay, until
+from .test_operating import Process, started
 
 BIG = ["x" * 20_000] * 1000
 
@@ -251,22 +250,14 @@ def test_tokens_of_reasoning_are_counted_only_where_the_engine_tells_them(usage:
 
 
 @contextlib.contextmanager
-def process(tmp_path: Path, chunk_delay: float, count: int, *options: str) -> Any:
-    """`unspool serve` in its own process, with slow answers."""
+def slow(tmp_path: Path, pause: float, count: int, *options: str) -> Iterator[tuple[Process, int]]:
+    """`unspool serve` in its own process, with slow answers, and its port."""
     lines: list[dict[str, Any]] = [{"type": "request"}]
-    lines += [{"type": "chunk", "at": i * chunk_delay, "text": f"{i} "} for i in range(count)]
+    lines += [{"type": "chunk", "at": i * pause, "text": f"{i} "} for i in range(count)]
     recording = tmp_path / "slow.jsonl"
     recording.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    command = [sys.executable, "-m", "unspool", "serve", "--dialect", "hermes", "--port", "0"]
-    command += ["--engine", f"replay:{recording}", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"}) as running:
-        try:
-            assert running.stderr is not None
-            line = running.stderr.readline()
-            assert "dialect=hermes" in line, line
-            yield running, int(line.split("://127.0.0.1:")[1].split(";")[0])
-        finally:
-            running.kill()
+    with started("--dialect", "hermes", "--engine", f"replay:{recording}", *options) as running:
+        yield running, int(running.url.rpartition(":")[2])
 
 
 def read_all(connection: socket.socket) -> bytes:
@@ -286,24 +277,24 @@ def ask(port: int) -> socket.socket:
 
 
 def test_after_sigterm_running_answers_are_completed_and_new_ones_refused(tmp_path: Path) -> None:
-    with process(tmp_path, 0.05, 30) as (running, port):
+    with slow(tmp_path, 0.05, 30) as (running, port):
         connection = ask(port)
-        running.send_signal(signal.SIGTERM)
+        running.process.send_signal(signal.SIGTERM)
         received = read_all(connection)
         assert b"[DONE]" in received
         assert b"29 " in received
-        running.wait(PATIENCE)
+        running.process.wait(PATIENCE)
         with pytest.raises(OSError):  # noqa: PT011  # nothing listens any more
             socket.create_connection(("127.0.0.1", port), timeout=1)
 
 
 def test_after_sigterm_and_the_deadline_answers_end_with_an_error(tmp_path: Path) -> None:
-    with process(tmp_path, 1.0, 100, "--max-drain", "0.5") as (running, port):
+    with slow(tmp_path, 1.0, 100, "--max-drain", "0.5") as (running, port):
         connection = ask(port)
-        running.send_signal(signal.SIGTERM)
+        running.process.send_signal(signal.SIGTERM)
         received = read_all(connection)
         assert b"the server is shutting down" in received
-        running.wait(PATIENCE)
+        running.process.wait(PATIENCE)
 
 
 def test_an_internal_error_is_reported_in_the_protocols_form(

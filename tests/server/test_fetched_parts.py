@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -149,28 +148,6 @@ def test_a_redirect_is_checked_as_the_url_itself(host: Any, to: str, status: int
         answer = ask(server, f"http://127.0.0.1:{there.port}/a.png")
     assert answer.status_code == status, answer.text
     assert len(there.asked) <= 6
-
-
-def test_a_name_that_leads_to_another_address_the_second_time_changes_nothing(
-    host: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    there = host(sends(png()))
-    resolved: list[str] = []
-
-    async def rebinding(name: str, port: Any, **more: Any) -> Any:
-        resolved.append(name)
-        address = "127.0.0.1" if len(resolved) == 1 else "127.0.0.2"
-        return [(2, 1, 6, "", (address, port))]
-
-    loop = SimpleNamespace(getaddrinfo=rebinding)
-    monkeypatch.setattr(addresses, "asyncio", SimpleNamespace(get_running_loop=lambda: loop))
-    name = "rebinding.example"
-    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), media_hosts=(f"{name}:{there.port}",)) as server:
-        first = ask(server, f"http://{name}:{there.port}/a.png")
-        assert (first.status_code, resolved) == (200, [name])
-        second = ask(server, f"http://{name}:{there.port}/a.png")
-    assert second.status_code == 400
-    assert "127.0.0.2" not in second.text
 
 
 def test_bytes_are_bounded_while_they_are_read(host: Any) -> None:

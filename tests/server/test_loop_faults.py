@@ -12,14 +12,9 @@ from unspool.engines import Delta
 from unspool.tools import ToolServerError
 
 from .support import CHAT, Scripted, chunks, live, until
+from .test_loop import MCP, asked
 from .test_protocols import AGUI
 from .workshop import Workshop, call, model
-
-MCP: Any = {"type": "mcp", "server_label": "workshop"}
-
-
-def asked(text: str) -> Any:
-    return [{"role": "user", "content": text}]
 
 
 def results(answer: Any) -> list[str]:

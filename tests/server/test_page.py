@@ -256,6 +256,16 @@ def test_steps_give_the_same_message_as_a_whole_text(server: Live) -> None:
 @pytest.mark.parametrize(
     ("path", "ask", "param", "message"),
     [
+        ("/parse", {}, "text", "is required"),
+        ("/parse", {"text": "", "dialect": "hermse"}, "dialect", "did you mean hermes"),
+        ("/parse", {"text": "", "dialect": "/etc/passwd.toml"}, "dialect", "there is no dialect"),
+        ("/parse", {"text": "", "reasoning": "json"}, "reasoning", "has no reasoning markers"),
+        ("/parse", {"text": "", "policy": {"bad_arguments": "fix"}}, "bad_arguments", "raw, drop, text, repair"),
+        ("/parse", {"text": "", "policy": {"foo": 1}}, "foo", "allowed are text_before_tools"),
+        ("/parse", {"text": "", "stage": "end"}, "stage", "reasoning, content, tool_call, undecided"),
+        ("/parse", {"text": "", "tool_choice": "maybe"}, "tool_choice", "none, auto, required"),
+        ("/parse", {"text": "", "tool": []}, "tool", "allowed are text, pieces, dialect"),
+        ("/parse", {"text": "", "format": "xml"}, "format", "message, events, steps"),
         ("/parse", {"text": "", "pieces": []}, "pieces", "cannot be combined with text"),
         ("/parse", {"pieces": [1]}, "pieces[0]", "a string or an object"),
         ("/parse", {"pieces": [{"text": "", "at": 1}]}, "at", "allowed are text, stage"),
@@ -275,7 +285,7 @@ def test_steps_give_the_same_message_as_a_whole_text(server: Live) -> None:
         ("/ui/recordings", {"file": "/etc"}, "file", "is unknown"),
     ],
 )
-def test_wrong_requests_of_the_page_name_the_field(
+def test_wrong_requests_of_parse_and_of_the_page_name_the_field(
     server: Live, path: str, ask: dict[str, Any], param: str, message: str
 ) -> None:
     answer = server.post(path, **ask)

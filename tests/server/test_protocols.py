@@ -239,9 +239,3 @@ def test_a_failing_engine_gives_each_protocols_own_error() -> None:
     assert kinds[-1] == "response.failed"
     assert run[-1]["type"] == "RUN_ERROR"
     assert (early.status_code, early.json()["type"]) == (500, "RUN_ERROR")
-
-
-def test_a_content_filter_has_each_protocols_own_form() -> None:
-    with live(Scripted(["a"], reason="content_filter"), "hermes") as server, claude(server.url) as client:
-        assert client.messages.create(model="m", max_tokens=9, messages=HELLO).stop_reason == "refusal"
-        assert server.openai.responses.create(model="m", input="x").status == "incomplete"

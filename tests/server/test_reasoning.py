@@ -212,25 +212,6 @@ def test_the_candle_profile_has_a_summary_among_its_extensions_where_it_is_asked
         assert "reasoning_summary" not in server.post(messages=HELLO).json()["extensions"]
 
 
-WRONG: list[tuple[str, Any, str]] = [
-    ("/v1/responses", {"input": "x", "include": "all"}, "include"),
-    ("/v1/responses", {"input": "x", "include": [1]}, "include[0]"),
-    ("/v1/responses", {"input": "x", "reasoning": {"summary": "long"}}, "reasoning.summary"),
-    ("/v1/responses", {"input": "x", "reasoning": {"context": "some"}}, "reasoning.context"),
-    ("/v1/chat/completions", {"messages": HELLO, "thinking_budget": "many"}, "thinking_budget"),
-    ("/v1/chat/completions", {"messages": HELLO, "reasoning": {"max_tokens": -1}}, "reasoning.max_tokens"),
-    ("/v1/messages", {"messages": HELLO, "max_tokens": 9, "thinking": {**ON, "display": "x"}}, "thinking.display"),
-]
-
-
-def test_wrong_options_of_reasoning_are_named() -> None:
-    with live(Scripted([RAW])) as server:
-        for path, body, field in WRONG:
-            answer = server.post(path, **body)
-            assert answer.status_code == 400
-            assert field in answer.text
-
-
 OLD, NEW = os.urandom(32), os.urandom(32)
 
 

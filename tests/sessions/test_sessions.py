@@ -134,14 +134,23 @@ def test_titles_and_sub_agents_are_roots_with_roles_of_their_own() -> None:
     with live(model, "hermes", prompts=template(), sessions=True) as server:
         session = made(server)
         history = [SYSTEM, user("Hi")]
-        first = said(chat(server, session, history, tools=[WEATHER]))
+        answer = ask(session, server, CHAT, messages=history, tools=[WEATHER]).json()
+        first = said(answer["choices"][0]["message"])
         chat(server, session, [{"role": "system", "content": "Write a title."}, user("Hi")])
+        server.http.headers["X-Session-Edge"] = f"subagent_call={answer['id']}, compaction=unknown"
         chat(server, session, [{"role": "system", "content": "You search."}, user("Search")], tools=[WEATHER])
+        server.http.headers["X-Session-Edge"] = "no edge"
+        wrong = ask(session, server, CHAT, messages=[user("Hi")])
+        assert (wrong.status_code, "X-Session-Edge: must be TYPE=ID" in wrong.text) == (400, True)
+        del server.http.headers["X-Session-Edge"]
         result = {"role": "tool", "tool_call_id": first["tool_calls"][0]["id"], "content": "20 C"}
         chat(server, session, [*history, first, result], tools=[WEATHER])
         found = trajectory(server, session)
     check(found, model.record)
     assert tree(found) == [(None, None), (None, None), (None, None), (0, None)]
+    first_call, _, sub_agent, _ = found["calls"]
+    assert (first_call["answer"], first_call["edges"]) == (answer["id"], [])
+    assert sub_agent["edges"] == [["subagent_call", first_call["id"]], ["compaction", "unknown"]]
     assert [(row["role"], len(row["calls"])) for row in found["rows"]] == [("agent", 1), ("agent", 2), ("auxiliary", 1)]
 
 

@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ..regex import Regex
+import msgspec
+
+from ..regex import Prefix, Regex
 from .template import Field, Piece, unescape
 
 NO: Final = -1
@@ -29,7 +31,7 @@ LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
 
 SPACES: Final = rf"\s{{0,{MAX_SPACE}}}+"
 """White space in regular expressions, as far as it counts."""
-_SPACES = re.compile(SPACES)
+_SPACES: Final = Prefix(SPACES)
 FEW_SPACES: Final = r"\s{0,64}+"
 """White space in regular expressions for plain text; the machine reads longer runs."""
 _NAME = Regex(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
@@ -53,39 +55,35 @@ _KINDS = {
 _SOFT = Regex(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]])|(?<=\})(?=\[/?\w)")
 
 
-_ANY_SPACE = re.compile(r"\s*+")
-_SEPARATORS = re.compile(r"[\s,;]*+")
-_CLOSING: Final = Regex(rf"(?:[\]}})]{FEW_SPACES}){{1,8}}+")
+_ANY_SPACE: Final = Prefix(r"\s*+")
+_SEPARATORS: Final = Prefix(r"[\s,;]*+")
+_CLOSING: Final = Prefix(rf"(?:[\]}})]{FEW_SPACES}){{0,8}}+")
 
 
 def skip_space(text: str, i: int) -> int:
     """The end of the white space that begins at ``i``."""
     if " " < text[i : i + 1] < "\x7f":  # first the common case: there is none
         return i
-    m = _ANY_SPACE.match(text, i)
-    return i if m is None else m.end()
+    return _ANY_SPACE.match(text, i).end()
 
 
 def skip_separators(text: str, i: int) -> int:
     """The end of the white space, commas and semicolons that begin at ``i``."""
-    m = _SEPARATORS.match(text, i)
-    return i if m is None else m.end()
+    return _SEPARATORS.match(text, i).end()
 
 
 def skip_brackets(text: str, i: int) -> int:
     """The end of a few closing brackets, with white space between them, that begin at ``i``."""
-    m = _CLOSING.match(text, i)
-    return i if m is None else m.end()
+    return _CLOSING.match(text, i).end()
 
 
 def _bounded_space(text: str, i: int) -> int:
     if " " < text[i : i + 1] < "\x7f":
         return i
-    m = _SPACES.match(text, i)
-    return i if m is None else m.end()
+    return _SPACES.match(text, i).end()
 
 
-class Atom:
+class Atom(msgspec.Struct, eq=False):
     """One step of a pattern.
 
     Attributes:
@@ -97,17 +95,12 @@ class Atom:
             nor contain ``<``.
     """
 
-    __slots__ = ("any_case", "kind", "quote", "stops", "tag", "text")
-
-    def __init__(
-        self, kind: int, text: str = "", quote: str = "", *, any_case: bool = False, tag: bool = False
-    ) -> None:
-        self.kind = kind
-        self.text = text
-        self.quote = quote
-        self.any_case = any_case
-        self.tag = tag
-        self.stops: tuple[str, ...] = ()
+    kind: int
+    text: str = ""
+    quote: str = ""
+    stops: tuple[str, ...] = ()
+    any_case: bool = False
+    tag: bool = False
 
 
 class Pattern:
@@ -226,7 +219,7 @@ class Pattern:
                         return m.end()
             elif not self.any_case:
                 return MORE if n - i < len(first) and first.startswith(text[i:]) else NO
-        for at, atom in enumerate(self.atoms):
+        for atom in self.atoms:
             kind = atom.kind
             if kind == LITERAL:
                 literal = atom.text
@@ -240,7 +233,7 @@ class Pattern:
             elif kind == SPACE:
                 i = _bounded_space(text, i)
             else:
-                i = self._field(text, i, n, at, atom, fields)
+                i = self._field(text, i, n, atom, fields)
                 if i < 0:
                     return i
         return i
@@ -372,7 +365,7 @@ class Pattern:
         in_word = text[i - 1].isalnum() and text[i : i + 1].isalnum()
         return in_word and next((a.kind for a in self.atoms[at + 1 :] if a.kind != SPACE), NAME) == LITERAL
 
-    def _field(self, text: str, i: int, n: int, at: int, atom: Atom, fields: dict[str, str]) -> int:
+    def _field(self, text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
         kind = atom.kind
         if atom.tag and text.startswith("/", i):
             return NO

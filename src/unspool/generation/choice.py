@@ -67,6 +67,7 @@ class Choice:
         timed: whether `usage` contains times.
 
     Attributes:
+        reader: the parser.
         logprobs: the engine's entries for the tokens so far.
     """
 
@@ -81,7 +82,7 @@ class Choice:
         by_ids: bool = False,
         timed: bool = False,
     ) -> None:
-        self._parser = parser
+        self.reader = parser
         self._stops = Stops(stop, one_call=one_call) if stop or one_call else None
         self._coalescer = coalescer
         self._clock = asyncio.get_running_loop().time
@@ -130,7 +131,7 @@ class Choice:
         if usage is None:
             return None
         if usage.reasoning_tokens is None:
-            usage = msgspec.structs.replace(usage, reasoning_tokens=self._parser.message.reasoning_tokens)
+            usage = msgspec.structs.replace(usage, reasoning_tokens=self.reader.message.reasoning_tokens)
         return usage if self._times is None else self._times.added_to(usage)
 
     @property
@@ -169,19 +170,14 @@ class Choice:
         if self._times is not None:
             self._times.arrived(tokens)
         if self._by_ids and delta.token_ids:
-            events = self._parser.feed_tokens(delta.token_ids, delta.stage)
+            events = self.reader.feed_tokens(delta.token_ids, delta.stage)
         else:
-            events = self._parser.feed(delta.text, delta.stage)
+            events = self.reader.feed(delta.text, delta.stage)
         return self._filter(events) if events and self._filtered else events
-
-    @property
-    def reader(self) -> Reader:
-        """What reads the output."""
-        return self._parser
 
     def close(self) -> list[Event]:
         """The last events."""
-        return self._filter(self._parser.close(self._reason))
+        return self._filter(self.reader.close(self._reason))
 
     def tick(self) -> list[Event]:
         """The events that were held back for long enough."""
@@ -208,8 +204,8 @@ class Choice:
     def message(self) -> Message:
         """The choice as a message."""
         if self._kept is None:
-            return self._parser.message
+            return self.reader.message
         message = fold(self._kept)
         if not self._kept or not isinstance(self._kept[-1], Finish):
-            message.finish_reason = self._parser.message.finish_reason
+            message.finish_reason = self.reader.message.finish_reason
         return message

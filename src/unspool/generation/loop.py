@@ -182,8 +182,7 @@ class Loop:
                     self._remember(begun, prepared.continued, written)
                     await self._send([Finish("length", 0, 0)])
                     return
-            last = prepared, written, reason, most
-            prepared = await self._next(*last)
+            prepared = await self._next(prepared, written, reason, most)
 
     async def _answer(self, session: Session, message: Message, left: int) -> "str | dict[int, ToolResult]":
         """Run the calls of a round.
@@ -215,10 +214,9 @@ class Loop:
     def _note(self, message: Message, results: dict[int, ToolResult]) -> None:
         """Record a round as messages."""
         answer = message.to_openai()
-        for call, sent in zip(message.tool_calls, answer.get("tool_calls", ()), strict=True):
-            sent["id"] = self._ids[self._indexes[call.index]]
         self._written.append(answer)
         for call, sent in zip(message.tool_calls, answer.get("tool_calls", ()), strict=True):
+            sent["id"] = self._ids[self._indexes[call.index]]
             if call.index in results:
                 self._written.append(result_of(sent["id"], call.name, results[call.index].text))
 
@@ -240,17 +238,22 @@ class Loop:
         found: dict[int, ToolResult] = {}
 
         async def answer(call: ToolCall) -> None:
+            index = self._indexes[call.index]
             refusal = self._refusal(call, whole)
-            if refusal is None:
-                id = self._ids[self._indexes[call.index]]
-                result = await self._call(session, self._tools.tools[call.name], id, call.arguments)
-            else:
-                result = ToolResult(text=refusal, error=True)
-            found[call.index] = result
-            await self._emit_result(self._indexes[call.index], result)
+            found[call.index] = await self._answered(session, call, index, self._ids[index], refusal)
 
         await self._side_by_side([answer(call) for call in calls])
         return found
+
+    async def _answered(self, session: Session, call: ToolCall, index: int, id: str, refusal: str | None) -> ToolResult:
+        """Run a call, unless it is refused, and send its result."""
+        if refusal is None:
+            result = await self._call(session, self._tools.tools[call.name], id, call.arguments)
+        else:
+            result = ToolResult(text=refusal, error=True)
+        urls = tuple(source.url for source in result.sources)
+        await self._send([ServerCallResult(index, result.text, result.error, urls)])
+        return result
 
     def _refusal(self, call: ToolCall, whole: bool) -> str | None:
         """Why a call is not run; ``None`` if it may run, which counts it."""
@@ -270,9 +273,9 @@ class Loop:
         telemetry = self._service.telemetry
         if telemetry is None:
             return await self._run_call(session, served, arguments)
-        with telemetry.call(served.tool, id, arguments) as span:
+        with telemetry.call(served.tool, id, arguments) as end:
             result = await self._run_call(session, served, arguments)
-            span.end(result)
+            end(result)
         return result
 
     async def _run_call(self, session: Session, served: Served, arguments: str) -> ToolResult:
@@ -317,10 +320,6 @@ class Loop:
                 one.close()
             self._seconds_left -= clock() - began
 
-    async def _emit_result(self, index: int, result: ToolResult) -> None:
-        urls = tuple(source.url for source in result.sources)
-        await self._send([ServerCallResult(index, result.text, result.error, urls)])
-
     # -- calls that were approved or refused -------------------------------------------------------------------------
 
     async def _decided(self, session: Session, prepared: Prepared) -> Prepared:
@@ -339,12 +338,8 @@ class Loop:
             await self._send([start, arguments, ToolCallEnd(index, "ok", 0, 0)])
             call = ToolCall(index, pending.id, pending.name, pending.arguments)
             refusal = pending.refusal or self._refusal(call, True)
-            if served is None or refusal is not None:
-                result = ToolResult(text=refusal or "", error=True)
-            else:
-                result = await self._call(session, served, pending.id, pending.arguments)
+            result = await self._answered(session, call, index, pending.id, refusal)
             found[pending.id] = self._content(result, media)
-            await self._emit_result(index, result)
 
         await self._side_by_side([answer(pending) for pending in self._tools.pending])
         messages = [_filled(message, found) for message in prepared.request.messages]

@@ -55,11 +55,7 @@ class Metrics:
             self._tokens["reasoning"] += usage.reasoning_tokens
 
     def text(self, gauges: Mapping[str, tuple[str, int]]) -> str:
-        """All counts.
-
-        Args:
-            gauges: the help and the current value of each gauge, by name.
-        """
+        """All counts, and gauges: the help and the current value of each, by name."""
         lines: list[str] = []
         d = self.labels
         by_path = [((*d, ("path", p), ("status", s)), n) for (p, s), n in sorted(self._responses.items())]

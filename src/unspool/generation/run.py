@@ -88,6 +88,7 @@ class Run:
         id: the response's id.
         deposit, writer: what keeps and what writes the answer.
         streamed: whether the answer is a stream.
+        body: the whole answer, once it is generated, if it is no stream.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Run:
         self._client_id = client_id
         self.deposit = deposit
         self._last: tuple[Continued, Written] | None = None
-        self._body: bytes | None = None
+        self.body = b""
         self._name = f"{self.id} ({client_id})" if client_id else self.id
         self._prepared = prepared
         self._request = prepared.request
@@ -161,7 +162,7 @@ class Run:
         """Generate the answer. Cancelling the task stops the engine.
 
         Args:
-            sink: takes the bytes of a stream. With ``None`` the answer is not streamed, and `whole` returns it.
+            sink: takes the bytes of a stream. With ``None`` the answer is not streamed, and `body` has it.
 
         Returns:
             The engine's failure, or ``None``. A stream that has begun ends with it.
@@ -173,7 +174,7 @@ class Run:
             if sink is None:
                 failure = await self._produce()
                 if failure is None:
-                    self.whole()
+                    self.body = self._whole()
                     failure = await self.keep()
                 return failure
             return await self._stream(sink)
@@ -182,12 +183,6 @@ class Run:
             raise
         finally:
             self._work = None  # whose error holds this, and with it all of the request, until the garbage is collected
-
-    def whole(self) -> bytes:
-        """The whole answer, if it is not streamed."""
-        if self._body is None:
-            self._body = self._whole()
-        return self._body
 
     def _whole(self) -> bytes:
         choices, protocol = self._choices, self._protocol

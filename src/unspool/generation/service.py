@@ -85,12 +85,7 @@ class Service:
         self._asides = Threads(1, "texts"), Threads(1, "long-texts")
 
     async def in_thread(self, size: int, work: Callable[[Awaited], _T]) -> _T:
-        """Do slow work in a thread; see `Threads.run`.
-
-        Args:
-            size: the request's size in bytes; large ones get their own thread.
-            work: the work.
-        """
+        """Do slow work in a thread; see `Threads.run`. Large requests, by their bytes, get their own thread."""
         return await self._threads[size >= _LONG].run(work)
 
     async def aside(self, size: int, work: Callable[[Awaited], _T]) -> _T:

@@ -9,7 +9,7 @@ Nothing else imports OpenTelemetry, and nothing imports this module unless spans
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any, Final
@@ -184,14 +184,7 @@ class Telemetry:
 
     @contextmanager
     def output(self, asked: Request, chat: ChatRequest, choice: Choice, engine: Engine) -> Iterator["Output"]:
-        """A context in which an engine generates an output.
-
-        Args:
-            asked: what the engine is asked.
-            chat: the request.
-            choice: reads the output.
-            engine: the engine.
-        """
+        """A context in which an engine generates an output."""
         operation = "chat" if asked.messages else "text_completion"
         attributes = {
             "gen_ai.operation.name": operation,
@@ -225,13 +218,8 @@ class Telemetry:
     # -- calls of tools --------------------------------------------------------------------------------------------
 
     @contextmanager
-    def call(self, tool: ServerTool, id: str, arguments: str) -> Iterator["Call"]:
-        """A context in which the server runs a call.
-
-        Args:
-            tool: the tool.
-            id, arguments: the call's.
-        """
+    def call(self, tool: ServerTool, id: str, arguments: str) -> Iterator[Callable[[ToolResult], None]]:
+        """A context in which the server runs a call. Call the function that it returns with the result."""
         name = clean(tool.original[:_NAME])
         attributes = {
             "gen_ai.operation.name": "execute_tool",
@@ -242,7 +230,14 @@ class Telemetry:
             "unspool.tool.server": tool.server,
         }
         with self._span(f"execute_tool {name}", SpanKind.INTERNAL, attributes) as span:
-            yield Call(span, self._content)
+
+            def end(result: ToolResult) -> None:
+                if result.error:
+                    _fail(span, "tool_error")
+                if self._content:
+                    span.set_attribute("gen_ai.tool.call.result", clean(result.text[:_TEXT]))
+
+            yield end
 
 
 class Output:
@@ -277,21 +272,6 @@ class Output:
         self._span.set_attribute("gen_ai.response.finish_reasons", [message.finish_reason])
         if self._content:
             self._span.set_attribute("gen_ai.output.messages", _text_of([_answer(message)]))
-
-
-class Call:
-    """The span of a call."""
-
-    def __init__(self, span: Span, content: bool) -> None:
-        self._span = span
-        self._content = content
-
-    def end(self, result: ToolResult) -> None:
-        """Note the result."""
-        if result.error:
-            _fail(self._span, "tool_error")
-        if self._content:
-            self._span.set_attribute("gen_ai.tool.call.result", clean(result.text[:_TEXT]))
 
 
 def _fail(span: Span, kind: str, message: str | None = None) -> None:

@@ -26,7 +26,7 @@ from .freeform import Freeform
 from .gbnf import gbnf
 from .lark import lark
 from .nodes import Choice, Const, Grammar, Seq
-from .schemas import prepare
+from .schemas import mapped, prepare
 from .tag import structural_tag
 
 MAX_NAME: Final = 256
@@ -405,16 +405,9 @@ def _array(tools: tuple[Tool, ...], low: int, high: int | None) -> dict[str, Any
 
 def _moved(node: Any, i: int) -> Any:
     """A prepared schema, whose references now point to the definitions of the tool at ``i``."""
-    if isinstance(node, list):
-        return [_moved(n, i) for n in node]
     if not isinstance(node, dict):
         return node
-    found = {}
-    for key, value in node.items():
-        if key in ("properties", "patternProperties"):
-            found[key] = {k: _moved(v, i) for k, v in value.items()}
-        elif key == "$ref":
-            found[key] = value.replace("#/$defs/", f"#/$defs/t{i}_", 1)
-        else:
-            found[key] = value if key in ("enum", "const") else _moved(value, i)
+    found = mapped(node, lambda inner: _moved(inner, i))
+    if "$ref" in found:
+        found["$ref"] = found["$ref"].replace("#/$defs/", f"#/$defs/t{i}_", 1)
     return found

@@ -6,7 +6,7 @@ Schema defines it as an annotation). Unknown keywords, and unknown types of tool
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from typing import Any, Final
 
@@ -132,15 +132,7 @@ class _Copy:
                 return self.joined(merged([self.target(p) for p in parts]), depth + 1)
             except ConstraintError:
                 return node  # engines that support `allOf` may still enforce it
-        found: Node = {}
-        for key, value in node.items():
-            if key in ("properties", "patternProperties"):
-                found[key] = {k: self.joined(v, depth + 1) for k, v in value.items()}
-            elif key in ("anyOf", "oneOf", "prefixItems"):
-                found[key] = [self.joined(v, depth + 1) for v in value]
-            else:
-                found[key] = self.joined(value, depth + 1) if key in ("items", "additionalProperties") else value
-        return found
+        return mapped(node, lambda inner: self.joined(inner, depth + 1))
 
     def target(self, node: Node | bool) -> Node | bool:
         """The target of a node that is only a reference; any other node as it is."""
@@ -255,6 +247,19 @@ def _plain(value: Any, at: str) -> Any:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise ConstraintError(f"{at}: is not JSON: {error}") from None
+
+
+def mapped(node: Node, change: Callable[[Any], Any]) -> Node:
+    """A prepared node with each schema directly in it changed."""
+    found: Node = {}
+    for key, value in node.items():
+        if key in ("properties", "patternProperties", "$defs"):
+            found[key] = {name: change(inner) for name, inner in value.items()}
+        elif key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+            found[key] = [change(inner) for inner in value]
+        else:
+            found[key] = change(value) if key in ("items", "additionalProperties") else value
+    return found
 
 
 def tables(schema: object) -> Iterator[dict[str, Any]]:

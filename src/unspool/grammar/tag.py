@@ -29,16 +29,12 @@ from .nodes import (
     Word,
     children,
 )
-from .schemas import tables
+from .schemas import mapped, tables
 
 Format = dict[str, Any]
 
 _ABILITIES: Final = Abilities(excludes=True)
 _MAX_PARTS: Final = 100_000
-_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-"""Keywords of a schema whose values map names to schemas."""
-_VALUES: Final = frozenset({"enum", "const", "default", "examples"})
-"""Keywords that contain values, not schemas."""
 
 
 def structural_tag(grammar: Grammar) -> dict[str, Any]:
@@ -205,16 +201,9 @@ def _possible(schema: "dict[str, Any] | bool") -> "dict[str, Any] | bool":
 def _bounded(schema: Any) -> Any:
     """Add a pattern to strings of bounded length. From the length alone, xgrammar makes a rule without escapes that
     admits control characters, and others that no JSON string may contain."""
-    if isinstance(schema, list):
-        return [_bounded(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    made: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key in _MAPS and isinstance(value, dict):
-            made[key] = {name: _bounded(one) for name, one in value.items()}
-        else:
-            made[key] = value if key in _VALUES else _bounded(value)
+    made = mapped(schema, _bounded)
     low, high = made.get("minLength"), made.get("maxLength")
     if "string" in made.get("type", ()) and {"pattern", "format"}.isdisjoint(made) and (low or high) is not None:
         made["pattern"] = f'^[^"\\\\\\x00-\\x1f]{{{low or 0},{"" if high is None else high}}}$'

@@ -73,37 +73,53 @@ def read_folder(path: Path) -> Checkpoint:
     """
     config, tokenizer = path / "tokenizer_config.json", path / "tokenizer.json"
     found = _config(config) if config.is_file() else Checkpoint({})
-    templates = dict(found.templates)
-    if (path / "chat_template.jinja").is_file():
-        templates[_DEFAULT] = _text(path / "chat_template.jinja")
+    templates = found.templates
+    if (path / "chat_template.jinja").is_file():  # replaces those of the configuration, as in transformers
+        templates = {_DEFAULT: _text(path / "chat_template.jinja")}
     for file in sorted((path / "additional_chat_templates").glob("*.jinja")):
         templates[file.stem] = _text(file)
     tokenizer_file = tokenizer if tokenizer.is_file() else None
     return Checkpoint(templates, found.special_tokens, tokenizer_file, found.response_template)
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, most: int = _MOST) -> str:
     with path.open("rb") as file:
-        data = file.read(_MOST + 1)
-    if len(data) > _MOST:
-        raise TemplateError(f"{path}: is longer than {_MOST:,} bytes")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise TemplateError(f"{path}: is longer than {most:,} bytes")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         raise TemplateError(f"{path}: not UTF-8: {error.reason}") from None
 
 
-def _config(path: Path) -> Checkpoint:
+def read_object(path: Path, most: int = _MOST) -> dict[str, Any]:
+    """Read the JSON object in a file.
+
+    Args:
+        path: the file.
+        most: the most bytes that it may have.
+
+    Raises:
+        OSError: the file cannot be read.
+        TemplateError: it is too long, or contains anything else.
+    """
+    text = _text(path, most)
     try:
-        value = json.loads(_text(path))
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise TemplateError(f"{path}: not JSON: {error}") from None
     if not isinstance(value, dict):
         raise TemplateError(f"{path}: must be a JSON object")
+    return value
+
+
+def _config(path: Path) -> Checkpoint:
+    value = read_object(path)
     named = templates_by_name(value.get("chat_template"))
     if not all(isinstance(text, str) for item in named.items() for text in item):
         raise TemplateError(f"{path}: chat_template must be a string, or a list of objects with name and template")
-    special = {name: _token(value[name]) for name in SPECIAL if value.get(name)}
+    special = {name: text_of(value[name]) for name in SPECIAL if value.get(name)}
     answers = value.get("response_template")
     return Checkpoint(named, special, None, answers if isinstance(answers, dict) else None)
 
@@ -115,5 +131,6 @@ def templates_by_name(given: Any) -> dict[str, Any]:
     return {_DEFAULT: given} if isinstance(given, str) else dict(given) if isinstance(given, Mapping) else {}
 
 
-def _token(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """The text of a special token, which may be an object."""
     return str(value.get("content", "") if isinstance(value, dict) else value)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ..dialect.markers import CALL, CALL_END, Block, Form, Opening, Scan
+from ..dialect.markers import CALL, CALL_END, Block, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, worded
 from . import states
 from .calls import Calls
@@ -60,11 +60,11 @@ class Blocks(Steps):
 
     def _block_closing(self, j: int) -> int:
         """The block's closing, or another block's."""
-        within, look = self._bracketed(), self._look
-        closings = [b.closing for b in self._plan.calls.closed_blocks if b is not within]
-        if within is not None:
-            closings.insert(0, within.closing)
-        r = look.first(closings, j) if self._tape.final else look.soonest(closings, j)
+        within, look, final = self._bracketed(), self._look, self._tape.final
+        r = NO if within is None else look.stands(within.closing, j)
+        if r == NO or (r == MORE and final):
+            closings = [b.closing for b in self._plan.calls.closed_blocks if b is not within]
+            r = first_of((r, look.first(closings, j) if final else look.soonest(closings, j)))
         if r >= 0:
             self._close_block(r)
         return r
@@ -238,8 +238,10 @@ class Blocks(Steps):
                     return 1
                 if match.end == MORE:
                     return MORE
-                if o.form is not None and o.marked and o.pattern.first == o.form.opening.first:
-                    self._spare(o.form, p)
+                form = o.form
+                if form is not None and o.marked and o.pattern.first == form.opening.first:
+                    closings = (form.closing,) if tape.buf.startswith(form.opening.first, p) else ()
+                    self._look.spare(p, *closings)  # the marker is text there, and so is its closing
                 continue
             r = self._look.marker(o, p)
             if r == MORE:
@@ -264,11 +266,6 @@ class Blocks(Steps):
             self._parts.leave_block()
             return 1
         return 0
-
-    def _spare(self, form: Form, p: int) -> None:
-        """If a call's marker is at ``p``, it is text there, and so is its closing."""
-        if self._tape.buf.startswith(form.opening.first, p):
-            self._look.spare(p, form.closing)
 
     def enter(self) -> None:
         """Just after the opening of a block. The block counts as open from its first call on."""

@@ -10,7 +10,6 @@ from ..dialect.markers import Block, Form
 from ..dialect.patterns import MAX_SPACE
 from ..dialect.plan import Plan
 from ..events import Status
-from ..schema import Schema
 from ..toolset import Toolset
 from .ledger import Ledger, Why
 
@@ -72,7 +71,10 @@ class Ids(msgspec.Struct, eq=False):
         size = template.count("?")
         if not instead:
             return fill_letters(template, random_letters(size))
-        number = int.from_bytes(_digest(f"{index}:{instead}", len(template)))
+        from hashlib import shake_128  # rarely needed
+
+        digest = shake_128(f"{index}:{instead}".encode("utf-8", "surrogatepass")).digest(len(template))
+        number = int.from_bytes(digest)
         letters = ""
         for _ in range(size):
             number, digit = divmod(number, len(_ALPHABET))
@@ -108,17 +110,8 @@ def fill_id(template: str, name: str, index: str) -> str:
 
 def fill_letters(template: str, letters: str) -> str:
     """Replace each ``?`` of a template with the next letter; there are at least as many letters."""
-    head = template.rstrip("?")
-    if "?" not in head:  # all at the end, as nearly everywhere
-        return head + letters[: len(template) - len(head)]
     head, *rest = template.split("?")
     return head + "".join(letter + part for letter, part in zip(letters, rest, strict=False))
-
-
-def _digest(text: str, size: int) -> bytes:
-    from hashlib import shake_128  # rarely needed
-
-    return shake_128(text.encode("utf-8", "surrogatepass")).digest(size)
 
 
 def _written_around(own: str, name: str, prefixes: tuple[str, ...], numbered: bool) -> bool:
@@ -163,10 +156,6 @@ class Desk(msgspec.Struct, eq=False):
     _ids: Ids | None = None
     """Made for the first call: most outputs have none."""
 
-    def known(self, name: str) -> bool | None:
-        """Whether a tool is declared; ``None`` if the tools are unknown."""
-        return None if self.names is None else name in self.names
-
     def mended(self, name: str) -> str:
         """The declared tool whose name, with the dialect's id or prefix written wrongly around it, is an undeclared
         one; ``""`` if there is none, or more than one."""
@@ -176,10 +165,6 @@ class Desk(msgspec.Struct, eq=False):
         found = [own for own in self.names if len(own) < len(name) and _written_around(own, name, prefixes, numbered)]
         found.sort(key=len, reverse=True)
         return found[0] if found and len(found[0]) > len(found[-1] if found[1:] else "") else ""
-
-    def schema(self, name: str) -> Schema | None:
-        """The schema of a tool's arguments, if the tool is declared."""
-        return self.tools.schema(name)
 
     def id_of(self, index: int, name: str, fields: Mapping[str, str], own: str = "") -> str:
         """The id of a call: its own (``own``, or from its fields) unless an earlier call has it, else a new one."""
@@ -227,21 +212,12 @@ class Call:
         self.thought = desk.ledger.thinking or desk.ledger.paused
         self.place = place
 
-    # -- what the model wrote -----------------------------------------------------------------------------------------
-
-    def repair(self) -> None:
-        """Record that it deviates from the format and was repaired."""
-        if self.status == "ok":
-            self.status = "repaired"
-
-    # -- what it emits ------------------------------------------------------------------------------------------------
-
     def announce(self, end: int) -> None:
         """The name is known and its header ends at an offset: send the call, or do what the policy says."""
         desk = self.desk
         ledger = desk.ledger
         policy = desk.plan.policy
-        self.known = known = desk.known(self.name)
+        self.known = known = None if desk.names is None else self.name in desk.names
         self.started = True
         holds = ledger.holds
         header = bool(holds) and holds[-1].why == Why.HEADER
@@ -257,7 +233,7 @@ class Call:
         if unsure or policy.bad_arguments in ("drop", "text"):
             why = Why.THOUGHT_CALL if unsure else Why.BAD_CALL
             if header:
-                ledger.hold_on(why)
+                holds[-1].why = why
             else:
                 ledger.hold(why, self.place)
         else:

@@ -11,6 +11,7 @@ from ..regex import Regex
 from . import states
 from .call import Call, Desk, Sink
 from .ledger import CAP, Hold, Why
+from .lookout import first_of
 from .openings import Match
 from .parts import Steps
 from .readers.arguments import ArgumentsReader
@@ -25,6 +26,7 @@ from .readers.reader import Mode, Reader, Whole
 from .readers.strings import json_string
 from .readers.text import TextReader
 from .readers.wrapped import WRAPPED
+from .states import State
 from .white import common_suffix
 
 _NAMELESS = Regex(
@@ -149,7 +151,7 @@ class Calls(Steps):
         call.name = self._openings.named
         call.announce(tape.base + i)
         literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._openings.repairing)
-        self.reader = ArgumentsReader(call, self._openings, tape, literal)
+        self.reader = ArgumentsReader(call, self._openings, literal)
         tape.i = i
         self._at.state = states.ARGUMENTS
 
@@ -160,7 +162,7 @@ class Calls(Steps):
         quote = "'" if j < len(tape.buf) and tape.buf[j] == "'" else shape.quote
         if quote != shape.quote:
             call.status = "repaired"
-        self.reader = ObjectReader(call, self._openings, tape, quote)
+        self.reader = ObjectReader(call, self._openings, quote)
         tape.i = i
         self._at.state = states.OBJECT
 
@@ -228,13 +230,13 @@ class Calls(Steps):
             call.complete = True
             self._at.state = states.CLOSE
         elif form.syntax == Syntax.TEXT:
-            self.reader = TextReader(call, self._openings, tape)
+            self.reader = TextReader(call, self._openings)
             self._at.state = states.MARKUP
         elif form.syntax is None:
-            self.reader = MarkupReader(call, self._openings, tape, self._desk.schema(call.name))
+            self.reader = MarkupReader(call, self._openings, self._desk.tools.schema(call.name))
             self._at.state = states.MARKUP
         else:
-            reader = self.reader = ArgumentsReader(call, self._openings, tape)
+            reader = self.reader = ArgumentsReader(call, self._openings)
             if form.syntax == Syntax.PYTHON:
                 reader.begin("(", Syntax.PYTHON)
             self._at.state = states.ARGUMENTS
@@ -291,22 +293,19 @@ class Calls(Steps):
 
     def inside(self) -> bool:
         """In arguments that are one literal, or written one by one."""
-        reader = self.reader
-        assert reader is not None
+        assert self.reader is not None
+        return self._read_on(self.reader)
+
+    def recover(self) -> bool:
+        """In the rest of a broken call: it ends at a marker, or where its brackets close."""
+        assert self.broken is not None
+        return self._read_on(self.broken)
+
+    def _read_on(self, reader: Reader) -> bool:
         assert self.call is not None
         going = reader.read()
         if reader.mode != Mode.READING:
             self._after(self.call, reader.mode)
-        return going
-
-    def recover(self) -> bool:
-        """In the rest of a broken call: it ends at a marker, or where its brackets close."""
-        broken = self.broken
-        assert broken is not None
-        assert self.call is not None
-        going = broken.read()
-        if broken.mode != Mode.READING:
-            self._after(self.call, broken.mode)
         return going
 
     def _after(self, call: Call, mode: str) -> None:
@@ -324,16 +323,16 @@ class Calls(Steps):
             else:
                 self._ledger.notice("bad_arguments", reader.why)
                 call.status = "invalid"
-            self.broken = BrokenReader(call, self._openings, tape, track=["{"], quiet=call.complete)
+            self.broken = BrokenReader(call, self._openings, track=["{"], quiet=call.complete)
             self._at.state = states.RECOVER
         elif mode == Mode.JSON:
-            arguments = self.reader = ArgumentsReader(call, self._openings, tape)
+            arguments = self.reader = ArgumentsReader(call, self._openings)
             arguments.begin("{", Syntax.JSON)
             self._at.state = states.ARGUMENTS
         elif mode == Mode.OBJECT:
             self.broken = None
             if not isinstance(reader, ObjectReader):
-                reader = self.reader = ObjectReader(call, self._openings, tape, "")
+                reader = self.reader = ObjectReader(call, self._openings, "")
             reader.resume()
             self._at.state = states.OBJECT
         elif mode == Mode.OVER:
@@ -347,7 +346,7 @@ class Calls(Steps):
         self._ledger.notice("bad_arguments", reader.why)
         inner = reader.inner if isinstance(reader, ObjectReader) else reader
         track, within = (inner.track, inner.within) if isinstance(inner, ArgumentsReader) else (None, "")
-        self.broken = BrokenReader(call, self._openings, self._tape, track=track, within=within)
+        self.broken = BrokenReader(call, self._openings, track=track, within=within)
         self._at.state = states.RECOVER
 
     def _let_out(self, call: Call) -> None:
@@ -384,9 +383,11 @@ class Calls(Steps):
         if j == len(tape.buf) and not tape.final:
             return False
         r = self._look.stands(call.form.closing, j, dict(call.fields))
-        closings = self._closings(call) if r < 0 else []
-        if r < 0:
-            r = self._closing(call, closings, j)
+        if r < 0:  # other calls' closings, which a model may write instead; if it is broken, brackets may be missing
+            own = call.form.closing
+            closings = [own, *(s for s in self._plan.calls.call_closings if s is not own)]
+            bare = [own.unbracketed()] if call.status != "ok" and call.form.shape is not None else []
+            r = first_of(self._look.stands(c, j, dict(call.fields)) for c in (*closings, *bare))
         if r >= 0:
             tape.i = r
             self._end_call(call.status, tape.here)
@@ -401,29 +402,9 @@ class Calls(Steps):
             self._ledger.notice("stray_close", tape.buf[j:r].strip())
             tape.i = r
             return True
-        end = len(tape.buf) if cut else max(self._look.progress(p, j) for p in self._own_and_others(call))
+        end = len(tape.buf) if cut else max(self._look.progress(p, j) for p in closings)
         self._end_unclosed(call, end if end > j else i)
         return True
-
-    def _own_and_others(self, call: Call) -> list[Pattern]:
-        """The call's closing, then the closings of other calls, which a model may write instead."""
-        own = call.form.closing
-        return [own, *(s for s in self._plan.calls.call_closings if s is not own)]
-
-    def _closings(self, call: Call) -> list[Pattern]:
-        """What closes the call. If it is broken, the brackets around its object may be missing."""
-        bare = [call.form.closing.unbracketed()] if call.status != "ok" and call.form.shape is not None else []
-        return self._own_and_others(call) + bare
-
-    def _closing(self, call: Call, closings: list[Pattern], j: int) -> int:
-        """The end of the first of some closings that is at ``j``; what it repeats of the opening must be the same."""
-        found = NO
-        for closing in closings:
-            r = self._look.stands(closing, j, dict(call.fields))
-            if r >= 0:
-                return r
-            found = min(found, r)
-        return found
 
     def _end_unclosed(self, call: Call, i: int) -> None:
         """The call ends at ``buf[i]`` without its closing."""
@@ -449,7 +430,7 @@ class Calls(Steps):
         if ledger.holds and not ledger.held_for(Why.HEADER):
             self._overflow()  # its end comes too late to decide, however the text is cut
         self._let_out(call)
-        self.call = self.reader = self.broken = None
+        self._forget()
         if call.sink != Sink.CALL:
             call.pass_by(end)
             self.given_back = self.given_back or (call.sink == Sink.TEXT and self._opens_block)
@@ -476,10 +457,13 @@ class Calls(Steps):
             ledger.notice("bad_arguments", call.name)
             return
         if ledger.holds and ledger.held_for(Why.THOUGHT_CALL, Why.BAD_CALL):
-            ledger.commit()
+            ledger.holds.pop()
             ledger.commit_thought()
         ledger.count_call()
         self.given_back = False
+
+    def _forget(self) -> None:
+        self.call = self.reader = self.broken = None
 
     def discard(self) -> Hold:
         """Discard what the innermost hold holds."""
@@ -491,10 +475,12 @@ class Calls(Steps):
         if self.call is None and not self._ledger.holds:
             self._tape.kept = None
 
-    def _rewind(self, to: int) -> None:
-        """Go back to an offset, and read again from there."""
-        self._tape.rewind(to, keep=bool(self._ledger.holds))
-        self._ledger.at = to
+    def _read_again(self, hold: Hold, state: State) -> None:
+        """Read what was held again, in a state."""
+        self._tape.rewind(hold.start, keep=bool(self._ledger.holds))
+        self._ledger.at = hold.start
+        self._at.state = state
+        self.let_go()
 
     def _abort_header(self) -> None:
         """Give back as text an opening without a name; its closings are text, too."""
@@ -507,40 +493,32 @@ class Calls(Steps):
             self._look.spare(hold.start - self._tape.base, *(s for s in call_closings if s))
         here = min(self._tape.here, hold.start + CAP + 1)
         self._tape.rewind(here, keep=True)  # what lies beyond the cap is read again, however the text is cut
-        self.call = self.reader = self.broken = None
+        self._forget()
         state = hold.place.state
-        if state is states.BLOCK:
-            self._ledger.text(here)
-            state = states.BLOCK_TEXT
-        elif state in (states.EDGE, states.TEXT):
-            if state is states.EDGE:
-                self._parts.put_edge(here)
-            self._ledger.text(here)
+        if state is states.EDGE:
+            self._parts.put_edge(here)
             state = states.TEXT
-        else:
-            self._ledger.text(here)
-        self._at.state = state
+        self._ledger.text(here)
+        self._at.state = states.BLOCK_TEXT if state is states.BLOCK else state
         self.let_go()
 
     def back_to_thought(self, hold: Hold) -> None:
         """What began as a call in reasoning was not one: read it again, without calls."""
-        self.call = self.reader = self.broken = None
+        self._forget()
         self._openings.text_until = min(self._tape.here, hold.start + CAP)
-        self._rewind(hold.start)
-        self._at.state = states.RESUMING if hold.paused else hold.place.state
-        self.let_go()
+        self._read_again(hold, states.RESUMING if hold.paused else hold.place.state)
 
     def _discard_to(self, hold: Hold) -> None:
         """Discard what a hold holds, and forget the call in it."""
         while self._ledger.holds[-1] is not hold:
-            self._ledger.commit()
+            self._ledger.holds.pop()
         self.discard()
-        self.call = self.reader = self.broken = None
+        self._forget()
 
     def _take_bare(self, call: Call, hold: Hold, end: int) -> bool:
         """Read the text in a closed call, which ends at an offset, as its only required string; false if it is none."""
         tape, arguments = self._tape, self._plan.arguments.parameters
-        schema = self._desk.schema(call.name)
+        schema = self._desk.tools.schema(call.name)
         key = None if schema is None or call.form.syntax is not None or call.sink != Sink.CALL else schema.only_string()
         begin = self._doubted
         raw = tape.source(begin, end)
@@ -571,17 +549,13 @@ class Calls(Steps):
         self._discard_to(hold)
         self._parts.margin = hold.place.margin
         self._openings.text_until = end
-        self._rewind(hold.start)
-        self._at.state = hold.place.state
-        self.let_go()
+        self._read_again(hold, hold.place.state)
 
     def reopen(self) -> None:
         """Read an opening of reasoning in content again, as text."""
         hold = self.discard()
         self._look.thoughts_from = min(self._tape.here, hold.start + CAP)
-        self._rewind(hold.start)
-        self._at.state = states.TEXT
-        self.let_go()
+        self._read_again(hold, states.TEXT)
 
     def release_holds(self) -> None:
         """Release what was held too long, or cannot be a call any more."""
@@ -604,7 +578,7 @@ class Calls(Steps):
                 self._back_to_text(doubtful, self._tape.here)
             else:
                 call = ledger.held_for(Why.BAD_CALL, Why.THOUGHT_CALL)
-                ledger.commit()
+                ledger.holds.pop()
                 ledger.notice("hold_overflow", "a call" if call else "reasoning")
 
     def cut_header(self) -> None:
@@ -619,7 +593,7 @@ class Calls(Steps):
             self._abort_header()
             return
         self.discard()
-        self.call = self.reader = self.broken = None
+        self._forget()
         self._at.state = states.TEXT if hold.place.state is states.EDGE else hold.place.state
         ledger.markup(tape.here)
         ledger.notice("stray_open", marker.strip())
@@ -628,29 +602,13 @@ class Calls(Steps):
     def cut(self) -> None:
         call, tape = self.call, self._tape
         assert call is not None
-        if self.broken is not None and self._at.state is states.RECOVER:
+        broken = self.broken is not None and self._at.state is states.RECOVER
+        if broken and self.broken is not None:
             self.broken.finish()
-            self._end_call(call.status, tape.end, closed=False)
-        elif call.complete:
-            if call.form.closing or call.form.shape is not None:
-                self._ledger.notice("missing_close", call.name)
-            tape.i = len(tape.buf)
-            self._end_call(call.status, tape.end, closed=False)
-        else:
-            tape.i = len(tape.buf)
-            self._end_call("incomplete", tape.end, closed=False)
-
-    def _reading_value(self) -> bool:
-        """Whether the text being read belongs to the call's arguments, not to markers."""
-        if self.broken is not None:
-            return False
-        reader = self.reader
-        if isinstance(reader, MarkupReader):
-            return reader.in_value or reader.guessing or reader.containers.holding
-        if isinstance(reader, TextReader):
-            return True
-        inner = self.arguments
-        return inner is not None and not (inner.shut or inner.skip)
+        elif call.complete and (call.form.closing or call.form.shape is not None):
+            self._ledger.notice("missing_close", call.name)
+        tape.i = len(tape.buf)
+        self._end_call(call.status if broken or call.complete else "incomplete", tape.end, closed=False)
 
     def release_space(self) -> None:
         """Emit markup inside a call, which must not wait without limit."""
@@ -660,7 +618,7 @@ class Calls(Steps):
             return
         if call.sink != Sink.CALL:
             call.pass_by(here)
-        elif call.started and not self._reading_value():
+        elif call.started and not (self.broken is None and self.reader is not None and self.reader.in_value()):
             self._ledger.markup(here)
 
     def ends_with_thought(self) -> bool:

@@ -93,7 +93,6 @@ class TextFlow(Flow):
         self._back, self._back2 = back, back2
 
     def feed(self, text: str, at: int) -> list[Event] | None:
-        """See `Flow`."""
         if self.waits:
             text = self.waits + text
         if (self._stop in text or self._stop2 in text) and self._find.search(text):
@@ -112,12 +111,10 @@ class TextFlow(Flow):
         return [self._event(text, at, end)]
 
     def joins(self, at: int) -> None:
-        """See `Flow`."""
         if len(self._growing) > self._begun:
             self._segment.end = at
 
     def stop(self, at: int) -> None:
-        """See `Flow`."""
         super().stop(at)
         self.joins(at)
         text = self._growing.since(self._begun) if self._segment.kind == "content" else ""
@@ -134,7 +131,6 @@ class HeldFlow(Flow):
         self._undecided = undecided
 
     def feed(self, text: str, at: int) -> list[Event] | None:
-        """See `Flow`."""
         text = self.waits + text
         if len(text) > _WAITING:
             return None
@@ -168,12 +164,10 @@ class CallFlow(Flow):
         return text
 
     def joins(self, at: int) -> None:
-        """See `Flow`."""
         self._keep()
         self._begun = 1
 
     def stop(self, at: int) -> None:
-        """See `Flow`."""
         super().stop(at)
         self._keep()
 
@@ -190,7 +184,6 @@ class ValueFlow(CallFlow):
         self._strings(strings, None)
 
     def feed(self, text: str, at: int) -> list[Event] | None:
-        """See `Flow`."""
         return None
 
     def _keep(self) -> None:
@@ -229,7 +222,6 @@ class LiteralFlow(CallFlow):
             self._strings(spot.strings, self._all)
 
     def feed(self, text: str, at: int) -> list[Event] | None:
-        """See `Flow`."""
         whole = self.waits + text if self.waits else text
         step = None if self._spot is None else self._spot.get(whole)
         if self._lag + len(whole) > _DROPPED:
@@ -279,7 +271,6 @@ class LiteralFlow(CallFlow):
         self._stands = True
 
     def stop(self, at: int) -> None:
-        """See `Flow`."""
         super().stop(at)
         self._machine.tape.i = self._read
         self._restore()

@@ -62,29 +62,6 @@ class Tape(msgspec.Struct, eq=False):
             self.base += i
             self.i = 0
 
-    def replay(self, tail: str) -> None:
-        """Add the end of a prompt, which lies before the output."""
-        self.base = -len(tail)
-        self.buf = tail
-
-    def finish(self, *, ended: bool = True) -> None:
-        """No more text will come, unless `go_on` takes that back."""
-        self.final = True
-        self.ended = ended
-
-    def go_on(self, *, final: bool = False, ended: bool = False) -> None:
-        """Take back `finish`: more text may come."""
-        self.final = final
-        self.ended = ended
-
-    def cut(self, at: int) -> str:
-        """Cut off the text from ``buf[at]`` on, until `join`."""
-        rest = self.buf[at:]
-        self.buf = self.buf[:at]
-        return rest
-
-    # -- what was read ------------------------------------------------------------------------------------------------
-
     def source(self, start: int, end: int) -> str:
         """The output between two offsets; before ``base``, only as far as it is kept."""
         base = self.base
@@ -157,17 +134,12 @@ class Hold(msgspec.Struct, eq=False):
     paused: bool
     index: int
 
-    def restart(self) -> None:
-        """Start over: the prompt opened it, so nothing was emitted before it."""
-        self.before = self.index = 0
-        self.thinking = self.thinking and self.why != Why.BAD_CALL  # what the prompt's call ended stays ended
-
 
 class Ledger(msgspec.Struct, eq=False):
     """Collects events: those that go out now, and those that may still change.
 
     Events tile the output: each begins at ``at``, where the one before it ended. What comes after a hold waits:
-    `commit` sends it after what came before, `discard` forgets it.
+    popping the hold sends it after what came before, `discard` forgets it.
 
     Attributes:
         events: those that did not go out yet, held or not.
@@ -321,14 +293,6 @@ class Ledger(msgspec.Struct, eq=False):
         at = max(self.at, 0)
         self.events.append(Finish(reason, at, at))
 
-    def foreign(self, start: int, end: int) -> None:
-        """Record a special token that no template names."""
-        self.foreign_spans.append((start, end))
-
-    def foreign_at(self, offset: int) -> int:
-        """Take the special token without a template that begins at an offset: its end, or -1 if there is none."""
-        return self.foreign_spans.pop(0)[1] if self.foreign_spans and self.foreign_spans[0][0] == offset else -1
-
     def _span(self, end: int) -> tuple[int, int]:
         start = self.at
         if end > start:
@@ -340,7 +304,7 @@ class Ledger(msgspec.Struct, eq=False):
     # -- holding ------------------------------------------------------------------------------------------------------
 
     def hold(self, why: str, place: Any) -> None:
-        """Hold what comes from now on, until `commit` or `discard`."""
+        """Hold what comes from now on, until the hold is popped, or `discard`."""
         self._tape.keep()
         self.holds.append(Hold(why, place, len(self.events), self.at, self.thinking, self.paused, self.index))
 
@@ -349,20 +313,12 @@ class Ledger(msgspec.Struct, eq=False):
         holds = self.holds
         return bool(holds) and holds[-1].why in why
 
-    def hold_on(self, why: str) -> None:
-        """Continue the innermost hold, now for another reason."""
-        self.holds[-1].why = why
-
-    def commit(self) -> None:
-        """Emit the events of the innermost hold."""
-        self.holds.pop()
-
     def commit_thought(self) -> bool:
         """Commit a hold on reasoning that might have been content, if there is one."""
-        if not self.held_for(*_THOUGHTS):
-            return False
-        self.commit()
-        return True
+        held = self.held_for(*_THOUGHTS)
+        if held:
+            self.holds.pop()
+        return held
 
     def discard(self) -> Hold:
         """Drop the innermost hold and its events: what it spans is not covered any more."""
@@ -412,10 +368,11 @@ class Ledger(msgspec.Struct, eq=False):
     def replayed(self, call: int) -> str:
         """The prompt was read: forget its events, and return the arguments of the call with this index."""
         if self.held_for(Why.THOUGHT_CALL):
-            self.commit()  # a call in the prompt is meant as one
+            self.holds.pop()  # a call in the prompt is meant as one
         events, self.events = self.events, []
         for hold in self.holds:
-            hold.restart()
+            hold.before = hold.index = 0
+            hold.thinking = hold.thinking and hold.why != Why.BAD_CALL  # what the prompt's call ended stays ended
         self.spoken = self.prose = False
         self.calls = self.index = 0
         self.at = min(self.at, self._tape.here)

@@ -9,7 +9,6 @@ from ..dialect.markers import END, Marker, Outline, Parameter, Stray, tags, text
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.plan import Plan
 from .ledger import Ledger, Tape
-from .quoting import Quoting
 from .tokens import is_distinct
 
 ALWAYS: Final = -(1 << 62)
@@ -44,7 +43,7 @@ class Lookout(msgspec.Struct, eq=False):
     plan: Plan
     outline: Outline
     _tape: Tape
-    _ledger: Ledger
+    ledger: Ledger
     replay: bool = False
     thoughts_from: int = ALWAYS
     counted: bool = False
@@ -59,18 +58,6 @@ class Lookout(msgspec.Struct, eq=False):
     spared: dict[str, tuple[Pattern, int]] = {}
     _spared_at: int = ALWAYS
     """The last marker that was spared."""
-
-    # -- tokens -------------------------------------------------------------------------------------------------------
-
-    @property
-    def quoting(self) -> Quoting:
-        """Code in the content."""
-        return self._ledger.quoting
-
-    @property
-    def by_ids(self) -> bool:
-        """Whether token ids are fed."""
-        return self.marks is not None
 
     def know_tokens(self, added: Iterable[str], *, counted: bool = False, constrained: bool = False) -> None:
         """Distinguish special tokens, given by their literals, from text. ``constrained``: in reasoning only."""
@@ -102,7 +89,7 @@ class Lookout(msgspec.Struct, eq=False):
 
     def spelled(self, first: str, i: int, end: int) -> bool:
         """Whether the text there, which begins with ``first``, only spells a special token, and so does not count."""
-        if not self.ignores or (self._constrained and not self._ledger.thinking):
+        if not self.ignores or (self._constrained and not self.ledger.thinking):
             return False
         buf = self._tape.buf
         begins = not self.marked(i)
@@ -120,8 +107,6 @@ class Lookout(msgspec.Struct, eq=False):
             if p >= 0:
                 return True
         return False
-
-    # -- patterns -----------------------------------------------------------------------------------------------------
 
     def stands(self, pattern: Pattern, i: int, fields: dict[str, str] | None = None) -> int:
         """The end of a pattern at ``i``; a token that is only spelled may not count. Fills ``fields``."""
@@ -202,11 +187,9 @@ class Lookout(msgspec.Struct, eq=False):
         r = self.first(self.plan.calls.closings, i)
         return r if r >= 0 else first_of((r, self.end_here(i)))
 
-    # -- code, and closings of openings that are text -----------------------------------------------------------------
-
     def quoted(self, i: int) -> bool:
         """Whether a marker at ``i`` is in a code span of the content."""
-        ledger = self._ledger
+        ledger = self.ledger
         if ledger.thinking:
             return False
         here = self._tape.base + i
@@ -235,11 +218,9 @@ class Lookout(msgspec.Struct, eq=False):
                 return True
         return False
 
-    # -- strays -------------------------------------------------------------------------------------------------------
-
     def stray_counts(self, i: int) -> bool:
         """Whether a marker at ``i`` that contains nothing counts as stray."""
-        ledger = self._ledger
+        ledger = self.ledger
         return self.plan.policy.stray_markers == "drop" and not self.quoted(i) and not ledger.quoting.fenced
 
     def closed_behind(self, i: int) -> bool:

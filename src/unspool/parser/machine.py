@@ -56,8 +56,6 @@ class Machine:
         self._owners: tuple[Any, ...] = (prose, blocks, calls)
         self._closed_at = ALWAYS  # no closing of reasoning lies between the cursor and here
 
-    # -- running ------------------------------------------------------------------------------------------------------
-
     def run(self) -> None:
         """Take steps until more text is needed."""
         ledger, calls, at, owners, tape = self.ledger, self.calls, self.at, self._owners, self.tape
@@ -89,16 +87,16 @@ class Machine:
         end, certain = self._thought_closes()
         if end == len(tape.buf) or (tape.final and not certain):
             return self._step()
-        rest = tape.cut(end)
+        tape.buf, rest = tape.buf[:end], tape.buf[end:]
         going = tape.i < end and self._step()
         if not going and certain and not self.ledger.too_much():
             final, ended, call = tape.final, tape.ended, calls.call
-            tape.finish()
+            tape.final = tape.ended = True
             while calls.call is call and self._step():
                 pass
             if calls.call is call:
                 calls.cut()
-            tape.go_on(final=final, ended=ended)
+            tape.final, tape.ended = final, ended
             going = True
         tape.buf += rest
         return going or self.ledger.too_much()
@@ -121,8 +119,6 @@ class Machine:
                 return p, max(ends) >= 0
             pos = p + 1
 
-    # -- from outside -------------------------------------------------------------------------------------------------
-
     def stage(self) -> Stage:
         """The stage that the output has reached."""
         state = self.at.state
@@ -140,7 +136,7 @@ class Machine:
     def begin(self, stage: Stage) -> None:
         """Begin the output in this stage."""
         if stage is _CONTENT:
-            self._parts.starts()
+            self._parts.margin = self._plan.content_lead
         elif stage is _REASONING and self._plan.reasoning.ends:
             self._parts.begin_reasoning(0, self._plan.reasoning.lead, seen=False)
         elif stage is Stage.UNDECIDED and self._plan.reasoning.ends:
@@ -148,17 +144,17 @@ class Machine:
         elif stage is Stage.TOOL_CALL and self.look.outline.calls:
             self._blocks.enter()
         else:
-            self._parts.starts()
+            self._parts.margin = self._plan.content_lead
 
     def force(self, stage: Stage) -> None:
         """Go to a stage because an engine says so: what was open ends."""
         if stage is Stage.UNDECIDED or stage is self.stage():
             return
         tape, ledger = self.tape, self.ledger
-        tape.finish()
+        tape.final = tape.ended = True
         self.run()
         self._cut()
-        tape.go_on()
+        tape.final = tape.ended = False
         if self.at.state in (states.TEXT, states.REASONING):
             ledger.text(tape.end)
         else:
@@ -176,11 +172,11 @@ class Machine:
 
     def replay(self, tail: str) -> None:
         """Read the end of a prompt: it emits nothing, but decides where the output begins."""
-        ledger = self.ledger
-        self.tape.replay(tail)
-        ledger.at = -len(tail)
+        ledger, tape = self.ledger, self.tape
+        tape.buf = tail
+        ledger.at = tape.base = -len(tail)
         self.look.replay = True
-        self._parts.starts()
+        self._parts.margin = self._plan.content_lead
         self.run()
         self.look.replay = False
         call = self.calls.call
@@ -250,5 +246,5 @@ class Machine:
                 calls.reopen()
                 self.run()
             else:
-                ledger.commit()
+                ledger.holds.pop()
         calls.let_go()

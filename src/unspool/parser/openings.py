@@ -84,7 +84,7 @@ class Openings(msgspec.Struct, eq=False):
     """
 
     look: Lookout
-    _tape: Tape
+    tape: Tape
     names: Mapping[str, Any] | None
     named: str
     text_until: int = ALWAYS
@@ -101,7 +101,7 @@ class Openings(msgspec.Struct, eq=False):
     def match(self, o: Opening, i: int, *, edge: bool) -> Match:
         """How the opening of a call matches at ``i``; ``edge``: at a boundary."""
         look = self.look
-        tape = self._tape
+        tape = self.tape
         form = o.form
         assert form is not None
         if tape.base + i < self.text_until or (form.other and not self.names):
@@ -122,7 +122,8 @@ class Openings(msgspec.Struct, eq=False):
             return Match(self._object_begins(o, form, r), fields)
         if form.name:
             fields["name"] = form.name
-            if not self._takes_text(form):
+            tool = None if self.names is None else self.names.get(form.name)  # its own, which may take no text
+            if tool is not None and not takes_text(tool, form.key):
                 return _NONE
         if not self._declared(o, i, fields):
             return _NONE
@@ -148,7 +149,7 @@ class Openings(msgspec.Struct, eq=False):
         form = o.form
         if form is None or form.shape is not None or not form.opening.after_name or self.look.stands(o.pattern, i) < 0:
             return False
-        return self._outside(o, form) or self._tape.base + i < self.text_until
+        return self._outside(o, form) or self.tape.base + i < self.text_until
 
     def _outside(self, o: Opening, form: Form) -> bool:
         """Whether the opening lacks that of its block, so that it counts only if arguments, a closing or the end
@@ -156,17 +157,12 @@ class Openings(msgspec.Struct, eq=False):
         block = self.look.plan.calls.blocks[0]
         return o.block is not None and bool(block.opening) and not o.block.opening and quotable(form)
 
-    def _takes_text(self, form: Form) -> bool:
-        """Whether the form's own tool, by whose name it goes, takes bare text."""
-        tool = None if self.names is None else self.names.get(form.name)
-        return tool is None or takes_text(tool, form.key)
-
     def _stands_apart(self, o: Opening, i: int) -> bool:
         """Whether an unmarked opening may count at ``i``: where a line begins, or after a space; not in code."""
-        tape = self._tape
+        tape = self.tape
         if i > tape.i and not tape.buf[i - 1].isspace() and not o.anywhere:
             return False
-        quoting = self.look.quoting
+        quoting = self.look.ledger.quoting
         if self.look.quoted(i) or quoting.fenced:
             return False
         return o.anywhere or quoting.blank() or (o.spaced and i > tape.i and tape.buf[i - 1] == " ")
@@ -178,13 +174,13 @@ class Openings(msgspec.Struct, eq=False):
         """
         names = self.names
         name = fields.get("name", "")
-        if names is not None and o.pattern.splits_name and o.pattern.longer_name(self._tape.buf, i) in names:
+        if names is not None and o.pattern.splits_name and o.pattern.longer_name(self.tape.buf, i) in names:
             return False
         return (names is not None and name in names) or (o.marked and names_call(name))
 
     def _object_begins(self, o: Opening, form: Form, i: int) -> int:
         """``i`` if an object that may be a call begins there."""
-        tape = self._tape
+        tape = self.tape
         buf = tape.buf
         j = skip_space(buf, i)
         if j - i > MAX_SPACE:
@@ -221,7 +217,7 @@ class Openings(msgspec.Struct, eq=False):
         """``i`` if arguments, or the closing of the call or of its block, begin there."""
         if not form.arguments or form.syntax == Syntax.PYTHON or form.syntax == Syntax.TEXT:
             return i
-        buf = self._tape.buf
+        buf = self.tape.buf
         j = skip_space(buf, i)
         if j - i > MAX_SPACE:
             return NO
@@ -238,11 +234,11 @@ class Openings(msgspec.Struct, eq=False):
     def _markup_begins(self, i: int) -> int:
         """Whether an argument in markup opens at ``i``, or JSON instead; by the rules of `Lookout`."""
         r = self.look.argument(self.look.plan.arguments.parameters, i)
-        return i if r < 0 and self._tape.buf[i] == "{" else r
+        return i if r < 0 and self.tape.buf[i] == "{" else r
 
     def _literal_begins(self, syntax: str, i: int) -> int:
         """Whether arguments that are one literal begin at ``i``: an object, an object in a string, or null."""
-        buf = self._tape.buf
+        buf = self.tape.buf
         if buf[i] == "{" or (syntax == Syntax.JSON and buf[i] == '"'):
             return i
         if syntax == Syntax.JSON and NULL.startswith(buf[i : i + len(NULL)]):
@@ -273,7 +269,7 @@ class Openings(msgspec.Struct, eq=False):
 
     def _spells(self, i: int, *expected: tuple[str, ...]) -> int:
         """Whether one text of each group follows at ``i``: 1, 0 or `MORE`. An empty group is any short value."""
-        buf = self._tape.buf
+        buf = self.tape.buf
         for texts in expected:
             j = skip_space(buf, i)
             if j - i > MAX_SPACE:
@@ -287,7 +283,7 @@ class Openings(msgspec.Struct, eq=False):
                 found = 0 if m is None or m.end() == len(buf) else m.end() - i
                 doubt = _SHORT_MAYBE.match(buf, i) is not None
             if not found:
-                return MORE if doubt and not self._tape.final else 0
+                return MORE if doubt and not self.tape.final else 0
             i += found
         return 1
 
@@ -299,14 +295,14 @@ class Openings(msgspec.Struct, eq=False):
 
     def may_name(self, i: int) -> bool:
         """Whether the text from ``i`` to the output's end may be the name of a declared tool, or its beginning."""
-        tape = self._tape
+        tape = self.tape
         rest = tape.buf[i:].rstrip()
         return not tape.final or self.names is None or any(name.startswith(rest) for name in self.names)
 
     def begun(self, pattern: Pattern, i: int) -> bool:
         """Whether an opening at ``i``, which the output's end cuts, looks like one: the field that is cut contains the
         beginning of a name, or a few words, on one line."""
-        buf = self._tape.buf
+        buf = self.tape.buf
         cut = pattern.cut(buf, i)
         if self.names is not None and cut and any(name.startswith(cut) for name in self.names):
             return True
@@ -314,8 +310,8 @@ class Openings(msgspec.Struct, eq=False):
 
     def pending(self) -> bool:
         """Whether the waiting text is a call's opening, cut after its first marker or before its arguments."""
-        buf = self._tape.buf
-        i = skip_space(buf, self._tape.i)
+        buf = self.tape.buf
+        i = skip_space(buf, self.tape.i)
         if i >= len(buf):
             return False
         for o in self.look.outline.edge:
@@ -341,13 +337,13 @@ class Openings(msgspec.Struct, eq=False):
 
     def separated(self, i: int) -> int:
         """The end of white space and of the separator of calls at ``i``; `MORE` if the separator may go on."""
-        buf = self._tape.buf
+        buf = self.tape.buf
         separator = self.look.plan.calls.separator
         j = i if "-" < buf[i : i + 1] < "\x7f" and buf[i] != ";" else skip_separators(buf, i)
         if not separator.atoms or j - i > MAX_SPACE:
             return j
         r = self.look.stands(separator, j)
-        if r == MORE and not self._tape.final:
+        if r == MORE and not self.tape.final:
             return MORE
         return skip_separators(buf, r) if r >= 0 else j
 
@@ -357,12 +353,12 @@ class Openings(msgspec.Struct, eq=False):
         return self._opens(Candidates(o for o in inner if o.pattern.first or not o.marked), i, edge=True)
 
     def _opens(self, openings: Candidates[Opening], i: int, *, edge: bool) -> int:
-        r = first_of(self.match(o, i, edge=edge).end for o in openings.at(self._tape.buf, i))
-        return NO if r == MORE and self._tape.final else r
+        r = first_of(self.match(o, i, edge=edge).end for o in openings.at(self.tape.buf, i))
+        return NO if r == MORE and self.tape.final else r
 
     def follows_call(self, i: int, closed: Block | None = None) -> int:
         """``i`` if what follows may follow a call: its block's closing (unless ``closed``), another call, the end."""
-        tape = self._tape
+        tape = self.tape
         j = skip_separators(tape.buf, i)
         separator = self.look.plan.calls.separator
         if separator and j < len(tape.buf):
@@ -379,11 +375,11 @@ class Openings(msgspec.Struct, eq=False):
 
     def surplus(self, i: int, closings: Iterable[Pattern]) -> int:
         """The end of the brackets at ``i`` that close too much, if one of some closings or the turn's end follows."""
-        buf = self._tape.buf
+        buf = self.tape.buf
         n = skip_brackets(buf, i)
         if n == i or n - i > MAX_SPACE:
             return NO
-        if n == len(buf) and not self._tape.final:
+        if n == len(buf) and not self.tape.final:
             return MORE
         patterns = list(closings)
         for k in range(i + 1, n + 1):  # as few brackets as possible are too many: a closing may begin with others
@@ -391,7 +387,7 @@ class Openings(msgspec.Struct, eq=False):
             behind = skip_space(buf, k)
             if r == NO and buf[k - 1] in "]})" and behind - k <= MAX_SPACE:
                 r = min(self.look.end_here(behind), k)
-            if r == MORE and not self._tape.final:
+            if r == MORE and not self.tape.final:
                 return MORE
             if r >= 0:
                 return k
@@ -429,7 +425,7 @@ class Openings(msgspec.Struct, eq=False):
 
     def string_end(self, scan: Scan, i: int) -> re.Match[str] | None:
         """The first text from ``i`` on that may end an open string. No text is searched again for a later call."""
-        tape = self._tape
+        tape = self.tape
         begin, end = self._searched
         if begin <= tape.base + i <= end:
             i = end - tape.base
@@ -450,10 +446,10 @@ class Openings(msgspec.Struct, eq=False):
 
     def ends_string(self, scan: Scan, p: int, m: re.Match[str]) -> int:
         """The end of the closing at ``p``, found as ``m``, if it ends both an open string and the call."""
-        final = self._tape.final
+        final = self.tape.final
         if m.group() not in scan.triggers:
             return NO if final else MORE
-        r = first_of(self._ends_call(o, p) for o in scan.markers.at(self._tape.buf, p))
+        r = first_of(self._ends_call(o, p) for o in scan.markers.at(self.tape.buf, p))
         return NO if r == MORE and final else r
 
     def _ends_call(self, o: Marker, p: int) -> int:
@@ -464,7 +460,7 @@ class Openings(msgspec.Struct, eq=False):
     def marker_within(self, i: int, end: int) -> tuple[int, int]:
         """The first marker between two places in a broken string that may end the call: its place, and whether."""
         scan = self.string_ends()
-        buf = self._tape.buf
+        buf = self.tape.buf
         while scan is not None:
             m = scan.find.search(buf, i, end)
             if m is None:

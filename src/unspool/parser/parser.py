@@ -7,7 +7,6 @@ from typing import Any
 from ..arguments import check, check_ids, check_prompt, check_tokenizer, described, wrong_type
 from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
-from ..dialect.plan import Plan
 from ..dialect.registry import as_dialect
 from ..events import Event, Stage, ToolCallDelta
 from ..message import Fold, Message
@@ -70,7 +69,13 @@ class Parser:
     ) -> None:
         if tokenizer is not None:
             check_tokenizer(tokenizer)
-        plan, request = _asked(dialect, tools, tool_choice, policy, ids)
+        known = as_dialect(dialect)
+        request = read_toolset(tools, tool_choice)
+        if policy is not None and not isinstance(policy, Policy):
+            raise wrong_type("policy", policy, "a Policy, such as Policy(bad_arguments='drop'), or None")
+        if ids is not None and not callable(ids):
+            raise wrong_type("ids", ids, "a callable (index, name) -> str or None")
+        plan = compile_plan(known, policy, request.kind)
         calls = bool(plan.calls.forms) and request.kind != "none" and (request.tools is None or bool(request.tools))
         tape = self._tape = Tape()
         ledger = Ledger(tape)
@@ -371,8 +376,46 @@ class Parser:
             if machine.look.counted and machine.calls.call is not None and closes(literal, plan):
                 machine.end_string()
         if foreign and machine.calls.call is None:
-            machine.ledger.foreign(at, at + len(literal))
+            machine.ledger.foreign_spans.append((at, at + len(literal)))
         return self._feed(literal, stage)
+
+
+class PairedParser(Parser):
+    """A parser that is fed text, with special tokens marked.
+
+    Text is as fast as with `Parser`. Events have no token spans, because ids are not counted.
+
+    The arguments are those of `Parser`.
+    """
+
+    __slots__ = ()
+
+    def know_tokens(self, special: Iterable[str], *, constrained: bool = False) -> None:
+        """From now on `feed_special` marks special tokens, and text that only spells one is text (`text_markers`).
+
+        Args:
+            special: the literals of special tokens that may be markers.
+            constrained: a grammar of text generates everything but reasoning; there, text that spells a token counts.
+        """
+        self._slow()
+        self._machine.look.know_tokens(special, constrained=constrained)
+
+    def feed_special(self, literal: str, *, foreign: bool = False) -> list[Event]:
+        """Take the next special token, after `know_tokens`; returns its events.
+
+        In a call's arguments it is treated like its text: models quote their own markers, and do so with special
+        tokens, because tokenizers encoded their training data that way.
+
+        Args:
+            literal: the token's text.
+            foreign: no template names it; it is markup, except inside a call.
+
+        Raises:
+            ValueError: the parser is closed.
+        """
+        events = self._feed_special(literal, foreign, None)
+        self._machine.look.forget_marks()
+        return events
 
 
 def to_stage(value: Stage | str, where: str) -> Stage:
@@ -388,23 +431,6 @@ def to_stage(value: Stage | str, where: str) -> Stage:
 
 
 _REASON = "a string or None"
-
-
-def _asked(
-    dialect: str | Dialect,
-    tools: Sequence[Any] | Toolset | None,
-    tool_choice: ToolChoice | None,
-    policy: Policy | None,
-    ids: MakeId | None,
-) -> tuple[Plan, Toolset]:
-    """Check the arguments of a parser."""
-    d = as_dialect(dialect)
-    request = read_toolset(tools, tool_choice)
-    if policy is not None and not isinstance(policy, Policy):
-        raise wrong_type("policy", policy, "a Policy, such as Policy(bad_arguments='drop'), or None")
-    if ids is not None and not callable(ids):
-        raise wrong_type("ids", ids, "a callable (index, name) -> str or None")
-    return compile_plan(d, policy, request.kind), request
 
 
 def parse(

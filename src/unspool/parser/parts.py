@@ -12,6 +12,7 @@ from .ledger import Ledger, Tape, Why
 from .lookout import ALWAYS, Lookout
 from .openings import Openings
 from .states import Standing, State
+from .white import common_prefix
 
 # Parsers that begin in reasoning need these, and Python 3.11 is slow to find members of enumerations.
 _OPEN: Final = Why.OPEN_REASONING
@@ -57,23 +58,13 @@ class Parts(msgspec.Struct, eq=False):
         self.margin = margin
         self.seen = True
 
-    def starts(self) -> None:
-        """A turn begins: its first text loses the white space that the format puts before it."""
-        self.margin = self._plan.content_lead
-
     def take_lead(self) -> bool:
         """Remove the white space that belongs to an opening from the text after it; false while more may come."""
-        tape = self._tape
-        lead = self._lead
-        buf = tape.buf
-        i = tape.i
-        n = len(buf)
-        k = 0
-        while k < len(lead) and i + k < n and buf[i + k] == lead[k]:
-            k += 1
-        if k < len(lead) and i + k == n and not tape.final:
+        tape, lead = self._tape, self._lead
+        k = common_prefix(tape.buf, lead, tape.i)
+        if k < len(lead) and tape.i + k == len(tape.buf) and not tape.final:
             return False
-        tape.i = i + k
+        tape.i += k
         self._ledger.markup(tape.here)
         return True
 
@@ -83,10 +74,7 @@ class Parts(msgspec.Struct, eq=False):
         if margin:
             at = self._ledger.at
             text = self._tape.source(at, min(end, at + len(margin)))
-            k = 0
-            while k < len(text) and text[k] == margin[k]:
-                k += 1
-            self._ledger.markup(at + k)
+            self._ledger.markup(at + common_prefix(text, margin))
             self.margin = ""
 
     def end_turn(self, end: int, o: Marker | None = None) -> None:

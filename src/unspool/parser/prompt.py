@@ -7,6 +7,7 @@ from ..dialect.file import Dialect
 from ..dialect.patterns import worded
 from ..dialect.template import Template
 from ..events import Stage
+from .white import common_prefix
 
 
 def prompt_tail(dialect: Dialect, prompt: str) -> str | None:
@@ -30,11 +31,7 @@ def _last_start(dialect: Dialect, prompt: str) -> tuple[int, int] | None:
         at = prompt.rfind(marker)
         if at >= 0 and at + len(marker) > max(best, 0):
             before, best = at, at + len(marker)
-            space = start[len(marker) :]
-            k = 0
-            while k < len(space) and prompt[best + k : best + k + 1] == space[k]:
-                k += 1
-            after = best + k
+            after = best + common_prefix(prompt, start[len(marker) :], best)
     return (before, after) if best >= 0 else None
 
 

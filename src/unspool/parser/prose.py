@@ -1,6 +1,6 @@
 """Steps outside of calls: in reasoning, in content, and at the boundaries between parts."""
 
-import msgspec
+from typing import Final, NamedTuple
 
 from ..dialect.compiling import listed
 from ..dialect.markers import (
@@ -29,28 +29,32 @@ from .parts import Steps, lead_of
 from .white import common_suffix, held_suffix
 
 
-class Partial(msgspec.Struct, eq=False):
+class Partial(NamedTuple):
     """What is at a place where no marker matches fully.
 
     Attributes:
         weak: the first weak match of a call.
         cut: the first marker that the output's end cuts, if enough of it is there to be a marker.
+        names: the names of those cut markers that may count more than the weak match; ``None`` for other than calls.
     """
 
     weak: tuple[Marker, Match] | None = None
     cut: Marker | None = None
-    _names: list[str | None] = []
-    """The names of those cut markers that may count more than the weak match; ``None`` for other than calls."""
+    names: tuple[str | None, ...] = ()
 
-    def add_cut(self, o: Marker, match: Match | None) -> None:
-        """Add a marker that the output's end cuts."""
-        if self.weak is None or o.pattern.weight >= self.weak[0].pattern.weight:
-            self._names.append(None if match is None else match.fields.get("name"))
+    def and_cut(self, o: Marker, match: Match | None) -> "Partial":
+        """The same with another marker that the output's end cuts."""
+        if self.weak is not None and o.pattern.weight < self.weak[0].pattern.weight:
+            return self
+        return self._replace(names=(*self.names, None if match is None else match.fields.get("name")))
 
     def weak_alone(self) -> tuple[Marker, Match] | None:
         """The weak match, if all that may count more is a call of the same name."""
         weak = self.weak
-        return weak if weak is not None and all(name == weak[1].fields.get("name") for name in self._names) else None
+        return weak if weak is not None and all(name == weak[1].fields.get("name") for name in self.names) else None
+
+
+_NOTHING: Final = Partial()
 
 
 class Prose(Steps):
@@ -81,9 +85,9 @@ class Prose(Steps):
                     ledger.text(tape.here)
             return False
         else:
-            foreign = ledger.foreign_at(tape.base + j) if ledger.foreign_spans else NO
-            if foreign >= 0:
-                tape.i = foreign - tape.base
+            foreign = ledger.foreign_spans
+            if foreign and foreign[0][0] == tape.base + j:
+                tape.i = foreign.pop(0)[1] - tape.base
                 ledger.markup(tape.here)
                 return True
             r = self._marker_at(self._look.outline.edge, j, edge=True)
@@ -261,12 +265,12 @@ class Prose(Steps):
 
     def _marker_at(self, markers: Candidates[Marker], i: int, *, edge: bool) -> int:
         """Act on the marker at ``i``, at a boundary (``edge``) or in text; `NO` or `MORE` if there is none (yet)."""
-        partial = Partial()
+        partial = _NOTHING
         for o in markers.at(self._tape.buf, i):
             r, match = self._match(o, i, edge=edge)
             if r >= 0 and match is not None and match.weak:
                 if edge or not self._ledger.thinking:
-                    partial.weak = partial.weak or (o, match)
+                    partial = partial._replace(weak=partial.weak or (o, match))
             elif r >= 0:
                 # At a boundary, a call with wrong arguments counts more than later parts; in text, any part does.
                 if edge and match is None and partial.weak is not None:
@@ -278,19 +282,20 @@ class Prose(Steps):
             elif r == MORE:
                 if not self._tape.final:
                     return MORE
-                partial.add_cut(o, match)
+                partial = partial.and_cut(o, match)
                 if partial.cut is None and self._is_cut_marker(o, i):
-                    partial.cut = o
+                    partial = partial._replace(cut=o)
         return self._no_marker(markers, partial, i, edge=edge)
 
     def _match(self, o: Marker, i: int, *, edge: bool) -> tuple[int, Match | None]:
         """The end of a marker at ``i``, if it counts, and how it matches if it opens a call."""
         look = self._look
         match: Match | None = None
-        if o.kind == CALL and not edge and not look.outline.calls:
-            r = look.stands(o.pattern, i)
+        if o.kind == CALL and isinstance(o, Opening) and (edge or look.outline.calls):
+            match = self._openings.match(o, i, edge=edge)
+            r = match.end
         else:
-            r, match = self._openings.marker(o, i, edge=edge)
+            r = look.marker(o, i) if o.kind == END else look.stands(o.pattern, i)
         if r < 0 or edge or self._ledger.thinking or (match is not None and match.weak):
             return r, match
         return self._counted(o, i, r), match

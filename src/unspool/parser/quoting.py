@@ -89,7 +89,9 @@ class Quoting(msgspec.Struct, eq=False):
         if first >= 0:
             self._line(text[:first], start)
             last = text.rfind("\n") + 1
-            self._end_line()
+            if self._run:
+                self._end_run()
+            self._odd, self._blank = False, True
             for m in _FENCES.finditer(text, first + 1, last):
                 self._fence(len(m.group(1)))
             text = text[last:]
@@ -114,12 +116,6 @@ class Quoting(msgspec.Struct, eq=False):
                 self._end_run()
         if self._blank and at < len(text) and not text[at:].isspace():
             self._blank = False
-
-    def _end_line(self) -> None:
-        if self._run:
-            self._end_run()
-        self._odd = False
-        self._blank = True
 
     def _end_run(self) -> None:
         run, self._run = self._run, 0

@@ -46,13 +46,9 @@ def waiting(parser: Parser, start: int, end: int, tail: str) -> Waiting:
     word = tail.strip() if end - start <= LONGEST else ""
     if not word:
         return Waiting(start, end, "more" if end - start > LONGEST else "space")
-    found = _begun(parser.dialect, word)
+    markers = parser.dialect.derived("waiting", _markers)
+    found = tuple(m for m in markers if m.startswith(word))[:_MOST]
     return Waiting(start, end, "marker" if found else "more", found)
-
-
-def _begun(dialect: Dialect, word: str) -> tuple[str, ...]:
-    """The markers of a dialect that begin with a word."""
-    return tuple(m for m in dialect.derived("waiting", _markers) if m.startswith(word))[:_MOST]
 
 
 def _markers(dialect: Dialect) -> tuple[str, ...]:

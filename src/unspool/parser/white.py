@@ -13,8 +13,10 @@ def common_suffix(text: str, start: int, end: int, margin: str) -> int:
 
 def common_prefix(text: str, margin: str, start: int = 0) -> int:
     """How many characters from ``start`` on equal a prefix of the margin."""
+    if text.startswith(margin, start):
+        return len(margin)
     k = 0
-    while k < len(margin) and text.startswith(margin[k], start + k):
+    while text.startswith(margin[k], start + k):
         k += 1
     return k
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from .. import Dialect, Event, Markup, Policy, ReasoningEnd, Stage
-from ..parser.paired import PairedParser
+from ..parser.parser import PairedParser
 from ..parser.prompt import decode_ids, last_turn
 from ..tokens import Detokenizer
 from .host import closings, ids_policy, openings, reasoning_closed

@@ -21,7 +21,7 @@ from .. import (
     ToolCallEnd,
     ToolCallStart,
 )
-from ..parser.paired import PairedParser
+from ..parser.parser import PairedParser
 from .host import environment_policy, foreign_tokens, ids_policy
 from .pairing import Pairing, special_of
 

@@ -45,6 +45,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         applied: the edits that were made, in the form for the answer; ``None`` if none were requested.
         stored: the turn of the stored answer that the request continues, if there is one.
         caller: the client's API key, to which remembered turns belong; empty if it sent none.
+        edges: how it is related to earlier calls of its session, as the agent declares: types and ids.
     """
 
     messages: list[dict[str, Any]] = []
@@ -69,6 +70,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     applied: list[dict[str, Any]] | None = None
     stored: Exact | None = None
     caller: bytes = b""
+    edges: tuple[tuple[str, str], ...] = ()
 
     @property
     def prompt_count(self) -> int:

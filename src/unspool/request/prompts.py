@@ -26,6 +26,7 @@ from ..dialect.patterns import solid
 from ..dialect.registry import list_dialects
 from ..engines.media import is_medium
 from ..errors import TemplateError
+from ..infer.sources import SPECIAL
 from ..parser import parse
 from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
@@ -35,7 +36,7 @@ from .fields import BadRequest
 from .parts.places import FORGED, Places, find_places
 from .shapes import LATE, MOVED, Traits, described, examine, missing, shape, switches_in
 from .special_tokens import SpecialTokens, markers
-from .tokenizer import SPECIAL, Tokenizer, read_tokenizer
+from .tokenizer import Tokenizer, read_tokenizer
 
 __all__ = ["NoBridge", "Prompts", "Tokenizer", "read_tokenizer"]
 

@@ -1,15 +1,15 @@
 """Reads the prompt settings in a model's files: its chat template and its special tokens."""
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from ..errors import TemplateError
+from ..infer.sources import read_folder, read_object, text_of
 
-SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
-"""The names of special tokens that templates know."""
+_MOST: Final = 1 << 30
+"""The most bytes of a tokenizer's file."""
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
@@ -38,42 +38,21 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
         TemplateError: there is no template, or a file is malformed.
     """
     folder = Path(path)
-    config = _json(folder / "tokenizer_config.json")
-    templates = config.get("chat_template")
-    if isinstance(templates, list):  # several, by name
-        named = {t["name"]: t["template"] for t in templates}
-        template, tool_template = named.get("default", ""), named.get("tool_use", "")
-    else:
-        template, tool_template = templates or "", ""
-    if (folder / "chat_template.jinja").is_file():
-        template, tool_template = (folder / "chat_template.jinja").read_text(encoding="utf-8"), ""
+    found = read_folder(folder)
+    template = found.templates.get("default")
     if not template:
         raise TemplateError(f"{folder}: contains no chat template (tokenizer_config.json or chat_template.jinja)")
-    special = {name: _token(config[name]) for name in SPECIAL if config.get(name)}
-    added = list(config.get("added_tokens_decoder", {}).values())
-    added += _json(folder / "tokenizer.json").get("added_tokens", ())
+    tool_template = found.templates.get("tool_use") or template
+    config, tokenizer = map(_object, (folder / "tokenizer_config.json", folder / "tokenizer.json"))
+    added = [*config.get("added_tokens_decoder", {}).values(), *tokenizer.get("added_tokens", ())]
     written = template + tool_template
-    marks = {_token(t) for t in added if _is_special(t) or _token(t) in written} | set(special.values())
+    marks = {text_of(t) for t in added if _is_special(t) or text_of(t) in written} | set(found.special_tokens.values())
     marks = {t for t in marks if len(t) > 2 and not t.isspace() and not t.isalnum()}
-    answers = config.get("response_template")
-    response_template = answers if isinstance(answers, dict) else None
-    return Tokenizer(template, tool_template or template, special, tuple(sorted(marks)), response_template)
+    return Tokenizer(template, tool_template, found.special_tokens, tuple(sorted(marks)), found.response_template)
 
 
-def _json(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        return {}
-    try:
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise TemplateError(f"{file}: not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise TemplateError(f"{file}: must be a JSON object")
-    return value
-
-
-def _token(value: Any) -> str:
-    return str(value["content"] if isinstance(value, dict) else value)
+def _object(file: Path) -> dict[str, Any]:
+    return read_object(file, _MOST) if file.is_file() else {}
 
 
 def _is_special(token: Any) -> bool:

@@ -52,6 +52,9 @@ class Call(msgspec.Struct, kw_only=True):
         id: its id.
         parent: the call that it continues; ``None`` if there is none.
         fork: one of `FORKS`; ``None`` if it simply continues its parent, or has none.
+        answer: the id of the answer that the agent got.
+        edges: how the agent declares it to be related to others: a type of its own, and the id of a call (or what the
+            agent gave, if no call of the session has it).
         prompt_ids: the tokens of the whole prompt, as the engine was sent them.
         output_ids: the tokens that were sampled, including one that ended the output.
         logprobs: the log-probability of each, as the engine reported it; ``None`` where it reported none.
@@ -75,6 +78,8 @@ class Call(msgspec.Struct, kw_only=True):
     id: str
     parent: str | None = None
     fork: str | None = None
+    answer: str = ""
+    edges: list[tuple[str, str]] = []
     prompt_ids: list[int]
     output_ids: list[int]
     logprobs: list[float | None]

@@ -246,11 +246,8 @@ class _App(Starlette):
 
     Attributes:
         endpoints: applications that answer POST, by path.
-        origins: websites that may use the server.
-        hosts: names under which it may be reached.
         of_sessions: answers requests, whether they belong to sessions or not; ``None`` if there are none.
         for_pages: answers requests of websites.
-        error_body: writes errors in the form of a path's protocol.
     """
 
     endpoints: Mapping[str, ASGIApp] = {}
@@ -261,7 +258,6 @@ class _App(Starlette):
     error_body: Callable[[str], ErrorBody]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See `Starlette`."""
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
@@ -293,14 +289,7 @@ class _App(Starlette):
 
 
 class _Pages:
-    """The pages for GET requests.
-
-    Args:
-        service: what requests share.
-        error_body: writes their errors.
-        index: the page for browsers, if there is one.
-        worker: the role of this process, if it is one of several.
-    """
+    """The pages for GET requests."""
 
     def __init__(self, service: Service, error_body: ErrorBody, index: PageFile | None, worker: Worker | None) -> None:
         self._service = service
@@ -310,7 +299,6 @@ class _Pages:
         self._created = int(time.time())
 
     def routes(self) -> list[Route]:
-        """The routes of the pages."""
         return [
             Route("/", self.home),
             Route("/v1/models", self.models),
@@ -342,7 +330,6 @@ class _Pages:
         return Reply(("\n".join(lines) + "\n").encode(), media_type="text/plain; charset=utf-8")
 
     async def models(self, request: Request) -> Reply:
-        """The models."""
         data = [self._entry(service) for service in self._service.models]
         return self._refused(request) or Reply(encode({"object": "list", "data": data}))
 

@@ -37,14 +37,7 @@ class Background:
         self._news = asyncio.Event()
 
     def start(self, service: Service, run: Run, owner: bytes, closing: AsyncExitStack) -> None:
-        """Run a response, whose record is stored.
-
-        Args:
-            service: what all requests share.
-            run: generates it.
-            owner: whose it is.
-            closing: closes what the request opened, at its end.
-        """
+        """Run a response, whose record is stored, and then close what its request opened."""
         task = asyncio.ensure_future(self._work(service, run, owner, closing))
         self._running[run.id] = run, task
 
@@ -69,9 +62,10 @@ class Background:
             with service.running(run):
                 failure = await run.generate(journal)
             if failure is not None:
-                data = run.writer.error(failure) if journal is None or journal.begun else run.writer.start()
                 if journal is not None and not journal.begun:
-                    await journal.write(data + run.writer.error(failure))
+                    await journal.write(run.writer.start() + run.writer.error(failure))
+                else:
+                    run.writer.error(failure)  # which is stored with the response
                 await run.deposit.keep(run.id, run.writer, None)
         except StoreError as error:
             log.warning("%s: the failure of the response could not be stored: %s", run.id, error)
@@ -93,15 +87,7 @@ class Background:
         self._news = asyncio.Event()
 
     async def stream(self, service: Service, owner: bytes, id: str, after: int, send: Send) -> None:
-        """Send the events of a response, as they come, until its end.
-
-        Args:
-            service: what all requests share.
-            owner: whose it is.
-            id: the response's id.
-            after: the number of the event after which they begin.
-            send: takes messages of ASGI.
-        """
+        """Send the events of a response after one of them, as they come, until its end."""
         reply = StreamReply(send, id)
         async for data in self._events(service, owner, id, after):
             await reply.write(data)
@@ -141,11 +127,7 @@ class Background:
 class _Journal:
     """Stores the events of a response, several at once; a `Sink` of `unspool.generation.outbox`.
 
-    Args:
-        background: is told about news.
-        store: where they go.
-        owner: whose they are.
-        run: generates them; it ends if they cannot be stored.
+    The run ends if they cannot be stored.
 
     Attributes:
         begun: whether there were any.

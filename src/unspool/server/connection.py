@@ -40,12 +40,10 @@ class Connection(HttpToolsProtocol):
     # -- uvicorn's own steps ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See `asyncio.Protocol`."""
         super().connection_made(transport)
         self._await("head", self.limits.head)
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
         if self._refused:
             return
         if self._reading == "next":
@@ -87,17 +85,14 @@ class Connection(HttpToolsProtocol):
         self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n")
 
     def on_message_begin(self) -> None:
-        """See `HttpToolsProtocol`."""
         if not self._refused:
             super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """See `HttpToolsProtocol`."""
         if self._reading != "body":  # nobody reads those behind a body
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """See `HttpToolsProtocol`."""
         if self._refused:
             return
         self._bare = 0
@@ -113,13 +108,11 @@ class Connection(HttpToolsProtocol):
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """See `HttpToolsProtocol`."""
         self._bare = 0
         if not self._refused:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """See `HttpToolsProtocol`."""
         if not self._refused and not self._upgrades:
             self._await("next", None)
             super().on_message_complete()

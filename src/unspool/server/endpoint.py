@@ -108,7 +108,6 @@ class ThreadEndpoint(Endpoint):
         self._work = work
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        """See `Endpoint.respond`."""
         await self._answer(self._reply(body), scope, send)
 
     async def _reply(self, body: bytes) -> Reply:
@@ -119,13 +118,7 @@ class ThreadEndpoint(Endpoint):
 
 
 def failure_of(error: Exception, scope: Scope, invalid: int = 400) -> Failure:
-    """What a client gets to know of an error. If it is nobody's, the log has it.
-
-    Args:
-        error: the error.
-        scope: the request.
-        invalid: the HTTP status for a wrong field.
-    """
+    """What a client gets to know of an error; ``invalid`` is the status for a wrong field. Other errors are logged."""
     if isinstance(error, BadRequest):
         return Failure(str(error), error.status or invalid, error.param, code=error.code)
     if isinstance(error, Overloaded):
@@ -173,6 +166,17 @@ def keys_of(scope: Scope) -> list[bytes]:
         elif name == b"x-api-key":
             found.append(value.strip())
     return found
+
+
+def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:
+    """Refuse unknown fields.
+
+    Raises:
+        BadRequest: there is an unknown field.
+    """
+    unknown = sorted(fields.raw.keys() - set(allowed))
+    if unknown:
+        raise fields.wrong(unknown[0], f"is unknown; allowed are {', '.join(allowed)}")
 
 
 def query_of(scope: Scope) -> dict[str, str]:

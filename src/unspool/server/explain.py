@@ -37,8 +37,8 @@ from ..wire import (
     Writer,
 )
 from ..wire.encoding import clean, encode
-from .endpoint import Work
-from .parse_endpoint import FIELDS, check_known, read_asked, read_dialect, read_prompt
+from .endpoint import Work, check_known
+from .parse_endpoint import FIELDS, read_asked, read_dialect, read_prompt
 
 _MAX_DETECT: Final = 16 * 1024
 """The longest output, in characters, for which dialects are detected, since every dialect reads it."""

@@ -41,12 +41,7 @@ class Served(NamedTuple):
 def by_model(
     endpoints: Mapping[Service, Mapping[str, Endpoint]], error_body: Callable[[str], ErrorBody]
 ) -> dict[str, Endpoint]:
-    """Make the applications of several models, by path.
-
-    Args:
-        endpoints: the endpoints of each model, by path; the first model is the default.
-        error_body: writes errors in the form of a path's protocol.
-    """
+    """Make the applications of several models, by path, from the endpoints of each; the first is the default."""
     first = next(iter(endpoints))
     return {
         path: _ByModel(first, {one.settings.model: found[path] for one, found in endpoints.items()}, error_body(path))
@@ -70,7 +65,6 @@ class _ByModel(Endpoint):
         self._endpoints = endpoints
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        """See `Endpoint.respond`."""
         first, size = self._service, len(body)
         name = _named(body) if size < _LONG else await first.in_thread(size, lambda _: _named(body))
         endpoint = self._endpoints.get(first.settings.model if name is None else name)

@@ -20,6 +20,7 @@ from ..request.declared import read_nested
 from ..request.fields import BadRequest, Fields
 from ..wire import parse as wire
 from ..wire.encoding import encode
+from .endpoint import check_known
 
 _FORMATS: Final = ("message", "events", "steps")
 _PIECE: Final = 2 * 1024
@@ -107,17 +108,6 @@ def _steps(asked: Asked, awaited: Awaited) -> bytes:
     steps = [encode(trace.step("" if piece is None else piece.text, events)) for piece, events in asked.steps(awaited)]
     head = encode({"dialect": parser.dialect.name, "stage": begins, "message": parser.message})
     return head[:-1] + b',"steps":[' + b",".join(steps) + b"]}"
-
-
-def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:
-    """Refuse unknown fields.
-
-    Raises:
-        BadRequest: there is an unknown field.
-    """
-    unknown = sorted(fields.raw.keys() - set(allowed))
-    if unknown:
-        raise fields.wrong(unknown[0], f"is unknown; allowed are {', '.join(allowed)}")
 
 
 def read_asked(fields: Fields, service: Service) -> Asked:

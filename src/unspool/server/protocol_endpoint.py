@@ -11,6 +11,7 @@ from ..engines.threads import Awaited
 from ..generation.run import Deposit, Run
 from ..generation.service import Service
 from ..grammar import bounds
+from ..regex import Regex
 from ..request.approvals import Approvals
 from ..request.chat_request import ChatRequest, check_text
 from ..request.fields import BadRequest, Fields, read_object
@@ -24,12 +25,14 @@ from ..tools import Listing, Tools
 from ..wire.encoding import encode
 from .endpoint import Endpoint, caller_of, session_of
 from .own_tools import own_tools
-from .replies import Reply, StreamReply, client_id, failed
+from .replies import Reply, StreamReply, client_id, failed, header
 from .retries import Retries
 
 if TYPE_CHECKING:
     from ..sessions import Session
 
+_EDGE: Final = Regex(r" *([A-Za-z][A-Za-z0-9_.-]{0,63})=([A-Za-z0-9_.-]{1,128}) *")
+_EDGES: Final = 16
 _LONG: Final = 16 * 1024
 """The size in bytes from which on a request is read in a thread."""
 
@@ -44,6 +47,7 @@ class Incoming(NamedTuple):
         hold: counts further bytes of it.
         deposit: keeps its answer.
         session: the session that it belongs to.
+        edges: how it is related to other calls of the session, as the agent declares.
     """
 
     fields: Fields
@@ -52,9 +56,10 @@ class Incoming(NamedTuple):
     hold: Callable[[int], None]
     deposit: Deposit
     session: "Session | None"
+    edges: list[tuple[str, str]]
 
 
-class _Reading(Endpoint):
+class _OfProtocol(Endpoint):
     """Reads the requests of one protocol."""
 
     def __init__(self, service: Service, protocol: WireProtocol) -> None:
@@ -100,7 +105,7 @@ class _Reading(Endpoint):
         return msgspec.structs.replace(request, caller=offer.caller)
 
 
-class ProtocolEndpoint(_Reading):
+class ProtocolEndpoint(_OfProtocol):
     """An ASGI application that generates the answers of one protocol."""
 
     def __init__(self, service: Service, protocol: WireProtocol) -> None:
@@ -108,7 +113,6 @@ class ProtocolEndpoint(_Reading):
         self._retries = Retries(self._respond)
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        """See `Endpoint.respond`."""
         session = session_of(scope)
         try:
             if session is None:
@@ -139,21 +143,15 @@ class ProtocolEndpoint(_Reading):
         closing: AsyncExitStack,
         session: "Session | None",
     ) -> Run:
-        """Read a request.
-
-        Args:
-            scope, body: the request.
-            hold: counts its bytes.
-            closing: closes what it opens.
-            session: the session that it belongs to.
-        """
+        """Read a request: its bytes are counted by ``hold``, and ``closing`` closes what it opens."""
         service = self._service
         fields, deposit = await self._recalled(scope, await self._parse(body))
         hold(deposit.size)
         own = self._own_tools(fields)
         closing.push_async_callback(own.aclose)
         offer = await self._offer(scope, fields, own)
-        prepared = await self._prepare(Incoming(fields, len(body) + deposit.size, offer, hold, deposit, session))
+        size = len(body) + deposit.size
+        prepared = await self._prepare(Incoming(fields, size, offer, hold, deposit, session, _edges(scope)))
         tools = Tools([*service.tools.servers.values(), *own.servers.values()])
         return Run(service, self._protocol, prepared, client_id(scope), tools, deposit, session)
 
@@ -166,7 +164,7 @@ class ProtocolEndpoint(_Reading):
                 self._service.answered(scope["path"], "failed" if failure else 200)
                 return
             if failure is None:
-                reply = Reply(run.whole(), request_id=run.id)
+                reply = Reply(run.body, request_id=run.id)
             else:
                 reply = failed(self._error_body, failure, run.id)
             await self._send(reply, scope, send)
@@ -189,7 +187,7 @@ class ProtocolEndpoint(_Reading):
         def read(awaited: Awaited) -> ChatRequest:
             request = self._read(fields, offer, awaited)
             request = msgspec.structs.replace(request, stored=incoming.deposit.turn)
-            return request if session is None else session.adapted(request)
+            return request if session is None else session.adapted(request, incoming.edges)
 
         def make(request: ChatRequest, fetched: Mapping[str, bytes], awaited: Awaited) -> Prepared:
             engine = service.engine
@@ -230,18 +228,17 @@ class CompletionsEndpoint(ProtocolEndpoint):
             if session is not None:
                 if request.echo:
                     raise BadRequest("echo", "is not possible in a session, which records what is sampled")
-                request = session.adapted(request)
+                request = session.adapted(request, incoming.edges)
             return prepare_raw(request, engine, eos)
 
         return await self._service.in_thread(incoming.size, make)
 
 
-class CountEndpoint(_Reading):
+class CountEndpoint(_OfProtocol):
     """An ASGI application for Anthropic's ``/v1/messages/count_tokens``: counts the tokens of the prompt that the
     protocol's own endpoint would use."""
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        """See `Endpoint.respond`."""
         await self._answer(self._reply(scope, body), scope, send)
 
     async def _reply(self, scope: Scope, body: bytes) -> Reply:
@@ -282,6 +279,20 @@ def _declares(fields: Fields) -> bool:
     return fields.has("tools") or (
         isinstance(items, list) and any(isinstance(item, dict) and "tools" in item for item in items)
     )
+
+
+def _edges(scope: Scope) -> list[tuple[str, str]]:
+    """How an agent declares a request to be related to other calls of its session: the header ``X-Session-Edge``, with
+    ``TYPE=ID``, or several of these separated by commas.
+
+    Raises:
+        BadRequest: the header has another form.
+    """
+    given = header(scope, b"x-session-edge")
+    found = [] if given is None else [_EDGE.fullmatch(one) for one in given.split(",", _EDGES)]
+    if None in found or len(found) > _EDGES:
+        raise BadRequest("X-Session-Edge", f"must be TYPE=ID, or up to {_EDGES} of these separated by commas", 400)
+    return [(one[1], one[2]) for one in found if one is not None]
 
 
 def _betas(scope: Scope) -> frozenset[str]:

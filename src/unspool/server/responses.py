@@ -40,13 +40,7 @@ _LONG: Final = 64 * 1024
 
 
 class ResponsesEndpoint(ProtocolEndpoint):
-    """An ASGI application for Responses.
-
-    Args:
-        service: what all requests share.
-        protocol: reads the requests.
-        background: runs those that nobody waits for.
-    """
+    """An ASGI application for Responses."""
 
     def __init__(self, service: Service, protocol: ResponsesProtocol, background: Background) -> None:
         super().__init__(service, protocol)
@@ -86,14 +80,7 @@ class ResponsesEndpoint(ProtocolEndpoint):
 
 
 class _Stored(Deposit):
-    """Stores a response.
-
-    Args:
-        service: what all requests share.
-        owner: whose it is.
-        fields: its request, as the client sent it.
-        earlier: what it continues.
-        keeps: whether it is stored.
+    """Stores a response, if ``keeps``, and adds it to its conversation.
 
     Attributes:
         background: whether it is generated in the background.

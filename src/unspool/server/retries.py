@@ -105,11 +105,7 @@ class _Answer:
 
 
 class Retries:
-    """The latest answers of each session.
-
-    Args:
-        work: answers a request of a session.
-    """
+    """The latest answers of each session."""
 
     def __init__(self, work: _Work) -> None:
         self._work = work

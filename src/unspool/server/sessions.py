@@ -29,8 +29,7 @@ from ..rl import exports
 from ..sessions import About, Limits, Refused, Session, Sessions
 from ..store import StoreError
 from ..wire.encoding import encode
-from .endpoint import SESSION, failure_of, integer_of, keys_of, query_of, read_body
-from .parse_endpoint import check_known
+from .endpoint import SESSION, check_known, failure_of, integer_of, keys_of, query_of, read_body
 from .replies import ErrorBody, Reply, failed, header
 
 __all__ = ["SessionRoutes"]
@@ -47,14 +46,7 @@ _SAMPLING: Final = (*(name for name in Sampling.__struct_fields__ if name != "lo
 
 
 class SessionRoutes:
-    """Routes the requests of sessions.
-
-    Args:
-        service: what all requests share.
-        sessions: the sessions.
-        error_body: writes the body of an error, for a path.
-        app: answers the requests of models.
-    """
+    """Routes the requests of sessions, and passes those of models to the application."""
 
     def __init__(
         self, service: Service, sessions: Sessions, error_body: Callable[[str], ErrorBody], app: ASGIApp

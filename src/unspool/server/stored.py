@@ -74,12 +74,7 @@ _Page = Callable[[_Asked], Awaitable[bytes | _Events]]
 
 
 def stored_routes(service: Service, background: Background) -> list[Route]:
-    """The routes of the pages.
-
-    Args:
-        service: what all requests share.
-        background: runs responses in the background.
-    """
+    """The routes of the pages."""
     pages = _Pages(service, background)
     conversation = "/v1/conversations/{conversation}"
     found: Sequence[tuple[str, str, _Page]] = (
@@ -100,14 +95,7 @@ def stored_routes(service: Service, background: Background) -> list[Route]:
 
 
 class _Endpoint(Endpoint):
-    """An ASGI application for one page.
-
-    Args:
-        service: what all requests share.
-        background: has the events of responses.
-        path: the form of its paths.
-        page: answers.
-    """
+    """An ASGI application for one page, whose paths have this form."""
 
     def __init__(self, service: Service, background: Background, path: str, page: _Page) -> None:
         super().__init__(service, error_body)
@@ -116,7 +104,6 @@ class _Endpoint(Endpoint):
         self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See `Endpoint`."""
         wrong = unsupported(scope) if scope["method"] == "POST" else None
         if wrong is not None:
             await failed(error_body, wrong, close=True).send(send)
@@ -124,7 +111,6 @@ class _Endpoint(Endpoint):
         await super().__call__({**scope, "path": self._path}, receive, send)
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        """See `Endpoint.respond`."""
         service = self._service
         owner = owner_of(caller_of(service, scope))
         try:
@@ -141,8 +127,6 @@ class _Endpoint(Endpoint):
 
 
 class _Pages:
-    """The pages."""
-
     def __init__(self, service: Service, background: Background) -> None:
         self._store = service.store
         self._background = background

@@ -20,6 +20,7 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     Attributes:
         follows: whether the prompt begins with the parent's prompt and output.
         prompt_text, prompt_ids: what the prompt adds to them, or all of it.
+        answer: the id of the answer that the agent got.
         results: the ranges of that text that tools wrote.
         output_text: the raw output.
         digests: what identifies the answer in a history.
@@ -35,6 +36,8 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     parent: str = ""
     fork: str = ""
     follows: bool = False
+    answer: str = ""
+    edges: list[tuple[str, str]] = []
     prompt_text: str = ""
     prompt_ids: bytes = b""
     results: list[tuple[int, int]] = []
@@ -67,16 +70,13 @@ class Model(Protocol):
     """A served model."""
 
     @property
-    def settings(self) -> Settings:
-        """Its settings."""
+    def settings(self) -> Settings: ...
 
     @property
-    def prompts(self) -> Prompts | None:
-        """Its chat template."""
+    def prompts(self) -> Prompts | None: ...
 
     @property
-    def engine(self) -> Engine:
-        """What generates its outputs."""
+    def engine(self) -> Engine: ...
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ import secrets
 import threading
 import time
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from hashlib import sha256
 from typing import Any, Final, Literal, TypeVar
@@ -150,8 +150,8 @@ class Session:
         if not self.running:
             self._idle.set()
 
-    def adapted(self, request: _Request) -> _Request:
-        """A request with the session's own sampling, and within its limit of tokens."""
+    def adapted(self, request: _Request, edges: Sequence[tuple[str, str]]) -> _Request:
+        """A request with the session's own sampling, within its limit of tokens, and with these edges."""
         fields = {name: value for name, value in self.about.sampling.items() if name != "max_tokens"}
         most = [n for n in (self.about.sampling.get("max_tokens"), request.max_tokens) if n is not None][:1]
         if self.about.limits.tokens is not None:
@@ -160,6 +160,7 @@ class Session:
             request,
             sampling=msgspec.structs.replace(request.sampling, **fields),
             max_tokens=most[0] if most else None,
+            edges=tuple(edges),
         )
 
     async def finish(self, seconds: float | None = None) -> None:
@@ -213,7 +214,9 @@ class Session:
         links: list[Link] = []
         problems: dict[str, None] = dict.fromkeys(self.about.problems)
         kinds: dict[str, Kinds] = {}
-        for name, record in list(self._records):
+        records = list(self._records)
+        answers = {record.answer: record.id for _, record in records}
+        for name, record in records:
             model = models.get(name)
             if model is None:
                 problems[f"the model {name!r} is no longer served"] = None
@@ -222,7 +225,9 @@ class Session:
                 problems |= dict.fromkeys(examined[name].problems)
             if name not in kinds:
                 kinds[name] = Kinds(model, self.blobs)
-            links.append(_link(self.tree(model).nodes[record.id], kinds[name]))
+            link = _link(self.tree(model).nodes[record.id], kinds[name])
+            link.call.edges = [(kind, answers.get(id, id)) for kind, id in record.edges]
+            links.append(link)
         rows = rows_of(links)
         about = self.about
         return Rollout(
@@ -247,6 +252,7 @@ def _link(node: Node, kinds: Kinds) -> Link:
         id=record.id,
         parent=record.parent or None,
         fork=record.fork or None,
+        answer=record.answer,
         prompt_ids=node.prompt_ids.tolist(),
         output_ids=ids_of(record.output_ids).tolist(),
         logprobs=[None if p != p else p for p in logprobs],
@@ -350,6 +356,8 @@ class Recording:
             parent=prompt.parent,
             fork=prompt.fork,
             follows=follows,
+            answer=asked.id,
+            edges=list(request.edges),
             prompt_text=prompt.prompt[characters:],
             prompt_ids=packed(ids[at:]),
             results=_results(prompt.prompt[characters:], request),

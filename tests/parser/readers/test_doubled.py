@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.parser.readers.test_markup import argument, call, closing, every_way
-from tests.support import named, notices, number, run, same, tool, values
+from tests.support import alike, named, notices, tool, values
 from tests.test_traps import UNTYPED, XML
 from tests.writing import write_calls
 from unspool import Dialect, DialectError, Message, parse, render
@@ -35,13 +35,8 @@ def values_between(dialect: Dialect, texts: dict[str, str], times: int, white: s
 
 
 def read(dialect: Dialect, raw: str, **options: Any) -> Message:
-    """The message, which is the same for every cut in two, and character by character."""
-    settings = {"tools": TOOLS, "ids": number, **options}
-    whole, _ = run(dialect, [raw], **settings)
-    for chunks in ([*raw], *([raw[:i], raw[i:]] for i in range(1, len(raw)))):
-        message, _ = run(dialect, chunks, **settings)
-        assert (same(message), notices(message)) == (same(whole), notices(whole)), chunks
-    return whole
+    cuts = ([raw[:i], raw[i:]] for i in range(1, len(raw)))
+    return alike(dialect, raw, ([*raw], *cuts), **{"tools": TOOLS, **options})
 
 
 @pytest.mark.parametrize("times", [2, 3])

@@ -10,15 +10,14 @@ import pytest
 
 from tests.support import (
     VERBATIM,
+    alike,
     chunkings,
     is_marked,
+    many_cuts,
     named,
     notices,
-    number,
     random_split,
     run,
-    same,
-    splits,
     tool,
     values,
 )
@@ -49,16 +48,8 @@ def call(dialect: Dialect, *arguments: tuple[str, str], name: str = "h") -> str:
 
 
 def every_way(dialect: Dialect, raw: str, **options: Any) -> tuple[list[tuple[str, Any]], list[str], list[str]]:
-    """Values, statuses and notices, which do not depend on how the text is cut."""
-    found = []
-    rng = random.Random(raw)
-    cuts = [[raw], list(raw), *(random_split(raw, rng, n) for n in (2, 5, 30))]
-    cuts += rng.sample(list(splits(raw)), min(4, len(raw) - 1))
-    for chunks in cuts:
-        message, _ = run(dialect, chunks, ids=number, **{"tools": TOOLS, **options})
-        found.append((same(message), sorted(notices(message)), message))
-    assert all(f[:2] == found[0][:2] for f in found), raw
-    message = found[0][2]
+    """Values, statuses and notices."""
+    message = alike(dialect, raw, many_cuts(raw), **{"tools": TOOLS, **options})
     return values(message), [c.status for c in message.tool_calls], notices(message)
 
 

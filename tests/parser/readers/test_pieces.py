@@ -2,7 +2,6 @@
 
 import json
 import re
-import threading
 from collections.abc import Callable
 from itertools import product
 
@@ -30,7 +29,7 @@ def test_a_piece_is_read_the_same_from_memory_and_anew() -> None:
         known = kind.state(waits)
         for letters in product('ab"\\nu0\n', repeat=4):
             text = "".join(letters)
-            fresh = StringKind().state(waits)
+            fresh = StringKind(kind.split).state(waits)
             part = kind.split(waits + text)
             turn, again, anew = known[text], known[text], fresh[text]
             if part is None:
@@ -140,29 +139,6 @@ def test_the_memory_of_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
                 assert sum(map(len, kind._states.values())) <= 20
                 assert len(kind._states) <= module._MOST_STATES
         assert len(module._kinds) <= 3
-    known = StringKind().state("")
+    known = StringKind(JSON_STRINGS.split).state("")
     assert known["\\n" * 50] == ("\\n" * 50, "\\n" * 50, known)
     assert not known
-
-
-def test_threads_share_the_memory_of_pieces() -> None:
-    """Many parsers in many threads, with pieces of one kind, each read their own text."""
-    wrong = []
-
-    def read(n: int) -> None:
-        for i in range(6):
-            text = f'"{n}\n{i}"\\' * 20
-            raw = '<tool_call>\n{"name": "f", "arguments": {"s": ' + json.dumps(text) + "}}\n</tool_call>"
-            parser = unspool.Parser("hermes", tools=[TOOL], stage="content")
-            for at in range(0, len(raw), 3):
-                parser.feed(raw[at : at + 3])
-            parser.close()
-            if parser.message.tool_calls[0].arguments_dict() != {"s": text}:
-                wrong.append(n)
-
-    threads = [threading.Thread(target=read, args=(n,)) for n in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []

@@ -11,14 +11,13 @@ from tests.parser.test_tokens import special
 from tests.support import (
     CALLING,
     VERBATIM,
+    alike,
     dialect_of,
+    many_cuts,
     named,
     notices,
-    number,
     random_split,
     run,
-    same,
-    splits,
     tool,
     values,
 )
@@ -37,15 +36,7 @@ QUOTED = [d for d in CALLING if d.codec.quote != '"']
 
 
 def every_way(dialect: Dialect, raw: str, **options: Any) -> Any:
-    """The message, which does not depend on how the text is cut."""
-    rng = random.Random(raw)
-    cuts = [[raw], list(raw), *(random_split(raw, rng, n) for n in (2, 5, 30))]
-    cuts += rng.sample(list(splits(raw)), min(4, len(raw) - 1))
-    found = [run(dialect, chunks, ids=number, **{"tools": TOOLS, **options})[0] for chunks in cuts]
-    for other in found:
-        assert same(other) == same(found[0]), raw
-        assert sorted(notices(other)) == sorted(notices(found[0])), raw
-    return found[0]
+    return alike(dialect, raw, many_cuts(raw), **{"tools": TOOLS, **options})
 
 
 # -- open strings ------------------------------------------------------------------------------------------------------

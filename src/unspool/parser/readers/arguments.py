@@ -6,11 +6,11 @@ from ...dialect.markers import Form
 from ...dialect.patterns import MAX_SPACE, MORE, skip_space
 from ...dialect.syntax import Syntax
 from ..call import Call
-from ..ledger import Tape
 from ..lookout import first_of
 from ..openings import NULL, Openings
-from .literal import DONE, ERROR, STRING, LiteralReader, Root, whole_members, whole_object
+from .literal import DONE, ERROR, STRING, LiteralReader, Root
 from .reader import Mode, Reader, Whole
+from .whole import whole_members, whole_object
 from .wrapped import UNWRAPPED, Unwrapping, UnwrapReader, unwrapping
 
 _CUT: Final = "a closing marker inside a value"
@@ -32,12 +32,11 @@ class ArgumentsReader(Reader):
         self,
         call: Call,
         openings: Openings,
-        tape: Tape,
         literal: LiteralReader | UnwrapReader | None = None,
         *,
         skip: bool = False,
     ) -> None:
-        super().__init__(call, openings, tape)
+        super().__init__(call, openings)
         self.literal = literal
         self.skip = skip
         self.shut = False
@@ -87,6 +86,9 @@ class ArgumentsReader(Reader):
     def close_all(self) -> str:
         return "" if self.literal is None else self.literal.close_all()
 
+    def in_value(self) -> bool:
+        return self.literal is not None and not (self.shut or self.skip)
+
     def in_string(self) -> bool:
         """Whether the literal is inside a string of the arguments."""
         return self.literal is not None and self.literal.mode == STRING and not self.skip
@@ -97,8 +99,6 @@ class ArgumentsReader(Reader):
         if not isinstance(literal, LiteralReader) or self.skip or self._unwrapping is not None:
             return None
         return literal if self._looked and literal.mode < DONE else None
-
-    # -- reading ------------------------------------------------------------------------------------------------------
 
     def _read_on(self, literal: LiteralReader | UnwrapReader) -> bool:
         """Read more of the literal; true if a marker in an open string ended it."""
@@ -135,8 +135,9 @@ class ArgumentsReader(Reader):
         end = literal.read(buf, i) if until == len(buf) else i + literal.read(buf[i:until], 0)
         tape.i = end
         if literal.notes:
-            for kind, detail in literal.take_notes():
+            for kind, detail in literal.notes:
                 self._call.notice(kind, detail)
+            literal.notes = []
         fragment = literal.take()
         if not self.skip and (fragment or end > i):
             self._hand_on(fragment, tape.base + end)
@@ -147,7 +148,7 @@ class ArgumentsReader(Reader):
         if not self._looked:
             self._looked = True
             if call.started and not UNWRAPPED.match(fragment):
-                self._unwrapping = unwrapping(self._call.desk.schema(call.name))
+                self._unwrapping = unwrapping(call.desk.tools.schema(call.name))
         watch = self._unwrapping
         if watch is not None:
             passed = watch.push(fragment)
@@ -161,8 +162,6 @@ class ArgumentsReader(Reader):
                 call.notice("hold_overflow", call.name)
         call.put(fragment, end)
 
-    # -- its end ------------------------------------------------------------------------------------------------------
-
     def _complete(self, literal: LiteralReader | UnwrapReader) -> None:
         call = self._call
         if self._unwrapping is not None:
@@ -171,7 +170,7 @@ class ArgumentsReader(Reader):
             call.put(text, self._tape.here)
         call.complete = True
         if literal.repaired:
-            call.repair()
+            call.status = "repaired" if call.status == "ok" else call.status
             call.notice("repaired", literal.repaired)
 
     def _none(self, i: int) -> bool:
@@ -205,17 +204,14 @@ class ArgumentsReader(Reader):
                 return False
             if closing >= 0 and self._shut():
                 return True
+        # Other calls may follow in the block, and nothing but brackets shows where this one ends.
+        unended = call.block.closing and not (call.form.closing or call.form.marked)
         if call.form.shape is not None:
             self.track = ["{", *literal.stack]
-        elif call.form.syntax == Syntax.PYTHON or (literal.stack and self._unended()):
+        elif call.form.syntax == Syntax.PYTHON or (literal.stack and unended):
             self.track = [*literal.stack]
         self.within = literal.delimiter[:1]
         return self._fail(literal.error)
-
-    def _unended(self) -> bool:
-        """Whether other calls may follow in the block, and nothing but brackets shows where this one ends."""
-        call = self._call
-        return bool(call.block.closing) and not (call.form.closing or call.form.marked)
 
     def _closes(self, i: int) -> int:
         """The end of what closes the call at ``i``: a closing, or the next call if this one has none; `NO`; `MORE`."""

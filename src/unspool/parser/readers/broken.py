@@ -9,7 +9,6 @@ from ...dialect.patterns import MORE, NO
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ..call import Call
-from ..ledger import Tape
 from ..openings import Openings
 from .reader import Mode, Reader
 
@@ -31,7 +30,6 @@ class BrokenReader(Reader):
         self,
         call: Call,
         openings: Openings,
-        tape: Tape,
         *,
         track: Sequence[str] | None = None,
         within: str = "",
@@ -44,7 +42,7 @@ class BrokenReader(Reader):
             within: the quote of the string with the error.
             quiet: the arguments were already emitted, and the rest is skipped.
         """
-        super().__init__(call, openings, tape)
+        super().__init__(call, openings)
         self.within = within if within in _STRING_REST else ""
         self._track = None if track is None else list(track)
         shape = call.form.shape

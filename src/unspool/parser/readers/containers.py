@@ -65,16 +65,6 @@ class Level:
         """Whether it has a member, emitted or held."""
         return not self.empty or bool(self.given or self.held)
 
-    def store(self, key: str, value: Held) -> None:
-        """Add a value, held until its end."""
-        assert self.held is not None
-        self.held.setdefault("" if self.bracket == "[" else key, []).append(value)
-
-    def release(self) -> None:
-        """End the hold."""
-        self.held = None
-        self.wrapper = ""
-
 
 class Containers:
     """The open containers, outermost first, and the text that is held in them.
@@ -118,8 +108,6 @@ class Containers:
         """The schema of a container that begins; if it may contain all arguments, theirs."""
         return self.levels[0].schema if self.levels[-1].wrapper and self._hold == 0 else schema
 
-    # -- values -------------------------------------------------------------------------------------------------------
-
     def enter(self, key: str, schema: Schema | None, end: int) -> None:
         """An argument begins: what was held may be certain now, and this key may have been given before."""
         level = self.levels[-1]
@@ -158,10 +146,6 @@ class Containers:
         """All pieces of the value that ended, if they are held."""
         return "".join(self._parts) if self._hold >= 0 and self.dropped < 0 else None
 
-    def collect(self) -> None:
-        """Another value of the same key may follow."""
-        self._hold_level(self.levels[-1])
-
     def leave(self) -> None:
         """A value ends."""
         if self.dropped == len(self.levels):
@@ -177,7 +161,9 @@ class Containers:
             self._weigh(len(fragment), end)
 
     def _store(self, key: str, held: Held, end: int) -> None:
-        self.levels[-1].store(key, held)
+        level = self.levels[-1]
+        assert level.held is not None
+        level.held.setdefault("" if level.bracket == "[" else key, []).append(held)
         self._weigh(len(held.json), end)
 
     def _weigh(self, more: int, end: int) -> None:
@@ -186,14 +172,13 @@ class Containers:
             self._call.notice("hold_overflow", self.key)
             self.let_out(end)
 
-    def _hold_level(self, level: Level) -> None:
+    def hold(self, level: Level) -> None:
+        """Hold the values of a container until its end: others of the same key may follow, or it may be unwrapped."""
         level.held = {}
         if self._hold < 0:
             self._hold = self.levels.index(level)
             self._weight = 0
             self._parts = []
-
-    # -- containers ---------------------------------------------------------------------------------------------------
 
     def open(self, level: Level, end: int) -> None:
         """A container begins, as the value of the last argument that was opened."""
@@ -248,7 +233,7 @@ class Containers:
             if members:
                 text += ("{" if i == 0 and level.empty else "" if level.empty else ", ") + members
                 level.empty = False
-            level.release()
+            level.held, level.wrapper = None, ""  # the hold ends
         if self._parts:
             text += self._prefix(len(levels) - 1, self.key) + "".join(self._parts)
             levels[-1].empty = False
@@ -261,8 +246,6 @@ class Containers:
         text = self.take()
         if text is not None:
             self._call.put(text, end)
-
-    # -- JSON ---------------------------------------------------------------------------------------------------------
 
     def _prefix(self, i: int, key: str) -> str:
         """The text before a value of a container."""
@@ -303,8 +286,6 @@ class Containers:
         value = held[level.wrapper][0]
         return declared_object(value.json if value.text is None else value.text, level.schema)
 
-    # -- keys given twice ---------------------------------------------------------------------------------------------
-
     def _settled(self, level: Level, key: str) -> bool:
         """Whether an argument of another name makes the held text certain."""
         held = level.held or {}
@@ -317,11 +298,11 @@ class Containers:
         if len(self.levels) == 1:
             if key in WRAPPERS and level.schema is not None and not level.schema.declares(key):
                 level.wrapper = key
-                self._hold_level(level)
+                self.hold(level)
         elif schema is None:
             level.children = True
             if level.held is None:
-                self._hold_level(level)
+                self.hold(level)
 
     def _collects(self, level: Level, key: str, schema: Schema | None) -> bool:
         """Whether a repeated key makes a list."""

@@ -9,16 +9,13 @@ must come again with more text after it. Strict JSON is read in runs of complete
 complete in the text is read at once.
 """
 
-import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
 from json.encoder import encode_basestring
-from math import isinf
 from typing import Any, Final
 
-from ...dialect.patterns import NO
-from ...dialect.syntax import KEYWORD, KEYWORDS, Syntax
+from ...dialect.syntax import KEYWORD, Syntax
 from ...regex import Prefix, Regex
 from .memory import Changes
 from .numbers import Magnitude
@@ -31,47 +28,39 @@ from .strings import (
     STRETCH,
     escaped,
     json_run,
-    json_string,
     marker_scan,
     quote_in,
     translated,
     unescaped,
 )
-from .syntax import (
-    AFTER,
-    COLON,
-    DONE,
-    DOT,
-    ERROR,
-    EXP,
-    EXP_DIGITS,
-    EXP_SIGN,
-    FIRST_ITEM,
-    FIRST_KEY,
-    FRACTION,
-    INT,
-    KEY,
-    MAX_DEPTH,
-    MAX_HELD,
-    MAX_KEY,
-    MAX_KEYS,
-    MAX_SPACE,
-    MAX_WORD,
-    NUMBER,
-    SIGN,
-    STRING,
-    VALUE,
-    WORD,
-    ZERO,
-    Root,
-)
+from .whole import MAX_DEPTH, MAX_WORD, PYTHON_WORDS, WORDS, whole_value
 
-__all__ = ["DONE", "ERROR", "MAX_DEPTH", "STRING", "VALUE", "LiteralReader", "Root", "Syntax"]
+MAX_KEY: Final = 1024
+MAX_KEYS: Final = 1024
+"""How many keys of one object are remembered, to find repeated ones."""
+MAX_HELD: Final = 65_536
+"""How many characters may be held back until their meaning is certain."""
+MAX_SPACE: Final = 4096
+"""How much white space after a quote is examined before the quote counts as text."""
+
+
+class Root:
+    """The required kind of the outermost value."""
+
+    OBJECT: Final = "object"
+    KEYWORDS: Final = "keywords"
+    """Python keyword arguments, which end before the closing parenthesis."""
+    ANY: Final = "any"
+
+
+# Modes: what is expected next, or what the reader is inside of.
+VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, AFTER, STRING, NUMBER, WORD, DONE, ERROR = range(11)
+
+# States of a number, named after its last part so far.
+SIGN, ZERO, INT, DOT, FRACTION, EXP, EXP_SIGN, EXP_DIGITS = range(8)
 
 _SPACE = Prefix(r"[ \t\n\r]*+")
 PYTHON_SPACE = Prefix(r"\s*+")
-_WORDS = {"true": "true", "false": "false", "null": "null"}
-PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
 _DIGITS = Prefix(r"[0-9]*+")
 _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
 _EXPONENT = Regex(r"[eE][+-]?[0-9]++")
@@ -106,106 +95,6 @@ _ESCAPE_MAYBE = Regex(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9
 _SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
 
 
-# -- literals that are complete in the text ---------------------------------------------------------------------------
-
-LONGEST: Final = 4096
-"""The longest object or array, in characters, that is read in one go."""
-
-
-def whole_object(text: str, i: int) -> int:
-    """The end of the object that begins at ``i``, if it is plain; else 0, which decides nothing."""
-    return whole_value(text, i, 0) if text.startswith("{", i) else 0
-
-
-def whole_value(text: str, i: int, depth: int) -> int:
-    """The end of the object or array that begins at ``i``, if it is plain; else 0, which decides nothing.
-
-    It is plain if a `LiteralReader` would pass it on unchanged, without a notice: strict JSON, no repeated key, no
-    number beyond a float, not too deep. ``depth``: how many brackets are open around it.
-    """
-    if text.find("}" if text[i] == "{" else "]", i, i + LONGEST) < 0:
-        return 0
-    piece = text[i : i + LONGEST]
-    try:
-        value, end = _scan(piece, 0)
-        members = len(value) if piece[0] == "{" else 0
-        if members != piece.count(":", 0, end):  # else each member has a key of its own, and no string a colon
-            end = _scan_members(piece, 0)[1]
-    except (ValueError, RecursionError, StopIteration):
-        return 0
-    return i + end if depth + piece.count("{", 0, end) + piece.count("[", 0, end) <= MAX_DEPTH else 0
-
-
-def _members(pairs: list[tuple[str, Any]]) -> None:
-    if len(pairs) > 1 and len(dict(pairs)) < len(pairs):
-        raise ValueError("a key is given twice")
-
-
-def _float(number: str) -> float:
-    value = float(number)
-    if isinf(value):
-        raise ValueError("a number too large for a float")
-    return value
-
-
-def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _scanner(**hooks: Any) -> Callable[[str, int], tuple[Any, int]]:
-    decoder = json.JSONDecoder(parse_float=_float, parse_constant=_constant, **hooks)
-    return decoder.scan_once  # type: ignore[attr-defined, no-any-return]  # it is no part of the stub
-
-
-_scan: Final = _scanner()
-_scan_members: Final = _scanner(object_pairs_hook=_members)
-"""Reads one value, without the checks of `json.JSONDecoder.raw_decode`."""
-
-_GAP: Final = r"\s{0,64}+"
-_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,200}+)(?:\.[0-9]{1,90})?"
-
-
-@lru_cache(64)
-def _member(python: bool, quote: str) -> re.Pattern[str]:
-    """Matches a plain member and the comma or bracket after it: its key, a string, what JSON writes alike, a word."""
-    q = re.escape(quote)
-    if python:
-        key = rf"{q}([^{q}\\]{{1,256}}+){q}{_GAP}:" if q else rf"({KEYWORDS}){_GAP}="
-        string, words = r"""(?:'([^'\\]*+)'|"([^"\\]*+)")""", "True|False|None|true|false|null"
-    else:
-        key = rf"((?!{q}|[\"'])[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:"
-        string = rf"{q}((?:(?!{q})[{re.escape(quote[0])}]|[^{re.escape(quote[0])}]++)*+)()?{q}"
-        words = "true|false|null"
-    end = "[,}]" if q else "[,)]"
-    return re.compile(rf"{_GAP}{key}{_GAP}(?:{string}|({_NUMBER})|({words})){_GAP}({end})")
-
-
-def whole_members(text: str, i: int, *, python: bool, quote: str) -> tuple[str, int]:
-    """The JSON of plain keyword arguments, or of a plain object with other quotes, and where its bracket closes.
-
-    They begin after the opening bracket, at ``i``. The text is ``""`` if they are not plain, or not complete. Keywords
-    have no quote.
-    """
-    member = _member(python, quote)
-    found: dict[str, str] = {}
-    while True:
-        m = member.match(text, i)
-        if m is None:
-            return "", NO
-        key, string, other, number, word, after = m.groups()
-        if key in found or len(key) > MAX_WORD:
-            return "", NO
-        string = other if string is None else string
-        found[key] = json_string(string) if string is not None else number or PYTHON_WORDS[word]
-        i = m.end()
-        if after != ",":
-            inside = ", ".join([f"{encode_basestring(key)}: {value}" for key, value in found.items()])
-            return f"{{{inside}}}", i - 1
-
-
-# -- literals that arrive in pieces -----------------------------------------------------------------------------------
-
-
 class Spelling:
     """How a literal is written, and what kind of value it must be.
 
@@ -232,7 +121,7 @@ class Spelling:
         self.stops = stops
         self.keep = syntax == Syntax.JSON
         self.space = _SPACE if syntax == Syntax.JSON and not repair else PYTHON_SPACE
-        self.words = PYTHON_WORDS if self.python or repair else _WORDS
+        self.words = PYTHON_WORDS if self.python or repair else WORDS
         self.quote = quote
         self.scan = marker_scan(quote) if self.quoted else None
 
@@ -272,12 +161,6 @@ class Doubt:
         self.since = -1
         self.maybe_set = False
 
-    def drop(self, depth: int, since: int = -1) -> None:
-        """Drop the output from ``since`` on, up to the end of the next value."""
-        if since >= 0:
-            self.since = since
-        self.dropping = depth
-
     def holds_key(self) -> bool:
         """Whether what is held is a key, and the comma before it."""
         return self.since >= 0 and self.dropping < 0 and not self.maybe_set
@@ -287,10 +170,6 @@ class Doubt:
         self.size += i - self.start
         self.start = i
         return self.size > MAX_HELD
-
-    def too_much(self, i: int) -> bool:
-        """Whether too much is held when reading is at ``i``."""
-        return self.size + i - self.start > MAX_HELD
 
 
 _NO_NUMBER: Final = Magnitude()
@@ -347,11 +226,6 @@ class LiteralReader:
             self.out.append("{")
             self.mode = FIRST_KEY
 
-    def take_notes(self) -> list[tuple[str, str]]:
-        """Take the notices since the last call."""
-        notes, self.notes = self.notes, []
-        return notes
-
     def take(self) -> str:
         """Take the JSON text since the last call, up to where it is certain."""
         out = self.out
@@ -387,37 +261,24 @@ class LiteralReader:
     def state(self) -> tuple[Any, ...] | None:
         """What decides how the next text is read, except for the keys and the number so far; ``None`` if it is long."""
         mode, doubt, out = self.mode, self._doubt, tuple(self.out)
-        string = mode == STRING
-        key = self._key_text if string and self._is_key else ""
-        held = len(self._pending) + len(key or "") + sum(map(len, out))
+        string: tuple[Any, ...] = (False, "", "", -1)
+        if mode == STRING:
+            string = self._is_key, self._prefix, *((self._key_text, self._key_at) if self._is_key else ("", -1))
+        held = len(self._pending) + len(string[2] or "") + sum(map(len, out))
         if held > _MOST_HELD or len(self.stack) > _MOST_HELD or mode >= DONE:
             return None
-        return (
-            *(self._how, mode, "".join(self.stack), self._comma, self._is_key and string),
-            *(
-                self._prefix if string else "",
-                self.delimiter,
-                self._number if mode == NUMBER else 0,
-                self._pending,
-                self.repaired,
-                out,
-                key,
-            ),
-            *(
-                self._key_at if string and self._is_key else -1,
-                doubt.since,
-                doubt.dropping,
-                doubt.maybe_set,
-                doubt.size if doubt.since >= 0 else 0,
-            ),
-        )
+        number = self._number if mode == NUMBER else 0
+        doubted = doubt.since, doubt.dropping, doubt.maybe_set, doubt.size if doubt.since >= 0 else 0
+        brackets = "".join(self.stack)
+        read = self._how, mode, brackets, self._comma, self.delimiter, number, self._pending, self.repaired, out
+        return *read, *string, *doubted
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Go to a state, with the keys and the number as they are."""
         doubt = self._doubt
-        _, self.mode, brackets, self._comma, self._is_key, self._prefix, *rest = state
-        self.delimiter, self._number, self._pending, self.repaired, out, self._key_text, *rest = rest
-        self._key_at, doubt.since, doubt.dropping, doubt.maybe_set, doubt.size = rest
+        _, self.mode, brackets, self._comma, self.delimiter, self._number, self._pending, self.repaired, *rest = state
+        out, self._is_key, self._prefix, self._key_text, self._key_at, *rest = rest
+        doubt.since, doubt.dropping, doubt.maybe_set, doubt.size = rest
         self.stack = list(brackets)
         self.out = list(out)
 
@@ -490,10 +351,10 @@ class LiteralReader:
 
     def _too_much(self, i: int) -> bool:
         """Whether too much is held at ``i``. If so, accept it, just as if the text had come in pieces."""
-        if not self._doubt.too_much(i):
-            return False
-        self._overflows()
-        return True
+        too_much = self._doubt.size + i - self._doubt.start > MAX_HELD
+        if too_much:
+            self._overflows()
+        return too_much
 
     def _is_set(self) -> None:
         """Change the open object into a set."""
@@ -502,11 +363,6 @@ class LiteralReader:
         self.stack[-1] = "s"
         self._given.pop()
         self._mended("set")
-
-    def _is_object(self) -> None:
-        """Pass on the bracket of the open object, and hold its first key."""
-        self._doubt.since += 1
-        self._doubt.maybe_set = False
 
     def _known(self, key: str) -> bool:
         """Record a key of the innermost object, and return whether the object already has it."""
@@ -522,7 +378,7 @@ class LiteralReader:
     def _drop(self) -> None:
         """Drop what is held, and the value that follows."""
         del self.out[self._doubt.since :]
-        self._doubt.drop(len(self.stack))
+        self._doubt.dropping = len(self.stack)
 
     # -- output ---------------------------------------------------------------------------------------------------
 
@@ -543,6 +399,19 @@ class LiteralReader:
         if self._how.keep and i > self._mark:
             self.out.append(text[self._mark : i])
         self._mark = i
+
+    def _write(self, json_text: str) -> None:
+        """Write JSON, unless the text is passed on as it is."""
+        if not self._how.keep:
+            self.out.append(json_text)
+
+    def _replace(self, text: str, i: int, end: int, json_text: str = "") -> int:
+        """Pass on other JSON instead of ``text[i:end]``."""
+        self._flush(text, i)
+        if json_text:
+            self.out.append(json_text)
+        self._mark = end
+        return end
 
     def _fix(self, what: str) -> None:
         # Correct Python counts as a repair in JSON.
@@ -680,9 +549,8 @@ class LiteralReader:
         if c == ",":
             self._comma = True
             if self._how.repair:
-                self._flush(text, i)
                 self._pending = ","
-                self._mark = i + 1
+                self._replace(text, i, i + 1)
             self.mode = VALUE if self.stack[-1] in "[ts" else KEY
             return i + 1
         named = self._name_follows(text, i, n) if c != ")" else 0
@@ -714,11 +582,11 @@ class LiteralReader:
                 self._is_set()
                 self._ended()
                 return i
-            self._is_object()
+            self._doubt.since += 1  # the bracket is certain now, not the first key
+            self._doubt.maybe_set = False
         if c != ("=" if self.stack[-1] == "(" else ":"):
             return self._fail(text, i, f"{c!r} after a key")
-        if not self._how.keep:
-            self.out.append(": ")
+        self._write(": ")
         self.mode = VALUE
         self._comma = False
         return i + 1
@@ -744,9 +612,8 @@ class LiteralReader:
                 if m.end() == n:
                     return -1
                 self._fix("bare key")
-                self._flush(text, i)
+                self._replace(text, i, m.end())
                 self._doubt.decide()
-                self._mark = m.end()
                 return self._bare_key(m.group(), i, m.end())
         if self._doubt.maybe_set:
             self._is_set()
@@ -853,8 +720,7 @@ class LiteralReader:
         self._size = Magnitude()
         self.mode = NUMBER
         if c == "-":
-            if not self._how.keep:
-                self.out.append("-")
+            self._write("-")
             return i + 1
         if c not in "+.":
             return i
@@ -947,8 +813,7 @@ class LiteralReader:
             if self._doubt.maybe_set:  # an empty object
                 self._doubt.decide()
         if top == "s" and self._how.keep:
-            self._flush(text, i)
-            self._mark = i + 1
+            self._replace(text, i, i + 1)
         if top != "d" and (not self._how.keep or top == "s"):
             self.out.append("}" if top == "{" else "]")
         self._ended()
@@ -969,8 +834,7 @@ class LiteralReader:
         self._number = _AFTER_DIGITS.get(state, state)
         digits = text[i:j]
         self._size.more(digits)
-        if not self._how.keep:
-            self.out.append(digits)
+        self._write(digits)
         return j
 
     def _after_digits(self, text: str, i: int, n: int) -> int:
@@ -992,14 +856,11 @@ class LiteralReader:
                 self._add_fraction(text, i)
             self._number = then
             self._size.more(c)
-            if not self._how.keep:
-                self.out.append(c)
+            self._write(c)
             return i + 1
         if c == "_" and state in (INT, FRACTION, EXP_DIGITS) and lenient:
             self._fix("number")
-            self._flush(text, i)
-            self._mark = i + 1
-            return i + 1
+            return self._replace(text, i, i + 1)
         if c.isalnum() or c in "_." or not (complete or bare_point):
             return self._fail(text, i, f"{c!r} in a number")
         if self._endless():
@@ -1023,14 +884,11 @@ class LiteralReader:
             if i + 1 == n:
                 return -1
             if text[i + 1] in "0123456789":
-                self._flush(text, i)
-                self._mark = i + 1
                 self._mended("leading zero")
-                return i + 1
+                return self._replace(text, i, i + 1)
         self._number = ZERO
         self._size.more("0")
-        if not self._how.keep:
-            self.out.append("0")
+        self._write("0")
         return i + 1
 
     def _endless(self) -> bool:
@@ -1040,17 +898,14 @@ class LiteralReader:
     # -- strings ------------------------------------------------------------------------------------------------------
 
     def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
+        how = self._how
         self._prefix = ""
-        if self._how.quoted and text.startswith(self._how.quote, i):
-            self.delimiter = self._how.quote
-            end = i + len(self._how.quote)
-        elif self._how.keep and (text[i] == '"'):
-            self.delimiter = '"'
-            end = i + 1
-        elif self._how.keep:
-            self._fix("single quotes")
-            self.delimiter = "'"
-            end = i + 1
+        own = how.quoted and text.startswith(how.quote, i)
+        if own or how.keep:
+            self.delimiter = how.quote if own else text[i]
+            if how.keep and self.delimiter != '"':
+                self._fix("single quotes")
+            end = i + len(self.delimiter)
         else:
             # `''` may be an empty string or the beginning of a triple quote.
             if _STRING_MAYBE.match(text, i):
@@ -1134,30 +989,20 @@ class LiteralReader:
                 self._string_ended(j + 1)
                 return j + 1
             self._fix("quotes in a string")
-            self._flush(text, j)
-            self.out.append('\\"')
-            self._mark = j + 1
-            return j + 1
+            return self._replace(text, j, j + 1, '\\"')
         if c == "\\" and JSON_PARTIAL.match(text, j):
             # Consume what is complete; the beginning of an escape waits.
             return j if j > i else -1
         if not self._how.repair:
             return self._fail(text, j, "an invalid escape" if c == "\\" else "a control character in a string")
-        self._flush(text, j)
-        if c == "\\":
-            self._fix("escape")
-            # Other languages write an apostrophe as `\'`; any other backslash means itself.
-            if text[j + 1] == "'":
-                self.out.append("'")
-                self._mark = j + 2
-            else:
-                self.out.append("\\\\")
-                self._mark = j + 1
-        else:
+        if c != "\\":
             self._fix("control character")
-            self.out.append(escaped(c))
-            self._mark = j + 1
-        return self._mark
+            return self._replace(text, j, j + 1, escaped(c))
+        self._fix("escape")
+        # Other languages write an apostrophe as `\'`; any other backslash means itself.
+        if text[j + 1] == "'":
+            return self._replace(text, j, j + 2, "'")
+        return self._replace(text, j, j + 1, "\\\\")
 
     def _quote_string(self, text: str, i: int, n: int) -> int:
         assert self._how.scan is not None
@@ -1238,11 +1083,7 @@ class LiteralReader:
         j = PYTHON_SPACE.match(text, i).end()
         if j - i > MAX_SPACE:
             return 0
-        if j == n:
-            return -1
-        if text[j] in ",)]}:":
-            return 1
-        return 0 if self._how.stops is None else self._how.stops(text, j)
+        return -1 if j == n else 1 if text[j] in ",)]}:" else self._stops(text, j)
 
     def _escape(self, text: str, i: int, n: int) -> int:
         out = self.out

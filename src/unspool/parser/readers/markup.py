@@ -14,14 +14,13 @@ from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...events import Status
 from ...schema import Schema
 from ..call import Call
-from ..ledger import Tape
 from ..lookout import first_of
 from ..openings import Openings
 from ..white import common_prefix, common_suffix, held_suffix
 from .containers import Containers, Level
-from .literal import MAX_DEPTH
 from .reader import Mode, Reader, Whole
 from .value import Value, ValueKind, marked_by, plain_value
+from .whole import MAX_DEPTH
 from .wrapped import WRAPPERS
 
 
@@ -92,8 +91,8 @@ class MarkupReader(Reader):
         containers: the arguments, and the containers inside them.
     """
 
-    def __init__(self, call: Call, openings: Openings, tape: Tape, schema: Schema | None) -> None:
-        super().__init__(call, openings, tape)
+    def __init__(self, call: Call, openings: Openings, schema: Schema | None) -> None:
+        super().__init__(call, openings)
         self.status: Status = "ok"
         self.containers = Containers(call, schema)
         self._reading = Reading.BETWEEN
@@ -111,15 +110,10 @@ class MarkupReader(Reader):
     def take(self) -> str | None:
         return self.containers.take()
 
-    @property
     def in_value(self) -> bool:
-        """Whether it is reading the text of a value."""
-        return self._reading == Reading.VALUE
-
-    @property
-    def guessing(self) -> bool:
-        """Whether a value that may be JSON begins."""
-        return self._reading == Reading.START and self._value is not None and self._value.kind == ValueKind.GUESS
+        value = self._value
+        guessing = self._reading == Reading.START and value is not None and value.kind == ValueKind.GUESS
+        return self._reading == Reading.VALUE or guessing or self.containers.holding
 
     def streams(self) -> Value | None:
         """The value, if its text is passed on piece by piece."""
@@ -352,9 +346,7 @@ class MarkupReader(Reader):
             if r != NO:
                 return r == 1
         lead = value.parameter.lead
-        k = 0
-        while k < len(lead) and i + k < n and buf[i + k] == lead[k]:
-            k += 1
+        k = common_prefix(buf, lead, i)
         if i + k == n and not tape.final and (k < len(lead) or plan.arguments.quoted):
             return False
         tape.i = i + k

@@ -9,11 +9,11 @@ from ...dialect.patterns import MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ..call import Call
-from ..ledger import Tape
 from ..openings import NULL, Openings
 from .arguments import ArgumentsReader
-from .literal import LiteralReader, Root, whole_members, whole_object
+from .literal import LiteralReader, Root
 from .reader import Mode, Reader, Whole
+from .whole import whole_members, whole_object
 
 MAX_TOKEN: Final = 1024
 """The longest key, name or id, in characters, with its quotes."""
@@ -61,8 +61,8 @@ class ObjectReader(Reader):
         inner: reads the arguments, or a skipped member.
     """
 
-    def __init__(self, call: Call, openings: Openings, tape: Tape, quote: str) -> None:
-        super().__init__(call, openings, tape)
+    def __init__(self, call: Call, openings: Openings, quote: str) -> None:
+        super().__init__(call, openings)
         self.role = ""
         self.inner: ArgumentsReader | None = None
         self._quote = quote
@@ -80,6 +80,9 @@ class ObjectReader(Reader):
         """Whether the call can be announced if no more of it comes. In reasoning, a name alone makes no call."""
         call = self._call
         return bool(call.name) and self.role != "name" and (call.complete or not call.thought)
+
+    def in_value(self) -> bool:
+        return self.inner is not None and self.inner.in_value()
 
     def take(self) -> str | None:
         return None if self.inner is None else self.inner.take()
@@ -147,8 +150,6 @@ class ObjectReader(Reader):
             self._skip = m.end() - tape.i
             self.mode = Mode.NAMED
         return True
-
-    # -- members ------------------------------------------------------------------------------------------------------
 
     def _string_at(self, i: int) -> tuple[str, int]:
         """A short string that begins at ``i``, and its end; else `NO` or `MORE`."""
@@ -220,7 +221,7 @@ class ObjectReader(Reader):
             return self._lose("a name that is not a string")
         self.role = "skip"
         literal = LiteralReader(self._syntax(), Root.ANY)
-        self.inner = ArgumentsReader(call, self._openings, self._tape, literal, skip=True)
+        self.inner = ArgumentsReader(call, self._openings, literal, skip=True)
         return True
 
     def _id_may_come(self) -> bool:
@@ -248,7 +249,7 @@ class ObjectReader(Reader):
             return self._lose(none)
         shape = call.form.shape
         python = self._quote == "'" and shape is not None and shape.quote == "'"
-        self.inner = ArgumentsReader(call, self._openings, self._tape)
+        self.inner = ArgumentsReader(call, self._openings)
         self.inner.begin(c, Syntax.PYTHON if python else Syntax.JSON)
         return True
 
@@ -264,8 +265,6 @@ class ObjectReader(Reader):
             self._lose(inner.why)
         elif inner.mode == Mode.FAILED:
             self._fail(inner.why)
-
-    # -- its end ------------------------------------------------------------------------------------------------------
 
     def _over(self, i: int) -> bool:
         self._tape.i = i + 1

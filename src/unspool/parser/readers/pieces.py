@@ -19,6 +19,8 @@ _MOST_STATES: Final = 64
 Part = tuple[str, str]
 """The complete part of a text, as the inside of a JSON string, and the rest, which must wait for more."""
 
+Split = Callable[[str], Part | None]
+
 Turn = tuple[str, str, "Pieces"]
 """The effect of a piece: the inside of a JSON string, the text that was written for it, and the state after it. If
 everything waits, both are empty, and the state is another."""
@@ -53,17 +55,18 @@ class Pieces(dict[str, Turn | None]):
 
 
 class StringKind:
-    """A kind of string, here JSON's, with the states of its automaton.
+    """A kind of string, with the states of its automaton.
 
     Attributes:
+        split: splits a text; ``None`` if the string ends in it, may end in it, or is wrong.
         stops: `Pieces.stop` and `Pieces.stop2`, while no text waits.
         empty: the state in which no text waits.
     """
 
-    def __init__(self, stops: Sequence[str] = "") -> None:
-        self.stops: tuple[str | None, str | None] = (
-            (stops[0] if stops else None, stops[1] if len(stops) > 1 else None) if len(stops) <= 2 else ("", None)
-        )
+    def __init__(self, split: Split, stops: Sequence[str] = "") -> None:
+        self.split = split
+        first, second, *_ = (*stops, None, None) if len(stops) <= 2 else ("", None)
+        self.stops: tuple[str | None, str | None] = (first, second)
         self._size = 0  # how many pieces the states contain
         self.empty = Pieces(self, "")
         self._states = {"": self.empty}
@@ -87,119 +90,69 @@ class StringKind:
             for state in list(self._states.values()):
                 state.clear()
 
-    def split(self, text: str) -> Part | None:
-        """Split a text; ``None`` if the string ends in it, may end in it, or is wrong."""
-        end = JSON_RUN.match(text).end()
-        if end == len(text):
-            return text, ""
-        return (text[:end], text[end:]) if text[end] == "\\" and JSON_PARTIAL.match(text, end) else None
-
-
-class _Guarded(StringKind):
-    """Strings of another kind that a marker ends too."""
-
-    def __init__(self, inner: StringKind, scan: re.Pattern[str], firsts: Sequence[str]) -> None:
-        own = inner.stops[0]
-        super().__init__([*([own] if own is not None else ()), *firsts])
-        self._inner = inner
-        self._scan = scan
-
-    def split(self, text: str) -> Part | None:
-        """See `StringKind`."""
-        m = self._scan.search(text)
-        if m is None:
-            return self._inner.split(text)
-        part = self._inner.split(text[: m.start()]) if m.end() == len(text) else None
-        return None if part is None or part[1] else (part[0], m.group())
-
-
-class _Python(StringKind):
-    """Python strings."""
-
-    def __init__(self, delimiter: str) -> None:
-        super().__init__(delimiter[0])
-        self._delimiter = delimiter
-
-    def split(self, text: str) -> Part | None:
-        """See `StringKind`."""
-        end = PYTHON_RUN.match(text, 0, quote_in(text, 0, self._delimiter)).end()
-        rest = text[end:]
-        return (translated(text[:end]), rest) if not rest or rest == "\\" else None
-
-
-class _Quoted(StringKind):
-    """Strings that only a quote ends."""
-
-    def __init__(self, scan: re.Pattern[str], delimiter: str) -> None:
-        super().__init__(delimiter[0])
-        self._scan = scan
-        self._delimiter = delimiter
-
-    def split(self, text: str) -> Part | None:
-        """See `StringKind`."""
-        m = self._scan.search(text) if self._delimiter[0] in text else None
-        if m is None:
-            return escaped(text), ""
-        if m.end() < len(text) or m.end() - m.start() == len(self._delimiter):
-            return None
-        return escaped(text[: m.start()]), m.group()
-
-
-class _Value(StringKind):
-    """Arguments in markup."""
-
-    def __init__(self, scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> None:
-        # JSON escapes control characters such as line breaks, so pieces that contain them are not plain anyway.
-        super().__init__([""] if any(c >= " " for c in margin) else firsts)
-        self._scan = scan
-        self._first = firsts if len(firsts) == 1 else ""
-        self._triggers = triggers
-        self._margin = margin
-
-    def split(self, text: str) -> Part | None:
-        """See `StringKind`."""
-        end = len(text)
-        m = self._scan.search(text) if self._first in text else None
-        if m is not None:
-            if m.end() < end or m.group() in self._triggers:
-                return None
-            end = m.start()
-        if end and text[end - 1] in self._margin:
-            end -= held_suffix(text, 0, end, self._margin)
-        return (escaped(text), "") if end == len(text) else (escaped(text[:end]), text[end:])
-
 
 _kinds: Final[dict[tuple[str, ...], StringKind]] = {}
 """All kinds, shared by all readers."""
 
 
-def _kind(key: tuple[str, ...], make: Callable[[], StringKind]) -> StringKind:
+def _kind(key: tuple[str, ...], split: Split, stops: Sequence[str]) -> StringKind:
     """The shared automaton of a kind."""
     found = _kinds.get(key)
     if found is None:
         if len(_kinds) >= _MOST_KINDS:
             _kinds.clear()  # readers of such strings keep theirs
-        found = _kinds[key] = make()
+        found = _kinds[key] = StringKind(split, stops)
     return found
 
 
-JSON_STRINGS: Final = StringKind()
-"""JSON strings."""
+def _json(text: str) -> Part | None:
+    end = JSON_RUN.match(text).end()
+    if end == len(text):
+        return text, ""
+    return (text[:end], text[end:]) if text[end] == "\\" and JSON_PARTIAL.match(text, end) else None
+
+
+JSON_STRINGS: Final = StringKind(_json)
 
 
 def guarded_strings(inner: StringKind, scan: re.Pattern[str], firsts: Sequence[str]) -> StringKind:
     """Strings of a kind that a marker ends too; the other arguments are as in `markup_values`."""
-    return _kind(("guarded", str(id(inner)), scan.pattern), lambda: _Guarded(inner, scan, firsts))
+
+    def split(text: str) -> Part | None:
+        m = scan.search(text)
+        if m is None:
+            return inner.split(text)
+        part = inner.split(text[: m.start()]) if m.end() == len(text) else None
+        return None if part is None or part[1] else (part[0], m.group())
+
+    own = inner.stops[0]
+    stops = [*([own] if own is not None else ()), *firsts]
+    return _kind(("guarded", str(id(inner)), scan.pattern), split, stops)
 
 
 def python_strings(delimiter: str) -> StringKind:
     """Python strings that end with a quote, or with three."""
-    return _kind(("python", delimiter), lambda: _Python(delimiter))
+
+    def split(text: str) -> Part | None:
+        end = PYTHON_RUN.match(text, 0, quote_in(text, 0, delimiter)).end()
+        rest = text[end:]
+        return (translated(text[:end]), rest) if not rest or rest == "\\" else None
+
+    return _kind(("python", delimiter), split, delimiter[0])
 
 
 def quoted_strings(scan: re.Pattern[str], delimiter: str) -> StringKind:
     """Strings that only a quote ends; ``scan`` finds it, or its beginning at the end of a text."""
-    return _kind(("quoted", delimiter), lambda: _Quoted(scan, delimiter))
+
+    def split(text: str) -> Part | None:
+        m = scan.search(text) if delimiter[0] in text else None
+        if m is None:
+            return escaped(text), ""
+        if m.end() < len(text) or m.end() - m.start() == len(delimiter):
+            return None
+        return escaped(text[: m.start()]), m.group()
+
+    return _kind(("quoted", delimiter), split, delimiter[0])
 
 
 def markup_values(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> StringKind:
@@ -211,4 +164,18 @@ def markup_values(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin
         triggers: the markers.
         margin: text that may belong to a marker that follows it.
     """
-    return _kind(("value", scan.pattern, margin), lambda: _Value(scan, firsts, triggers, margin))
+    first = firsts if len(firsts) == 1 else ""
+
+    def split(text: str) -> Part | None:
+        end = len(text)
+        m = scan.search(text) if first in text else None
+        if m is not None:
+            if m.end() < end or m.group() in triggers:
+                return None
+            end = m.start()
+        if end and text[end - 1] in margin:
+            end -= held_suffix(text, 0, end, margin)
+        return (escaped(text), "") if end == len(text) else (escaped(text[:end]), text[end:])
+
+    # JSON escapes control characters such as line breaks, so pieces that contain them are not plain anyway.
+    return _kind(("value", scan.pattern, margin), split, [""] if any(c >= " " for c in margin) else firsts)

@@ -6,7 +6,6 @@ import msgspec
 
 from ...dialect.patterns import NO
 from ..call import Call
-from ..ledger import Tape
 from ..openings import Openings
 
 
@@ -63,14 +62,14 @@ class Reader:
         why: the error, if there is one.
     """
 
-    def __init__(self, call: Call, openings: Openings, tape: Tape) -> None:
+    def __init__(self, call: Call, openings: Openings) -> None:
         self.mode = Mode.READING
         self.why = ""
         self._call = call
         self._openings = openings
         self._look = openings.look
         self._plan = openings.look.plan
-        self._tape = tape
+        self._tape = openings.tape
 
     def read(self) -> bool:
         """Take a step, which consumes text from the tape; false if more text is needed."""
@@ -83,6 +82,10 @@ class Reader:
     def close_all(self) -> str:
         """The JSON that would close the open values; ``""`` if a value would have to be invented."""
         return ""
+
+    def in_value(self) -> bool:
+        """Whether the text being read belongs to the call's arguments, not to markers."""
+        return True
 
     def _call_closes(self, i: int) -> int:
         """The end of a closing of the call at ``i`` that counts, because what follows it may, or by its token's id."""

@@ -13,8 +13,9 @@ from ..call import Call
 from ..ledger import CAP
 from ..openings import NULL
 from .containers import Containers, Held, is_list
-from .literal import DONE, ERROR, LiteralReader, Root, whole_object
+from .literal import DONE, ERROR, LiteralReader, Root
 from .strings import escaped, json_string
+from .whole import whole_object
 
 
 class ValueKind:
@@ -94,8 +95,6 @@ class Value:
         """Whether it is held to its end, however long it is."""
         return self.kind == ValueKind.TYPED and self._limit == CAP and self._size < CAP // 2
 
-    # -- its text -----------------------------------------------------------------------------------------------------
-
     def push(self, text: str, end: int) -> None:
         """Add text that ends at an offset."""
         self.line_start = False
@@ -154,7 +153,7 @@ class Value:
         else:
             held = self._decoded("".join(self._held))
             if not containers.held_back and containers.levels[-1].bracket == "{" and is_list(self.schema):
-                containers.collect()  # another value may follow
+                containers.hold(containers.levels[-1])  # another value may follow
             elif not held.fits and not containers.held_back:
                 self._call.notice("value_type", self.fields.get("key", ""))
             containers.value(held, end)

@@ -7,8 +7,7 @@ from typing import Final
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ...schema import Schema, declared_object
-from .literal import DONE, ERROR, STRING, VALUE, LiteralReader, Root
-from .syntax import MAX_HELD
+from .literal import DONE, ERROR, MAX_HELD, STRING, VALUE, LiteralReader, Root
 
 
 class UnwrapReader:
@@ -20,6 +19,7 @@ class UnwrapReader:
     def __init__(self, *, repair: bool = False) -> None:
         self._outer = LiteralReader(Syntax.JSON, Root.ANY, repair=repair)
         self._inner = LiteralReader(Syntax.JSON, Root.OBJECT, repair=repair)
+        self.stack = self._outer.stack
         self._inner_error = ""
         self._decoded = ""
         self._raw = ""
@@ -31,11 +31,6 @@ class UnwrapReader:
         self.out: list[str] = []
 
     @property
-    def stack(self) -> list[str]:
-        """The open brackets around the string."""
-        return self._outer.stack
-
-    @property
     def delimiter(self) -> str:
         """The quote that ends the string, inside of it."""
         return self._outer.delimiter
@@ -45,11 +40,6 @@ class UnwrapReader:
         text = "".join(self.out)
         self.out = []
         return text
-
-    def take_notes(self) -> list[tuple[str, str]]:
-        """The notices that are due since the last call."""
-        notes, self.notes = self.notes, []
-        return notes
 
     def rest(self) -> str:
         """Take the held text."""
@@ -80,7 +70,8 @@ class UnwrapReader:
         m = None if ended else _HIGH_SURROGATE.search(raw)
         keep = 6 if m is not None and len(m.group(1)) % 2 else 0
         self._raw = raw[len(raw) - keep :]
-        self._decoded += _decode(raw[: len(raw) - keep])
+        complete = raw[: len(raw) - keep]
+        self._decoded += _JSON_ESCAPE.sub(_unescape, complete) if "\\" in complete else complete
         if self._inner.mode == VALUE and not self._inner.stack:
             self._decoded = self._decoded.lstrip()
         out = []
@@ -89,7 +80,8 @@ class UnwrapReader:
             self._decoded = self._decoded[used:]
             out.append(self._inner.rest() if self._inner.mode == ERROR else self._inner.take())
             self.repaired = self.repaired or self._inner.repaired
-            self.notes += self._inner.take_notes()
+            self.notes += self._inner.notes
+            self._inner.notes = []
             if self._inner.mode == ERROR:
                 self._inner_error = self._inner.error
             elif self._inner.mode == DONE and self._decoded.strip():
@@ -113,11 +105,6 @@ class UnwrapReader:
 _HIGH_SURROGATE = Regex(r"(\\++)u[dD][89abAB][0-9a-fA-F]{2}\Z")
 _JSON_ESCAPE = Regex(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))", re.S)
 _UNESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-
-
-def _decode(raw: str) -> str:
-    """Decode the inside of a JSON string."""
-    return _JSON_ESCAPE.sub(_unescape, raw) if "\\" in raw else raw
 
 
 def _unescape(m: re.Match[str]) -> str:

@@ -19,10 +19,6 @@ export function onKeyNeeded(ask) {
   askKey = ask;
 }
 
-export function keyGiven() {
-  return key !== "";
-}
-
 async function send(path, body, signal) {
   for (;;) {
     const headers = { "Content-Type": "application/json" };

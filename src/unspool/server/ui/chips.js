@@ -147,7 +147,7 @@ function explained(name, chunk, start, end) {
   ];
 }
 
-export function heldText(held) {
+function heldText(held) {
   const lines = [`${held.start}–${held.end}: ${t(`held ${held.why}`)}`];
   if (held.may_be?.length) lines.push(h("span", { class: "may" }, `${t("may be")} `, held.may_be.map((marker) => h("code", {}, ...raw(marker)))));
   return lines;
