@@ -15,7 +15,6 @@ from ..dialect.markers import (
     CALL_END,
     END,
     Block,
-    Candidates,
     Form,
     Marker,
     Opening,
@@ -326,14 +325,14 @@ class Openings(msgspec.Struct, eq=False):
 
     def opens_next(self, i: int, *, inside: bool = False) -> int:
         """The end of the opening of another call at ``i``, with a block open (``inside``) or not; `NO` or `MORE`."""
-        calls = self.look.plan.calls
+        buf, calls = self.tape.buf, self.look.plan.calls
         if not inside:
-            return self._opens(calls.following, i, edge=False)
-        r = self._opens(calls.following_inside, i, edge=True)
+            return self._opens(calls.following.at(buf, i), i, edge=False)
+        r = self._opens(calls.following_inside.at(buf, i), i, edge=True)
         j = self.separated(i) if r == NO else i
         if j == MORE or j == i or j - i > MAX_SPACE:
             return MORE if j == MORE else r
-        return self._opens(calls.following_inside, j, edge=True)
+        return self._opens(calls.following_inside.at(buf, j), j, edge=True)
 
     def separated(self, i: int) -> int:
         """The end of white space and of the separator of calls at ``i``; `MORE` if the separator may go on."""
@@ -349,11 +348,11 @@ class Openings(msgspec.Struct, eq=False):
 
     def goes_on(self, i: int) -> int:
         """The same for the next call of the same block, with a marker or a declared name."""
-        inner = self.look.plan.calls.inner_bare
-        return self._opens(Candidates(o for o in inner if o.pattern.first or not o.marked), i, edge=True)
+        inner = self.look.plan.calls.inner_bare.at(self.tape.buf, i)
+        return self._opens([o for o in inner if o.pattern.first or not o.marked], i, edge=True)
 
-    def _opens(self, openings: Candidates[Opening], i: int, *, edge: bool) -> int:
-        r = first_of(self.match(o, i, edge=edge).end for o in openings.at(self.tape.buf, i))
+    def _opens(self, openings: Iterable[Opening], i: int, *, edge: bool) -> int:
+        r = first_of(self.match(o, i, edge=edge).end for o in openings)
         return NO if r == MORE and self.tape.final else r
 
     def follows_call(self, i: int, closed: Block | None = None) -> int:
