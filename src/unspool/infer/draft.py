@@ -248,9 +248,7 @@ class _Drafter:
         body = bodies.get("text and call", "")
         if body.replace(t.CONTENT, t.THOUGHT) == bodies.get("reasoning and call"):  # content is written as reasoning
             body = ""
-        key = "calls" if "calls" in calls else "call"
-        first = calls[key] if isinstance(calls[key], str) else calls[key][0]
-        opening = re.split(r"\{[a-z]+\}", first)[0]
+        opening = re.split(r"\{[a-z]+\}", _first_call(calls))[0]
         sign = opening.partition('"')[0].strip()
         unmarked = not marked((sign,))
         if t.CONTENT not in body or t.NAME[0] not in body or body.index(t.CONTENT) > body.index(t.NAME[0]):
@@ -264,19 +262,11 @@ class _Drafter:
         if at < 0:
             return {}
         between = rest[:at]
-        if not content[0] and before.strip() and between.strip():
-            return {"preamble": f"{before}{{content}}{between}"}
         glued: Keys = {"anywhere": [sign]} if unmarked and sign and (self.framed or not between) else {}
         if not content[0]:
-            if glued:
-                return glued
-            if between and between.isspace() and key == "call":
-                calls["call"] = first.lstrip()
-                return {"calls": between + "{calls}"}
-            if between and between.isspace() and not opening.startswith(between):
-                others = calls[key][1:] if isinstance(calls[key], list) else []
-                calls[key] = [between + first.lstrip(), *others] if others else between + first.lstrip()
-            return {}
+            if before.strip() and between.strip():
+                return {"preamble": f"{before}{{content}}{between}"}
+            return glued or _margin_before(calls, between, opening)
         if self.framed:
             between = between.removesuffix(self.start)
         if (before, between.rstrip()) != (content[0], content[1]) and between.strip():
@@ -359,6 +349,25 @@ def _without_late_id(call: str) -> str | list[str]:
     head, found, rest = call.partition("{arguments}")
     bare = _LATE_ID.sub("", rest, count=1)
     return [head + found + bare, call] if found and bare != rest else call
+
+
+def _margin_before(calls: Keys, between: str, opening: str) -> Keys:
+    """Write white space between content and calls into the keys of calls, or return the key that says it."""
+    if not between or not between.isspace():
+        return {}
+    if "calls" not in calls:
+        calls["call"] = _first_call(calls).lstrip()
+        return {"calls": between + "{calls}"}
+    if not opening.startswith(between):
+        first, given = between + _first_call(calls).lstrip(), calls["calls"]
+        calls["calls"] = [first, *given[1:]] if isinstance(given, list) and given[1:] else first
+    return {}
+
+
+def _first_call(calls: Keys) -> str:
+    """The first template of calls, in a block or without one."""
+    given: str | list[str] = calls["calls" if "calls" in calls else "call"]
+    return given if isinstance(given, str) else given[0]
 
 
 def _counted(two: str, one: str) -> tuple[str, str]:

@@ -110,23 +110,29 @@ class Prover:
         if changed:
             return Case(name, "fail", f"the template {changed}: {raw[:200]!r}")
         if missing:
-            joined = self._joined(dialect, turn) if turn.content and turn.calls else None
-            if joined is None:
-                return Case(name, "not written", missing)
-            why = self._read(dialect, turn, *joined, quick=quick)
-            return Case(name, "fail" if why else "pass", why or "read as text and a call, one after the other")
+            return self._apart(dialect, name, missing, quick=quick)
         if turn.reasoning and raw.lstrip().startswith(turn.reasoning) and dialect.stage is Stage.REASONING:
             prompt += self.cut.given  # only prompts write the opening
         why = self._read(dialect, turn, prompt, raw, quick=quick)
-        if why and name in _TYPES and self._as_text(dialect, turn, prompt, raw):
+        if not why:
+            same = self._same(dialect, turn, raw)
+            return Case(name, "pass", "" if same else "written with other white space or markers")
+        if name in _TYPES and self._as_text(dialect, turn, prompt, raw):
             return Case(name, "not written", "the template writes the value as text that is not JSON")
-        if why and len(turn.calls) > 1 and self._ended_between(dialect, turn, raw):
+        if len(turn.calls) > 1 and self._ended_between(dialect, turn, raw):
             return Case(name, "not written", "the template ends the turn between its calls")
-        if why and self._unescaped(dialect, turn, raw):
+        if self._unescaped(dialect, turn, raw):
             return Case(name, "limit", "the template writes quotes of a string as they are")
-        if why:
-            return Case(name, "fail", f"{why}; the template writes {raw[:200]!r}")
-        return Case(name, "pass", "" if self._same(dialect, turn, raw) else "written with other white space or markers")
+        return Case(name, "fail", f"{why}; the template writes {raw[:200]!r}")
+
+    def _apart(self, dialect: Dialect, name: str, missing: str, *, quick: bool) -> Case:
+        """The case of a turn that the template does not write whole: its content and its calls, one after the other."""
+        turn = h.TURNS[name]
+        joined = self._joined(dialect, turn) if turn.content and turn.calls else None
+        if joined is None:
+            return Case(name, "not written", missing)
+        why = self._read(dialect, turn, *joined, quick=quick)
+        return Case(name, "fail" if why else "pass", why or "read as text and a call, one after the other")
 
     def _fewer(self, name: str) -> str:
         """The fault if the template writes three different calls, but not all of this turn's calls."""

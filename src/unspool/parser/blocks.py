@@ -150,23 +150,7 @@ class Blocks(Steps):
 
     def _next_call(self, j: int) -> int:
         """Begin the call whose opening is at ``j`` in a block; `NO` or `MORE` where there is none (yet)."""
-        plan, within = self._plan, self._calls.within
-        # After a bare opening only declared names count; after a marked one, all do.
-        calls = plan.calls.inner if within is None or within.marked else within.inner or plan.calls.inner_bare
-        inner = calls.at(self._tape.buf, j)
-        found: tuple[Opening, Match] | None = None
-        more = False
-        begun = plan.calls.begun if self._ledger.at == 0 and within is None and not self._look.replay else ()
-        for n, o in enumerate((*inner, *begun) if self._look.outline.calls else ()):
-            match = self._openings.match(o, j, edge=True)
-            if match.end == MORE and (o.pattern.first or self._openings.may_name(j)):
-                more = True
-                break
-            if match.end >= 0 and not match.weak:
-                found = (o, match)
-                break
-            if match.end >= 0 and n < len(inner):
-                found = found or (o, match)
+        found, more = self._opening_at(j)
         if found is None or (found[1].weak and more and not self._tape.final):
             return MORE if more else NO
         if found[1].weak and self._more_literal(found[0], j):
@@ -178,6 +162,25 @@ class Blocks(Steps):
         self._tape.i = j
         self._calls.open(found[0], j, found[1])
         return j
+
+    def _opening_at(self, j: int) -> tuple[tuple[Opening, Match] | None, bool]:
+        """The first opening that matches at ``j`` in a block, a weak one only if no other does, and whether an earlier
+        one may still match."""
+        plan, within = self._plan, self._calls.within
+        # After a bare opening only declared names count; after a marked one, all do.
+        calls = plan.calls.inner if within is None or within.marked else within.inner or plan.calls.inner_bare
+        inner = calls.at(self._tape.buf, j)
+        weak: tuple[Opening, Match] | None = None
+        begun = plan.calls.begun if self._ledger.at == 0 and within is None and not self._look.replay else ()
+        for n, o in enumerate((*inner, *begun) if self._look.outline.calls else ()):
+            match = self._openings.match(o, j, edge=True)
+            if match.end == MORE and (o.pattern.first or self._openings.may_name(j)):
+                return weak, True
+            if match.end >= 0 and not match.weak:
+                return (o, match), False
+            if match.end >= 0 and n < len(inner):
+                weak = weak or (o, match)
+        return weak, False
 
     def _more_literal(self, o: Opening, j: int) -> bool:
         """Whether another part opens at ``j`` with more literals than ``o``."""
