@@ -389,6 +389,8 @@ HARMLESS: dict[str, list[dict[str, Any]]] = {
         {"logprobs": True},
         {"logprobs": True, "top_logprobs": 0},
         {"functions": None, "function_call": None},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "unread": 1, "sha256": "a"}]}]},
+        {"messages": [{"role": "user", "content": "", "tool_calls": [], "audio": None, "function_call": None}]},
         {"messages": [*HELLO, {"role": "tool", "content": "r"}]},
         {"messages": [*HELLO, {"role": "function", "name": "f", "content": "r"}]},
         {"messages": [{"role": "user"}]},
@@ -438,6 +440,13 @@ ALLOWED: Any = {"type": "allowed_tools", "mode": "auto"}
 REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     CHAT: [
         ({"function_call": "auto"}, "function_call: is not supported; use tool_"),
+        ({"messages": [{"role": "assistant", "function_call": {}}]}, "messages[0].function_call: is not supported"),
+        ({"messages": [{"role": "assistant", "audio": {"id": "a"}}]}, "messages[0].audio: is not supported"),
+        *(
+            ({"messages": [{"role": role, "content": "", "tool_calls": given}]}, "messages[0].tool_calls: a message of")
+            for role in ("user", "tool", "system", "developer", "function")
+            for given in ([CALL], [{}], [1], 1, "x", {})
+        ),
         (
             {
                 "tools": [WEATHER],
