@@ -436,6 +436,7 @@ PATCH: Any = {"type": "custom", "name": "patch"}
 THINKING: Any = {"type": "enabled", "budget_tokens": 1024}
 CLEAR: Any = {"type": "clear_tool_uses_20250919"}
 CLEAR_THINKING: Any = {"type": "clear_thinking_20251015"}
+_CALLS: list[Any] = [[CALL], [{}], [1], 1, "x", {}]
 ALLOWED: Any = {"type": "allowed_tools", "mode": "auto"}
 REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     CHAT: [
@@ -445,7 +446,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         *(
             ({"messages": [{"role": role, "content": "", "tool_calls": given}]}, "messages[0].tool_calls: a message of")
             for role in ("user", "tool", "system", "developer", "function")
-            for given in ([CALL], [{}], [1], 1, "x", {})
+            for given in _CALLS
         ),
         (
             {
@@ -559,10 +560,22 @@ def test_deeply_nested_values_are_refused_or_accepted(server: Live, path: str) -
                 body = b'{"max_tokens":1,"threadId":"t","runId":"r",' + b'"%b":%b}' % (field, deep)
                 assert server.http.post(path, content=body).status_code == 400
             known = {"messages": HELLO, "input": "x", "max_tokens": 1, "threadId": "t", "runId": "r"}
-            part = {"role": "user", "id": "1", "content": [{"type": "image", "source": "DEEP"}]}
-            request = json.dumps({**known, "messages": [part], "input": [part]}).encode()
-            answer = server.http.post(path, content=request.replace(b'"DEEP"', deep))
-            assert answer.status_code in (200, 400), (depth, answer.text[:200])
+            said = {"role": "user", "id": "1", "content": "a"}
+            call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "DEEP"}}
+            use = {"type": "tool_use", "id": "1", "name": "f", "input": {"a": "DEEP"}}
+            for more in (
+                {**said, "content": [{"type": "image", "source": "DEEP"}]},
+                {**said, "extra": "DEEP"},
+                {**said, "role": "system", "extra": "DEEP"},
+                {**said, "role": "assistant", "tool_calls": [call], "toolCalls": [call]},
+                {**said, "role": "assistant", "content": [use]},
+                {"type": "function_call", "call_id": "1", **call["function"]},  # type: ignore[dict-item]
+            ):
+                asked = {**known, "messages": [said, more], "input": [said, more]}
+                request = json.dumps({**asked, "chat_template_kwargs": {"custom": "DEEP"}}).encode()
+                for value in (deep, json.dumps(f'{{"a": {deep.decode()}}}').encode()):
+                    answer = server.http.post(path, content=request.replace(b'"DEEP"', value))
+                    assert answer.status_code in (200, 400, 413), (depth, answer.text[:200])
 
 
 @pytest.mark.parametrize("value", ["1e999", "-1e999", "{}", "[1]", "[[]]", "null", '"\\ud800"', "1" * 400])

@@ -33,7 +33,7 @@ from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
 from .common import QUOTED, SWITCHES, call_of, tool
 from .disguise import Change, Disguise, Neutral, broken_up
-from .fields import BadRequest
+from .fields import BadRequest, depth_within
 from .parts.places import FORGED, Places, find_places
 from .shapes import LATE, MOVED, Traits, described, examine, missing, shape, switches_in
 from .special_tokens import SpecialTokens, markers
@@ -46,6 +46,8 @@ _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
 """The output is four times as long as the longest messages that the server takes."""
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
+_DEEPEST: Final = 128
+"""The most levels of arguments that a template is given as an object."""
 _TRUSTED: Final = {"system", "developer"}
 """Roles whose text belongs to the application."""
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *SPECIAL}
@@ -679,4 +681,4 @@ def _as_object(arguments: Any) -> Any:
         value = json.loads(arguments)
     except (ValueError, RecursionError):
         value = None
-    return value if isinstance(value, dict) else {INVALID_JSON: arguments}
+    return value if isinstance(value, dict) and depth_within(value, _DEEPEST) else {INVALID_JSON: arguments}

@@ -87,7 +87,7 @@ class SpecialTokens:
         ends: list[int] = []  # of each decoded character in the text
         at = 0
         for found in _READ.finditer(text):
-            decoded = _decoded(found)
+            decoded = _normalized(_decoded(found))
             plain += (text[at : found.start()], decoded)
             ends += range(at + 1, found.start() + 1)
             ends += [found.end()] * len(decoded)
@@ -109,9 +109,9 @@ def _read(text: str) -> str:
 
 def _decoded(found: re.Match[str]) -> str:
     if found[4]:
-        return _normalized(html.unescape(found[4]))
+        return html.unescape(found[4])
     code = found[1] or found[2]
-    return _normalized(chr(int(code, 16)) if code else found[3] or found[0])
+    return chr(int(code, 16)) if code else found[3] or found[0]
 
 
 def _normalized(text: str) -> str:
