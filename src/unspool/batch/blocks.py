@@ -18,8 +18,6 @@ from typing import BinaryIO, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["Block", "InputError", "blocks", "check_names", "find_inputs", "parquet_schema", "table_blocks"]
-
 ROWS: Final = 2_000
 """The most rows of a block."""
 _BYTES: Final = 8 << 20

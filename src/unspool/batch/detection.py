@@ -15,8 +15,6 @@ from .blocks import Block, blocks
 from .reading import AUTO, RECORDED, Columns, Detected, Reader, Reading, RowError
 from .work import line_values, values_of
 
-__all__ = ["SAMPLE", "files_detected", "first_detected"]
-
 SAMPLE: Final = 64
 """The rows of a stream that are read before its dialect is decided."""
 _FILES: Final = 8

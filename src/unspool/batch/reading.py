@@ -25,20 +25,6 @@ from ..policy import Policy
 from ..tokens import backend_of
 from ..toolset import Toolset, read_toolset
 
-__all__ = [
-    "AUTO",
-    "RECORDED",
-    "SCHEMA",
-    "WRITTEN",
-    "Columns",
-    "Detected",
-    "Reader",
-    "Reading",
-    "RowError",
-    "carried_names",
-    "tokenizer_file",
-]
-
 _SPAN: Final = {"start": pa.int64(), "end": pa.int64()}
 _CALL: Final = {**dict.fromkeys(("name", "arguments", "status", "id"), pa.string()), "known": pa.bool_()}
 _NOTICE: Final = {"kind": pa.string(), "detail": pa.string(), **_SPAN}

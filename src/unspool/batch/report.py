@@ -7,8 +7,6 @@ from typing import Final
 
 from .summary import STATUSES, Summary
 
-__all__ = ["write_report"]
-
 _COLORS: Final = {
     "ok": "#3a7d44",
     "repaired": "#8ab17d",

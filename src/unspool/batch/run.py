@@ -28,8 +28,6 @@ from .summary import Summary
 from .work import BadRow, arrow_columns, line_columns, merged_columns, read_block, schema_of, typed_columns
 from .workers import Mapped, crew
 
-__all__ = ["Job", "Progress"]
-
 _STATE: Final = ".unspool"
 
 

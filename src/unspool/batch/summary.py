@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Summary"]
-
 
 class Summary(msgspec.Struct):
     """Counts over the rows of a run.

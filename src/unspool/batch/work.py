@@ -11,21 +11,6 @@ from .blocks import Block, InputError
 from .reading import RECORDED, SCHEMA, WRITTEN, Reader, RowError, carried_names
 from .summary import Summary
 
-__all__ = [
-    "BadRow",
-    "Done",
-    "Worker",
-    "arrow_columns",
-    "line_columns",
-    "line_values",
-    "merged_columns",
-    "read_block",
-    "schema_of",
-    "typed_columns",
-    "values_of",
-    "without_surrogates",
-]
-
 _Row = dict[str, Any]
 _Carried = dict[str, str]
 _TYPES: Final = {

@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from .blocks import Block
 
-__all__ = ["Mapped", "crew"]
-
 _AHEAD: Final = 2
 """Blocks per worker: one to work on, and one in reserve, so that the worker never waits."""
 

@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 
 from ..errors import TemplateError
 
-__all__ = ["Bridge", "behind", "between"]
-
 _BEGINNINGS: Final = "<|[｜"
 """The first characters of markers: markers that begin alike differ after these."""
 

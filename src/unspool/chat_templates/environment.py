@@ -13,8 +13,6 @@ import jinja2.nodes
 import jinja2.parser
 import jinja2.sandbox
 
-__all__ = ["environment", "tojson"]
-
 
 class _Generation(jinja2.ext.Extension):
     """``{% generation %}``, which marks what the model wrote, for training: rendered as its body, in its own scope."""

@@ -15,8 +15,6 @@ import msgspec
 
 from ..errors import TemplateError
 
-__all__ = ["Late", "Limits", "Rendered", "Worker"]
-
 _CHILD: Final = Path(__file__).with_name("child.py")
 _HEAD: Final = 1 << 20
 """The largest first line of a child, in bytes, besides the template's own texts."""

@@ -14,8 +14,6 @@ from typing import Any, Final, NamedTuple
 
 from ..errors import GgufError
 
-__all__ = ["Stored", "find_stored", "hf_snapshot", "stored"]
-
 _REGISTRY: Final = "registry.ollama.ai"
 _LIBRARY: Final = "library"
 _LATEST: Final = "latest"

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["Abandoned", "Awaited", "Threads"]
-
 _T = TypeVar("_T")
 _SLICE: Final = 0.005
 """How long a thread computes before the event loop gets a turn, in seconds."""

@@ -34,8 +34,6 @@ from ..wire.common import Usage
 from ..wire.encoding import clean, encode
 from .choice import Choice
 
-__all__ = ["Telemetry", "configured"]
-
 _PROTOCOLS: Final = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 """The names of OTLP's exporters among the entry points, by the protocols of ``OTEL_EXPORTER_OTLP_PROTOCOL``."""
 _NAME: Final = 128

@@ -11,8 +11,6 @@ from ..parser import Parser
 from ..parser.waiting import LONGEST, waiting
 from ..wire.trace import step
 
-__all__ = ["Trace", "named"]
-
 
 class Trace:
     """Follows a parser.

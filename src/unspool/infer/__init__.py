@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ..arguments import check, check_tokenizer
+from ..chat_templates.worker import Limits
 from ..dialect.file import Dialect
 from ..dialect.loader import parse_dialect
 from ..dialect.registry import find_base
@@ -21,7 +22,7 @@ from .cutting import Views, behind_user, cut
 from .draft import drafts
 from .histories import EOS, NAMES
 from .proof import NEEDED, Case, Prover
-from .rendering import Limits, Renderer
+from .rendering import Renderer
 from .toml import file_text
 
 __all__ = ["Case", "Inference", "Limits", "TemplateError", "infer_dialect"]

@@ -6,10 +6,11 @@ from typing import Final
 
 import msgspec
 
+from ..chat_templates.worker import Rendered
 from . import histories as h
 from .cutting import Views, behind_user
 from .marks import marks, prefix, suffix
-from .rendering import Rendered, Renderer
+from .rendering import Renderer
 
 _MOST: Final = 3
 """The most styles in which every turn is rendered."""

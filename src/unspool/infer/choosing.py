@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ..arguments import check, check_tokenizer
+from ..chat_templates.worker import Limits
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..errors import DialectError, UnknownDialect
@@ -16,7 +17,7 @@ from .cutting import Views, behind_user, cut
 from .detect import detect_dialect
 from .histories import NAMES
 from .proof import NEEDED, STAGE, Case, Prover
-from .rendering import Limits, Renderer
+from .rendering import Renderer
 
 MOST: Final = 6
 """The most shipped dialects that are tried."""

@@ -14,8 +14,6 @@ import msgspec
 
 from ..errors import GgufError
 
-__all__ = ["Gguf", "read_gguf"]
-
 MOST_ITEMS: Final = 8_000_000
 """The most keys, tensors and items of arrays, all together."""
 MOST_TEXT: Final = 16 << 20

@@ -9,8 +9,6 @@ from typing import Any, Final, Self
 from ..chat_templates.worker import Limits, Rendered, Worker
 from ..errors import TemplateError
 
-__all__ = ["Limits", "Rendered", "Renderer"]
-
 _MISSING: Final = re.compile(r"^UndefinedError: '(\w+)' is undefined")
 
 

@@ -13,8 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from ..engines.media import is_medium
 
-__all__ = ["Chain", "called", "json_bytes", "thought"]
-
 _APART: Final = ("role", "content", "tool_calls", "reasoning_content", "tool_call_id")
 _MODULUS: Final = 1 << 256
 

@@ -41,8 +41,6 @@ from .parts.places import FORGED
 from .prompts import NoBridge, Prompts
 from .settings import Settings
 
-__all__ = ["Continued", "Turns", "Written"]
-
 log = logging.getLogger("unspool.server")
 _COUNT: Final = 100_000
 _OVERHEAD: Final = 512

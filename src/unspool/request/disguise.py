@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from .special_tokens import BREAK, SpecialTokens
 
-__all__ = ["Change", "Disguise", "Neutral", "broken_up"]
-
 _KEPT: Final = frozenset(
     """
     role content name type text function tool_calls tool_call_id id arguments reasoning_content thinking description

@@ -12,8 +12,6 @@ import msgspec
 from ..arguments import json_shown
 from .fields import REQUIRED, Fields
 
-__all__ = ["CLEARED", "ClearThinking", "ClearToolUses", "Edit", "edited", "read_edits"]
-
 CLEARED: Final = "[This result was cleared to make room.]"
 """The text that replaces a result."""
 _TOOL_USES: Final = "clear_tool_uses_20250919"

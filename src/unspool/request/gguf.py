@@ -6,8 +6,6 @@ from ..errors import TemplateError
 from ..infer.gguf import Gguf
 from .prompts import Tokenizer
 
-__all__ = ["gguf_tokenizer"]
-
 _ROLES: Final = {
     "bos_token": "bos",
     "eos_token": "eos",

@@ -11,8 +11,6 @@ from .fields import BadRequest
 from .prepared import Prepared, Raw
 from .settings import Settings
 
-__all__ = ["RawPrepared", "RawRequest", "prepare_raw"]
-
 Prompt = str | tuple[int, ...]
 
 

@@ -19,8 +19,6 @@ from typing import Final
 
 from ..wire.encoding import clean
 
-__all__ = ["MAX_SEALED", "Seal", "SealError", "read_keys"]
-
 MAX_SEALED: Final = 2 * 1024 * 1024
 """The longest sealed text, in characters; longer reasoning is not sealed."""
 _KEY: Final = 32

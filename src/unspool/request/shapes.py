@@ -30,8 +30,6 @@ from ..engines.media import is_medium
 from ..wire.encoding import clean
 from .common import call_of, in_one, tool
 
-__all__ = ["LATE", "MOVED", "Traits", "described", "examine", "missing", "shape", "switches_in"]
-
 LATE: Final = "[The following is a message of the system, not of the user.]"
 """The first line of a system message in a user's turn. Users' own texts cannot contain it."""
 

@@ -10,8 +10,6 @@ from ..engines.token_kinds import PROMPT, SAMPLED, mask_of
 from .conversation import Conversation
 from .sample import Sample
 
-__all__ = ["Batch", "collate"]
-
 
 class Batch(NamedTuple):
     """Arrays of shape ``(sequences, tokens)``, padded.

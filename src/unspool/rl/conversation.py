@@ -20,8 +20,6 @@ from .format import format_of, reads_the_same
 from .given import as_ids, as_logprobs, as_messages
 from .sample import CallSpan, Rewrite, Sample, Transcript
 
-__all__ = ["Conversation"]
-
 _log: Final = logging.getLogger(__name__)
 _ASKING: Final = ("user", "system", "developer")
 _ROLES: Final = (*_ASKING, "tool", "function", "ipython")

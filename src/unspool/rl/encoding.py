@@ -16,8 +16,6 @@ from ..infer.sources import SPECIAL, read_folder, templates_by_name
 from ..tokens import added_tokens, backend_of, marked_special
 from ..wire.encoding import clean
 
-__all__ = ["Encoder", "Ids", "Loaded", "load_tokenizer"]
-
 Ids = NDArray[np.int64]
 
 _TAG: Final = re.compile(r"<[|｜].+[|｜]>")

@@ -22,18 +22,6 @@ import msgspec
 
 from .rollouts import Role, Rollout, Row
 
-__all__ = [
-    "ENCODINGS",
-    "FORMATS",
-    "to_nemo_rl",
-    "to_prime_rl",
-    "to_skyrl",
-    "to_table",
-    "to_trl",
-    "to_verl",
-    "written",
-]
-
 ENCODINGS: Final = ("json", "jsonl", "arrow")
 _LEARNT: Final[tuple[Role, ...]] = ("agent", "auxiliary")
 

@@ -23,8 +23,6 @@ from ..renderer import render
 from .encoding import Encoder, load_tokenizer
 from .templates import ChatTemplate
 
-__all__ = ["Format", "Style", "format_of", "reads_the_same"]
-
 _WORD: Final = "Zqlastword"
 _OTHER: Final = "Zqresult"
 _NAME: Final = "zqtool"

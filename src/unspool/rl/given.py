@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from ..arguments import check_ids, wrong_type
 from .encoding import Ids
 
-__all__ = ["as_ids", "as_logprobs", "as_messages"]
-
 _LARGEST: Final = 2**63 - 1
 
 

@@ -12,8 +12,6 @@ from .encoding import Ids
 from .given import as_ids
 from .sample import Sample
 
-__all__ = ["expand"]
-
 _LONGEST: Final = 64
 """The most tokens of a placeholder."""
 

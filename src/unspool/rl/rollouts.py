@@ -17,19 +17,6 @@ from numpy.typing import NDArray
 
 from ..engines.token_kinds import KINDS
 
-__all__ = [
-    "CONSTRAINED",
-    "FORKS",
-    "ROLES",
-    "SCHEMA_VERSION",
-    "Call",
-    "Link",
-    "Rollout",
-    "Row",
-    "read_rollout",
-    "rows_of",
-]
-
 SCHEMA_VERSION: Final = 1
 """The version of the JSON of a `Rollout`. Readers refuse a newer one."""
 FORKS: Final = ("tools", "system", "rewritten", "template")

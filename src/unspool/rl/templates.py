@@ -13,8 +13,6 @@ import jinja2.sandbox
 from ..chat_templates.environment import environment
 from ..errors import TemplateError
 
-__all__ = ["ChatTemplate"]
-
 
 class ChatTemplate:
     """Renders conversations. Renderings differ only by their messages, because the date is fixed at construction.

@@ -36,8 +36,6 @@ from ..message import ToolCall
 from ..policy import Policy
 from .conversation import Conversation
 
-__all__ = ["Generate", "rollout_func"]
-
 _NO_TOOLS: Final = ("reset", "get_reward")
 
 

@@ -25,8 +25,6 @@ from ..engines.token_kinds import SAMPLED, mask_of
 from .conversation import Conversation
 from .rewards import format_score
 
-__all__ = ["AgentLoop", "TokenBuilder"]
-
 
 class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no types
     """Keeps one trajectory's `Conversation`, with the interface of verl's builders.

@@ -19,8 +19,6 @@ from ..wire.common import Failure
 from ..wire.sse import KEEP_ALIVE
 from .replies import StreamReply
 
-__all__ = ["Background"]
-
 _BEAT: Final = LOST / 6
 _FLUSH: Final = 0.1  # seconds between two writes of events
 _LOOK: Final = 0.25  # seconds between two looks for events that another process writes

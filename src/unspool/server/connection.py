@@ -13,8 +13,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..request.settings import Limits
 
-__all__ = ["Connection", "limited", "patrol"]
-
 log = logging.getLogger("unspool.server")
 
 _PATROL: Final = 0.5  # seconds between two checks of the connections

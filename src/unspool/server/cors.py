@@ -90,6 +90,3 @@ def with_id(scope: Scope, send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-__all__ = ["Origins", "check_origin", "with_cors", "with_id"]

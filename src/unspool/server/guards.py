@@ -15,8 +15,6 @@ from ..regex import Regex
 from ..wire.common import Failure
 from .replies import header
 
-__all__ = ["Hosts", "check_host", "unsupported"]
-
 _NAME: Final = Regex(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
 _HOST: Final = Regex(r"(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([^:\[\]@]+))(?::[0-9]{1,5})?")
 _LONGEST: Final = 300

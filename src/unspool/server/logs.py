@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["AccessLog", "set_up_logs"]
-
 access: Final = logging.getLogger("unspool.access")
 _LONGEST: Final = 2048
 """The longest path in the access log, in characters."""

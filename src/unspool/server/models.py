@@ -16,8 +16,6 @@ from ..wire.common import Failure
 from .endpoint import Endpoint
 from .replies import ErrorBody, failed
 
-__all__ = ["Served", "by_model", "unknown_model"]
-
 _SHOWN = 200
 """How many characters of an unknown name are shown."""
 _LONG = 16 * 1024

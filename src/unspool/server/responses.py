@@ -33,8 +33,6 @@ from .endpoint import caller_of
 from .protocol_endpoint import ProtocolEndpoint
 from .replies import Reply, failed
 
-__all__ = ["ResponsesEndpoint"]
-
 _LONG: Final = 64 * 1024
 """The characters from which on a turn is packed in a thread."""
 

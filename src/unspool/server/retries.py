@@ -20,8 +20,6 @@ from .replies import header
 if TYPE_CHECKING:
     from ..sessions import Session
 
-__all__ = ["Retries"]
-
 _COUNT: Final = 64
 """How many answers of a session are kept for retries."""
 _SIZE: Final = 8 * 1024 * 1024

@@ -32,8 +32,6 @@ from ..wire.encoding import encode
 from .endpoint import SESSION, check_known, failure_of, integer_of, keys_of, query_of, read_body
 from .replies import ErrorBody, Reply, failed, header
 
-__all__ = ["SessionRoutes"]
-
 _ROOT: Final = "/sessions"
 _HEADER: Final = b"x-session-id"
 _LIMIT: Final = 1024 * 1024

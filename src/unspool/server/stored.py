@@ -37,8 +37,6 @@ from .endpoint import Endpoint, caller_of, integer_of, query_of
 from .guards import unsupported
 from .replies import Reply, failed
 
-__all__ = ["stored_routes"]
-
 _MOST: Final = 100
 """The most items of a page."""
 _ITEMS: Final = 20

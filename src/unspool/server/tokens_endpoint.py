@@ -13,8 +13,6 @@ from ..request.protocols import ChatProtocol
 from ..tokens import backend_of, encoded
 from ..wire.encoding import clean, encode
 
-__all__ = ["detokenize", "tokenize", "tokenizer_info"]
-
 _LONGEST: Final = 1 << 20
 """How many characters are encoded at once, which takes a hundred times their memory."""
 

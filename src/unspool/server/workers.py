@@ -24,8 +24,6 @@ import msgspec
 
 from ..engines.local import Address
 
-__all__ = ["VARIABLE", "Worker", "supervise"]
-
 log = logging.getLogger("unspool.server")
 
 VARIABLE: Final = "UNSPOOL_WORKER"

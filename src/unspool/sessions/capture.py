@@ -10,8 +10,6 @@ from ..engines import Delta
 from ..tokens import backend_of, token_bytes
 from ..wire.encoding import clean
 
-__all__ = ["Capture", "Output"]
-
 _LEAST: Final = -9999.0
 """What servers write for a token that has no probability."""
 _MOST: Final = 1e-3

@@ -12,8 +12,6 @@ from ..request.prompts import Prompts
 from ..tokens import encoded
 from .capture import Capture, Output
 
-__all__ = ["Examined", "examine"]
-
 _PROMPT: Final = "The capital of France is Paris, and the capital of Italy is"
 _TOP: Final = 1
 _PATIENCE: Final = 30.0

@@ -17,8 +17,6 @@ from ..rl.rollouts import CONSTRAINED
 from ..tokens import Detokenizer, backend_of
 from .records import Model, Node, Recorded, ids_of
 
-__all__ = ["Kinds"]
-
 _WORD: Final = 32
 
 

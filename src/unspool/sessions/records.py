@@ -11,8 +11,6 @@ from ..request.prompts import Prompts
 from ..request.settings import Settings
 from ..store import Writing
 
-__all__ = ["About", "Limits", "Model", "Node", "Recorded", "Stored", "ids_of", "packed", "put_about", "put_call"]
-
 
 class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A call as it is stored; see `unspool.rl.rollouts.Call`. Tokens are 32-bit, log-probabilities 64-bit numbers.

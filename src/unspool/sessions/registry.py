@@ -18,8 +18,6 @@ from .examine import Examined, examine
 from .records import BLOB, CALL, OWNER, SESSION, About, Limits, Model, Stored
 from .session import Refused, Session
 
-__all__ = ["Sessions"]
-
 log = logging.getLogger("unspool.sessions")
 
 _KEY: Final = "session_key"

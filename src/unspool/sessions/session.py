@@ -28,8 +28,6 @@ from .kinds import Kinds
 from .records import About, Model, Node, Recorded, ids_of, packed, put_about, put_call
 from .tree import Tree
 
-__all__ = ["Recording", "Refused", "Session"]
-
 log = logging.getLogger("unspool.sessions")
 
 _WANTED: Final = (

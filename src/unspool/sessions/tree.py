@@ -25,8 +25,6 @@ from ..request.prompts import NoBridge, Prompts
 from ..request.settings import Settings
 from .records import Node, Recorded
 
-__all__ = ["Tree"]
-
 _LEADING: Final = ("system", "developer")
 
 

@@ -3,8 +3,6 @@
 from hashlib import sha256
 from typing import NamedTuple
 
-__all__ = ["Key", "NoRecord", "Record", "RecordExists", "StoreError", "StoreFull", "owner_of"]
-
 Key = tuple[str, str]
 """The kind and the id of a record."""
 

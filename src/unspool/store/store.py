@@ -19,8 +19,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Store"]
-
 _VERSION: Final = 1
 _APPLICATION: Final = 0x756E7370
 _PATIENCE: Final = 10.0  # seconds to wait for another process

@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from .records import Key, NoRecord, Record, RecordExists, StoreFull
 
-__all__ = ["OVERHEAD", "SCHEMA", "Reading", "Writing"]
-
 OVERHEAD: Final = 320
 """About how many bytes a record takes besides its data and id: rows of two tables, and their indexes."""
 _EXPIRED: Final = 64

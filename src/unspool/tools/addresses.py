@@ -6,8 +6,6 @@ import ipaddress
 import socket
 from typing import Final
 
-__all__ = ["Refused", "is_public", "resolve"]
-
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 """The IPv6 range that is assigned to the public internet."""

@@ -10,11 +10,10 @@ from urllib.parse import quote_plus, urlsplit
 
 import msgspec
 
+from .addresses import Refused
 from .base import ServerTool, Source, ToolLimits, ToolResult, own_tool, read_arguments, refused
-from .fetch import Fetcher, Refused
+from .fetch import Fetcher
 from .page import Page, plain, read_page, wrapped
-
-__all__ = ["Browser", "browser_tools"]
 
 _PAGES: Final = 64
 """The most pages that one session keeps."""

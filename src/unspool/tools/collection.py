@@ -13,8 +13,6 @@ import msgspec
 from .base import Approval, ServerTool, Session, ToolLimits, ToolResult, ToolServer, ToolServerError, log
 from .config import read_config, read_list
 
-__all__ = ["Listing", "Tools", "ToolsSession"]
-
 _REST: Final = 10.0
 """Seconds for which a server that failed to list its tools is not asked again."""
 _BETWEEN: Final = "__"

@@ -15,8 +15,6 @@ from .targets import Endpoint, Program
 if TYPE_CHECKING:
     from .mcp import MCPToolServer
 
-__all__ = ["read_config", "read_list", "request_server"]
-
 _LABEL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _TYPES: Final = {

@@ -11,8 +11,6 @@ from .browser import Browser, browser_tools
 from .fetch import Fetcher
 from .interpreter import DESCRIPTION, Interpreter, InterpreterError, monty
 
-__all__ = ["DemoToolServer"]
-
 _DESCRIPTION: Final = (
     f"Run code in {DESCRIPTION}. What it prints, and the value of its last expression, is the result. Names stay "
     "defined until the answer is complete. There are neither files nor network."

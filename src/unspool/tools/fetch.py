@@ -16,8 +16,6 @@ from yarl import URL
 from .. import __version__
 from .addresses import Refused, is_public, resolve
 
-__all__ = ["Fetched", "Fetcher", "Refused"]
-
 _REDIRECTS: Final = 5
 _PORTS: Final = {"http": 80, "https": 443}
 _DECODERS: Final = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}

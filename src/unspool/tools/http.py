@@ -11,8 +11,6 @@ from opentelemetry.propagate import inject  # which the SDK of MCP brings
 from .addresses import Refused, resolve
 from .listed import TooMany, sifted
 
-__all__ = ["client"]
-
 _STREAM: Final = 16
 """The most bytes of an event stream, as a multiple of one message's."""
 

@@ -19,8 +19,6 @@ import msgspec
 
 from .base import ToolLimits, ToolResult, refused, shortened
 
-__all__ = ["DESCRIPTION", "Interpreter", "InterpreterError", "monty"]
-
 DESCRIPTION: Final = "a Python interpreter with a part of the standard library (such as math, re, json, datetime)"
 """What the interpreter is, for the model."""
 

@@ -9,8 +9,6 @@ from pydantic import ValidationError
 
 from .base import log
 
-__all__ = ["TooMany", "sifted"]
-
 _LIST: Final = "tools/list"
 _KEPT: Final = ("name", "title", "description", "inputSchema")
 """The fields of a tool that are used. With ``outputSchema``, the SDK would validate results, whose patterns may take

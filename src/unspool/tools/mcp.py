@@ -38,8 +38,6 @@ from .http import client as http_client
 from .stdio import Child
 from .targets import Endpoint, Program
 
-__all__ = ["MCPToolServer"]
-
 _DESCRIPTION: Final = 8_192
 """The most characters of a tool's description that the model reads."""
 _LENGTH: Final = 1_000

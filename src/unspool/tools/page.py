@@ -12,9 +12,8 @@ from typing import Final
 
 import msgspec
 
-from .fetch import Fetched, Refused
-
-__all__ = ["WIDTH", "Page", "plain", "read_page", "wrapped"]
+from .addresses import Refused
+from .fetch import Fetched
 
 _PLAIN: Final = {ord("【"): "〖", ord("】"): "〗", **dict.fromkeys((*range(9), *range(14, 32), *range(127, 160)))}
 WIDTH: Final = 80

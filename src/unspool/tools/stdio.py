@@ -19,8 +19,6 @@ from mcp.shared.message import SessionMessage
 from .base import log
 from .listed import TooMany, sifted
 
-__all__ = ["INHERITED", "Child"]
-
 INHERITED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
 """The environment variables that a child inherits from the server; all others must be in its configuration."""
 _GRACE: Final = 2.0

@@ -11,8 +11,6 @@ from .common import Answer, BaseWriter, Failure, Usage, not_written
 from .encoding import encode
 from .server_tools import AnyEvent
 
-__all__ = ["CompletionWriter"]
-
 
 class CompletionWriter(BaseWriter):
     """Writes one response: `start`, then `events` of any choice in any order, then `finish` or `error`; or `whole`.

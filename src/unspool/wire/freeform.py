@@ -11,8 +11,6 @@ import msgspec
 
 from ..regex import Regex
 
-__all__ = ["INPUT", "Input", "Kind", "input_of"]
-
 INPUT: Final = "input"
 """The argument that contains the text."""
 

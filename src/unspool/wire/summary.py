@@ -8,8 +8,6 @@ from typing import Final, Literal
 
 from ..regex import Regex
 
-__all__ = ["DETAILS", "Detail", "Summary", "summarized"]
-
 Detail = Literal["auto", "concise", "detailed"]
 DETAILS: Final[tuple[Detail, ...]] = ("auto", "concise", "detailed")
 

@@ -22,8 +22,6 @@ from .grammars import Grammars
 from .process import Address, LlamaProcess, Status
 from .vocabulary import Vocabulary
 
-__all__ = ["Local"]
-
 _PATIENCE: Final = 600.0
 """How long an output waits for the model to be loaded, in seconds."""
 _TICK: Final = 0.1

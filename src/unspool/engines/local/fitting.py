@@ -8,8 +8,6 @@ from typing import Final
 from ...errors import GgufError
 from ...infer.gguf import Gguf
 
-__all__ = ["check_model", "fitting_slots", "memory"]
-
 _ENCODERS: Final = ("bert", "t5encoder", "clip", "dream", "wavtokenizer")
 _PART: Final = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 MOST_SLOTS: Final = 4

@@ -22,8 +22,6 @@ from ..threads import Awaited, Threads
 from . import judge
 from .vocabulary import Vocabulary
 
-__all__ = ["Grammars"]
-
 log = logging.getLogger("unspool.engines")
 
 MAX_TEXT: Final = 4 * 1024 * 1024

@@ -20,8 +20,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["Address", "Launch", "LlamaProcess", "Status"]
-
 log = logging.getLogger("unspool.engines")
 
 _CHILD: Final = Path(__file__).with_name("child.py")

@@ -13,8 +13,6 @@ from ...tokens import BYTES
 from ..base import EngineError
 from .process import Address
 
-__all__ = ["Vocabulary"]
-
 _SPACE: Final = "\u2581"
 _BYTE_LEVEL: Final = "gpt2"
 """llama.cpp's name for byte-level BPE."""

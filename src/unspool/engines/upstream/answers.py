@@ -21,8 +21,6 @@ import msgspec
 from ...wire.common import Usage
 from ..base import Delta, EngineError, Sampled
 
-__all__ = ["Closed", "SglangReader", "complaint", "failure", "read_completion", "read_native", "read_ollama"]
-
 _Ids = list[Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]]
 
 

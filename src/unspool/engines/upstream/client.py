@@ -16,8 +16,6 @@ from .pool import Backend
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["MAX_ANSWER", "Client", "Unavailable"]
-
 MAX_ANSWER: Final = 4 * 1024 * 1024
 """The largest answer that is not a stream, in bytes, besides the ids of a prompt."""
 _MAX_RETRY: Final = 24 * 3600

@@ -25,8 +25,6 @@ from ..stores import find_stored, hf_snapshot
 from .engine import base_urls
 from .kinds import detect, listed
 
-__all__ = ["OLLAMA", "Discovered", "discover", "possible_tokens"]
-
 OLLAMA: Final = "ollama"
 """The kind whose list of models may name other owners."""
 _SECONDS: Final = 5.0

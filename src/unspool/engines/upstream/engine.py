@@ -21,8 +21,6 @@ from .media import CHAT, SGLANG, WITH_MEDIA, ranges, with_marker
 from .output import Asked, Output
 from .pool import Backend, Pool
 
-__all__ = ["Upstream", "base_urls"]
-
 log = logging.getLogger("unspool.engines")
 
 _UNREADY = (

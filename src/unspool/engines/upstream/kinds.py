@@ -25,8 +25,6 @@ from ..base import Delta, EngineError, Request, Sampling, Thinking
 from .answers import read_completion, read_native, read_ollama
 from .sse import Events, Lines
 
-__all__ = ["KINDS", "Kind", "Served", "body", "detect", "listed"]
-
 _OPENAI: Final = {
     "temperature": "temperature",
     "top_p": "top_p",

@@ -22,8 +22,6 @@ from ..media import MEDIA, placed
 from .answers import SglangReader
 from .kinds import KINDS, Kind
 
-__all__ = ["CHAT", "SGLANG", "WITH_MEDIA", "ranges", "with_marker"]
-
 SGLANG: Final = "sglang"
 """The kind whose row is also the one for tokens as they were sampled."""
 

@@ -12,8 +12,6 @@ from .client import Unavailable
 from .kinds import Kind
 from .media import ranges
 
-__all__ = ["Asked", "Output"]
-
 log = logging.getLogger("unspool.engines")
 
 _DONE = b"[DONE]"

@@ -10,8 +10,6 @@ from typing import Any, Final
 from ..base import EngineError
 from .kinds import Kind, Served
 
-__all__ = ["Backend", "Pool"]
-
 log = logging.getLogger("unspool")
 
 _FRESH: Final = 1.0

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["Events", "Lines"]
-
 MAX_EVENT: Final = 4 * 1024 * 1024
 """The largest incomplete event, in bytes."""
 

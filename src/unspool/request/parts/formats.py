@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-__all__ = ["FORMATS", "Format", "recognize"]
-
 
 class Format(NamedTuple):
     """What bytes are: ``image``, ``audio``, ``video`` or ``document``, their media type, and the pixels of images, else

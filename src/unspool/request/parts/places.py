@@ -11,8 +11,6 @@ from ...engines.media import MEDIA, Medium, is_medium
 from ..fields import BadRequest
 from ..special_tokens import markers
 
-__all__ = ["FORGED", "Places", "find_places"]
-
 FORGED: Final = ("<image>", "<video>", "<audio>", "<IMG_CONTEXT>", "<__media__>", "[img-")
 """What engines read as placeholders, whatever the template writes (SGLang, InternVL, llama.cpp, Ollama)."""
 _FORMS: Final[tuple[Callable[[str], dict[str, Any]], ...]] = (

@@ -24,20 +24,6 @@ from ..fields import BadRequest, Fields
 from ..settings import Limits
 from .formats import FORMATS, BadMedium, recognize
 
-__all__ = [
-    "AGUI",
-    "CHAT",
-    "MESSAGES",
-    "RESPONSES",
-    "Forms",
-    "Unread",
-    "read_part",
-    "result_content",
-    "settled",
-    "unread",
-    "urls",
-]
-
 log = logging.getLogger("unspool.server")
 _UNREAD: Final = "unread"
 _FILE: Final = "file"
