@@ -14,12 +14,8 @@ _BEGINNINGS: Final = "<|[｜"
 
 
 class Bridge(NamedTuple):
-    """The text between two answers.
-
-    Attributes:
-        closings: the texts that end the first answer, in order; none if the template writes nothing.
-        text: the rest, the next answer's opening included.
-    """
+    """The text between two answers: what ends the first one, in order (none if the template writes nothing), and the
+    rest, the next answer's opening included."""
 
     closings: tuple[str, ...]
     text: str

@@ -52,7 +52,8 @@ class Rendered(msgspec.Struct, frozen=True):
 
 
 class Worker:
-    """A process that renders one template; see `child`.
+    """A process that renders one template; see `child`. `TemplateError` if the template cannot be compiled within the
+    limits; `ImportError` if jinja2 is not installed.
 
     Args:
         special: named special tokens, such as ``bos_token``.
@@ -61,10 +62,6 @@ class Worker:
     Attributes:
         asked: the variables that the template asks for.
         texts: the texts that it contains, whether it writes them or not.
-
-    Raises:
-        TemplateError: the template cannot be compiled within the limits.
-        ImportError: jinja2 is not installed.
     """
 
     def __init__(self, template: str, special: Mapping[str, str], limits: Limits, *, clock: bool = False) -> None:
@@ -89,12 +86,8 @@ class Worker:
         self.texts: tuple[str, ...] = tuple(head["texts"])
 
     def render(self, requests: Sequence[Mapping[str, Any]]) -> list[Rendered]:
-        """Render with each of these variables.
-
-        Raises:
-            TemplateError: the template met a limit, or tried what the sandbox refuses.
-            Late: it got too little processor time.
-        """
+        """Render with each of these variables. `TemplateError` if the template met a limit, or tried what the sandbox
+        refuses; `Late` if it got too little processor time."""
         answers = self._exchange(list(requests), len(requests), self._limits.output * _ESCAPED + 1000)
         return [Rendered(a.get("text", ""), a.get("error", "")) for a in answers]
 

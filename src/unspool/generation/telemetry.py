@@ -92,12 +92,8 @@ def _exporters() -> Iterator[Any]:
 
 
 class Telemetry:
-    """Makes spans. Which span is the current one is OpenTelemetry's matter: tasks inherit it.
-
-    Args:
-        provider: where spans go; by default OpenTelemetry's global one.
-        content: whether spans contain messages, arguments and results.
-    """
+    """Makes spans, which go to a provider (default: OpenTelemetry's own), and contain texts if ``content`` is true.
+    Which span is the current one is OpenTelemetry's matter: tasks inherit it."""
 
     def __init__(self, provider: trace.TracerProvider | None = None, *, content: bool = False) -> None:
         self._provider = provider
@@ -141,9 +137,6 @@ class Telemetry:
 
         Of what a client sends, only well-formed headers of the trace itself count, and never its baggage, which would
         be passed on.
-
-        Args:
-            scope: the ASGI scope; its path is one of the server's.
         """
         path, server = scope["path"], scope.get("server") or (None, None)
         attributes = {
@@ -239,11 +232,7 @@ class Telemetry:
 
 
 class Output:
-    """The span of an output.
-
-    Attributes:
-        headers: those with which a server continues the trace.
-    """
+    """The span of an output; with its headers, a server continues the trace."""
 
     def __init__(self, span: Span, content: bool) -> None:
         self._span = span

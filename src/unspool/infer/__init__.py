@@ -102,11 +102,7 @@ def template_renderer(
     template: str, special_tokens: Mapping[str, str] | None = None, limits: Limits | None = None
 ) -> Renderer:
     """A renderer of a template. Unless ``special_tokens`` say otherwise, ``bos_token`` is empty and ``eos_token`` is
-    `EOS`.
-
-    Raises:
-        TypeError: an argument has the wrong type; the message names it.
-    """
+    `EOS`."""
     check("template", template, str, "the text of a chat template")
     check("special_tokens", special_tokens, (Mapping, type(None)), "an object of texts by the tokens' names, or None")
     for name, text in (special_tokens or {}).items():

@@ -25,11 +25,7 @@ _STYLES: Final = tuple(
 
 
 def ask(renderer: Renderer) -> Iterator[Views]:
-    """Render with the template, and yield the renderings of each style, the likeliest first.
-
-    Raises:
-        TemplateError: the template cannot be run.
-    """
+    """Render with the template, and yield the renderings of each style, the likeliest first."""
     styles = _styles(renderer)
     last: Views | None = None
     for style in styles:

@@ -124,16 +124,8 @@ def writes_tools(
     limits: Limits | None = None,
     declared: bool = False,
 ) -> bool:
-    """Whether a chat template writes tools, or calls of them. Others drop them without a word.
-
-    Args:
-        template, special_tokens, limits: see `unspool.infer_dialect`.
-        declared: whether it must write the tools before they are called.
-
-    Raises:
-        TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
-        ImportError: jinja2 is not installed (extra ``server``).
-    """
+    """Whether a chat template writes tools, or calls of them; with ``declared``, only if it writes the tools before
+    they are called. Others drop them without a word. Arguments and errors are those of `unspool.infer_dialect`."""
     with template_renderer(template, special_tokens, limits) as renderer:
         return any(
             NAMES[0] in text

@@ -25,16 +25,14 @@ _TELLING_ID: Final = re.compile(r"functions\.(\w+):\d+")
 
 
 class Views(msgspec.Struct, frozen=True):
-    """The renderings of a template in one style.
+    """The renderings of a template in one style of histories.
 
     Attributes:
-        style: the style of the histories.
         asked: the prompt after the user's words, without the text that asks for an answer.
         prompted: the same prompt with that text.
         whole: the whole rendering of each turn.
         followed: the rendering of content with another user message after it.
-        resulted: the rendering of a call with a tool's result after it.
-        resumed: the same, as a prompt.
+        resulted, resumed: the rendering of a call with a tool's result after it, and the same as a prompt.
         switched: the prompts after the user's words, for each setting of a thinking switch.
         errors: why turns were refused.
         behind: the text between a turn and another user message; empty if the style has none.

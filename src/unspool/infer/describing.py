@@ -29,23 +29,14 @@ _PYTHON: Final = r"""(?P<key>\w+)=(?P<value>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A ``response_template`` of a dialect.
-
-    Attributes:
-        template: the ``response_template``.
-        lossy: what is lost, one sentence per item.
-    """
+    """A ``response_template`` of a dialect, and what is lost, one sentence per item."""
 
     template: dict[str, Any]
     lossy: tuple[str, ...]
 
 
 def to_response_template(dialect: Dialect) -> Described:
-    """Describe a dialect as a ``response_template``.
-
-    Raises:
-        DialectError: the dialect has a part that no such template can express; the message names the key.
-    """
+    """Describe a dialect as a ``response_template``; a `DialectError` names a key that no such template can express."""
     if not dialect.start:
         raise DialectError("start: a response_template needs what opens a turn, and the dialect has none")
     lossy = list(_ALWAYS)

@@ -28,12 +28,8 @@ class Reasoning(msgspec.Struct, frozen=True):
 
 
 def drafts(views: Views, source: str) -> list[Keys]:
-    """Candidates for a dialect, the best first.
-
-    Args:
-        views: what the template writes.
-        source: the template's text. It is searched only if the template drops the reasoning of histories.
-    """
+    """Candidates for a dialect, the best first. The template's text is searched only if it drops the reasoning of
+    histories."""
     found = cut(views)
     if found is None:
         return []

@@ -49,11 +49,9 @@ class Gguf(msgspec.Struct, frozen=True, kw_only=True):
     """The metadata of a file.
 
     Attributes:
-        path: the file.
-        size: its size in bytes.
         values: the values by key, without the long arrays.
         parameters: the number of weights.
-        needed: the size in bytes that the file must have to hold its tensors, as far as their types are known.
+        size, needed: its bytes, and those that it must have to hold its tensors, as far as their types are known.
         tokens: the vocabulary as the file spells it; empty unless it was asked for.
         types: the type of each token; see `special` and `written`.
     """
@@ -115,16 +113,8 @@ class Gguf(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_gguf(path: str | Path, *, vocabulary: bool = False) -> Gguf:
-    """Read the metadata of a file.
-
-    Args:
-        path: the file.
-        vocabulary: whether to read the tokens too.
-
-    Raises:
-        OSError: the file cannot be read.
-        GgufError: it is not such a file, or it is cut; the message begins with the path.
-    """
+    """Read the metadata of a file, with its tokens if ``vocabulary`` is true. `OSError` if it cannot be read; the
+    message of a `GgufError` begins with the path."""
     try:
         with Path(path).open("rb") as file:
             return _read(file, str(path), {_TOKENS, _TYPES} if vocabulary else set())
@@ -172,11 +162,7 @@ def _read(file: BinaryIO, path: str, wanted: set[str]) -> Gguf:
 
 
 class _Reader:
-    """Reads values, each with its length checked.
-
-    Attributes:
-        size: the file's size in bytes.
-    """
+    """Reads values of a file of this size in bytes, each with its length checked."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -186,11 +172,7 @@ class _Reader:
         file.seek(0)
 
     def count(self, items: int) -> None:
-        """Count items.
-
-        Raises:
-            GgufError: there are too many.
-        """
+        """Count items; `GgufError` if there are too many."""
         self._items += items
         if self._items > MOST_ITEMS:
             raise GgufError(f"has more than {MOST_ITEMS:,} keys, tensors and items")

@@ -57,14 +57,11 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Prover:
-    """Proves dialects against one style of a template.
+    """Proves dialects against one style of a template, whose renderer also renders further conversations. With a
+    tokenizer, texts are also read by token ids.
 
-    Args:
-        views, cut: what the template writes, and where its turns begin.
-        renderer: renders further conversations.
-        tokenizer: for reading by token ids as well; see `unspool.Parser`.
-        exact: whether white space around reasoning and content must be read exactly. For a dialect made from the
-            template it must; a dialect that serves several templates may leave it with the text.
+    White space around reasoning and content must be read exactly (``exact``) with a dialect made from the template; one
+    that serves several templates may leave it with the text.
     """
 
     def __init__(self, views: Views, cut: Cut, renderer: Renderer, tokenizer: Any, *, exact: bool = True) -> None:
@@ -79,11 +76,7 @@ class Prover:
         return [self._turn(dialect, name, quick=True) for name in h.TURNS]
 
     def all(self, dialect: Dialect) -> list[Case]:
-        """Every case.
-
-        Raises:
-            TemplateError: the template cannot be run.
-        """
+        """Every case."""
         return [
             *(self._turn(dialect, name) for name in h.TURNS),
             *self._prompts(dialect),

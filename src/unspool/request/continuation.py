@@ -52,9 +52,7 @@ class Written(msgspec.Struct, frozen=True):
     """The model's output in one turn.
 
     Attributes:
-        text: the raw text.
         ids: its tokens; ``None`` if the engine does not report them, or if the answer was cut.
-        message: the message that was parsed from it.
         tokens: the number of generated tokens, as far as the engine reports it.
         cut: whether the output was cut off before the engine was done.
         call: the id of the call that a session recorded for it; empty without a session.
@@ -83,13 +81,8 @@ _Entry = Turn | str | Rounds
 
 
 class Past(NamedTuple):
-    """The origin of a prompt.
-
-    Attributes:
-        chain: the chain of all messages.
-        thoughts: digests of each answer's reasoning, as the prompt contains it.
-        caller: the client's API key.
-    """
+    """The origin of a prompt: the chain of all messages, digests of each answer's reasoning as the prompt contains it,
+    and the client's API key."""
 
     chain: Chain
     thoughts: tuple[bytes, ...]
@@ -105,7 +98,6 @@ class Continued(NamedTuple):
     """A prompt, with the key of the turn that follows it.
 
     Attributes:
-        prompt: the text.
         ids: its tokens, if they continue remembered ones; else ``None``.
         past: the prompt's origin; ``None`` if nothing should be remembered.
         parent: the id of the call of a session that it continues; empty if there is none.
@@ -123,13 +115,8 @@ class Continued(NamedTuple):
 
 
 class Turns:
-    """Remembers turns of a model, within the settings' ``turn_memory``. It is thread-safe.
-
-    Args:
-        tokenizer: the engine's tokenizer, if its ids are known.
-        engine: its name, for messages.
-        secret: the secret for keys; by default a random one.
-    """
+    """Remembers turns of a model, within the settings' ``turn_memory``. It is thread-safe. The secret for keys is
+    random unless it is given."""
 
     def __init__(
         self,
@@ -236,7 +223,6 @@ class Turns:
         Args:
             request: the request that the turn answers, with the media of the results.
             prompt, written, answer: the turn: its prompt, its output, and it as a message.
-            results: the tools' messages.
 
         Raises:
             NoBridge: the prompt must be rendered again; the message says why.

@@ -51,14 +51,8 @@ class Change:
 
 
 class Neutral(Change):
-    """Breaks up special tokens in the values of one request, and records whether those could still take part in one.
-
-    Args:
-        special: the special tokens.
-
-    Attributes:
-        risky: whether a value contains a sign of special tokens, an escape, or is itself a piece of one.
-    """
+    """Breaks up special tokens in the values of one request. ``risky``: whether a value contains a sign of special
+    tokens, an escape, or is itself a piece of one."""
 
     def __init__(self, special: SpecialTokens) -> None:
         self._special = special

@@ -25,8 +25,7 @@ class ClearToolUses(msgspec.Struct, frozen=True, kw_only=True):
     """Clears results of tools, the oldest first.
 
     Attributes:
-        trigger: the unit of the threshold.
-        beyond: the threshold that must be exceeded.
+        trigger, beyond: the unit of the threshold, and the threshold that must be exceeded.
         keep: how many of the last results stay.
         at_least: the smallest number of tokens to clear; if there are fewer, nothing is cleared.
         excluded: tools whose results stay.
@@ -42,11 +41,7 @@ class ClearToolUses(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClearThinking(msgspec.Struct, frozen=True):
-    """Clears the thinking of early turns.
-
-    Attributes:
-        keep: how many of the last turns keep theirs; ``None`` means all.
-    """
+    """Clears the thinking of early turns; ``keep`` of the last turns keep theirs, ``None`` means all."""
 
     keep: int | None = 1
 

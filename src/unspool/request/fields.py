@@ -33,12 +33,7 @@ class BadRequest(Exception):
 
 
 class NotFound(BadRequest):
-    """What a request names does not exist, or belongs to somebody else.
-
-    Args:
-        what: what it names, with its id.
-        param, code: see `BadRequest`.
-    """
+    """What a request names does not exist, or belongs to somebody else."""
 
     def __init__(self, what: str, param: str | None = None, code: str | None = None) -> None:
         super().__init__(None, f"{what} not found.", 404, code)
@@ -46,15 +41,12 @@ class NotFound(BadRequest):
 
 
 class Fields:
-    """An object of a request. Unknown fields are ignored; ``null`` counts as missing.
+    """An object of a request. Unknown fields are ignored; ``null`` counts as missing. A `BadRequest` if it is no
+    object.
 
     Args:
-        value: the value from the request.
         where: the path of the object, for messages; empty for the request itself.
         earlier: how many items of ``input`` the request itself does not have. They have negative indexes.
-
-    Raises:
-        BadRequest: the value is not an object.
     """
 
     __slots__ = ("_where", "earlier", "raw")

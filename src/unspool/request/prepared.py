@@ -78,7 +78,6 @@ class Prepared(msgspec.Struct, frozen=True):
     """A request ready for an engine.
 
     Attributes:
-        request: the request itself.
         prompt: the rendered prompt, if there is a chat template.
         continued: the prompt, with the key for remembering the turn after it; ``None`` without a chat template.
         media: the media of the messages, in the order of their placeholders in the prompt.
@@ -138,11 +137,7 @@ def prepare(
     *,
     prompt: Continued | None = None,
 ) -> Prepared:
-    """Render the prompt, derive the grammar and make the parsers.
-
-    Args:
-        turns: the model's chat template, and the turns that prompts may continue.
-        prompt: the prompt, if it continues the model's own output; otherwise it is rendered.
+    """Render the prompt, unless it continues the model's own output and is given; derive the grammar, make the parsers.
 
     Raises:
         BadRequest: the template refuses the request, or no output can satisfy it.
@@ -264,14 +259,11 @@ class Constraints:
         tokenizer: Any,
         awaited: Awaited,
     ) -> Constraint | None:
-        """Derive the grammar of a request, if it needs one.
+        """Derive the grammar of a request, if it needs one; `ConstraintError` if no output can satisfy the request.
 
         Args:
             stage: where the output must begin; with ``None``, the prompt decides.
             begins: where the output begins, with or without a prompt; part of the cache key.
-
-        Raises:
-            ConstraintError: no output can satisfy the request.
         """
         settings, tools = self._settings, request.toolset
         if not self.needed(request):

@@ -64,11 +64,8 @@ class NoBridge(TemplateError):
 
 
 class Prompts:
-    """Renders prompts with a model's prompt settings. It is thread-safe.
-
-    Raises:
-        TemplateError: a template is not valid Jinja, or meets a limit.
-    """
+    """Renders prompts with a model's prompt settings. It is thread-safe. `TemplateError` if a template is not valid
+    Jinja, or meets a limit."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -113,12 +110,8 @@ class Prompts:
 
     def render(self, request: ChatRequest, waiting: Waiting | None = None, *, generate: bool = True) -> str:
         """Render the prompt of a request, without lone surrogates, which tokenizers refuse. The model's turn begins at
-        its end if it is to generate.
-
-        Raises:
-            BadRequest: the request sets a variable that the template does not use, or the template refuses it, meets a
-                limit, or leaves out the text of a message.
-        """
+        its end if it is to generate. `BadRequest` if the request sets a variable that the template does not use, or the
+        template refuses it, meets a limit, or leaves out the text of a message."""
         for name in request.template:
             if name not in self._variables and name not in SWITCHES:
                 allowed = ", ".join(sorted(self._variables)) or "none"
@@ -136,15 +129,8 @@ class Prompts:
         ends: Sequence[str],
         waiting: Waiting | None = None,
     ) -> Bridge:
-        """Return the text between an answer that was just written and the next answer, with the results of its calls.
-
-        Args:
-            answer: a message with calls, all of which have results.
-            ends: strings that end an answer.
-
-        Raises:
-            NoBridge: the template would write earlier text differently, or changes calls.
-        """
+        """Return the text between an answer that was just written, with calls that all have results, and the next
+        answer. `NoBridge` if the template would write earlier text differently, or changes calls."""
         going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
         found = self._found(_Writing(self, going_on, waiting), going_on, len(request.messages), ends)
         before = solid(os.path.commonprefix(found.asked))  # noqa: RUF071 - of strings
@@ -153,12 +139,8 @@ class Prompts:
         return found.bridge
 
     def bridge(self, request: ChatRequest, at: int, ends: Sequence[str], waiting: Waiting | None = None) -> Bridge:
-        """Return the text between an answer of the history, not its last message, and the next answer.
-
-        Raises:
-            NoBridge: the template changes the answer's last text, or what follows it.
-            BadRequest: the template refuses the request.
-        """
+        """Return the text between an answer of the history, not its last message, and the next answer. `NoBridge` if
+        the template changes the answer's last text, or what follows it; `BadRequest` if it refuses the request."""
         writing = _Writing(self, request, waiting)
         found = self._found(writing, request, at, ends).bridge
         if not clean(writing.write(request.messages)).endswith(found.text):

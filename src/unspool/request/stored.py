@@ -33,17 +33,13 @@ LOST: Final = 30.0
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored response.
+    """A stored response: its JSON, the items of its request as JSON, and its status.
 
     Attributes:
-        response: its JSON.
-        input: the items of its request, as JSON.
-        status: its status.
         hidden: what clients do not get of its items, by their ids, as JSON.
         turn: its last turn, to be continued exactly.
         conversation: the id of the conversation that it belongs to.
-        background: whether it was generated in the background.
-        streams: whether its events are stored.
+        background, streams: whether it was generated in the background, and whether its events are stored.
     """
 
     response: bytes
@@ -90,13 +86,11 @@ class Earlier(msgspec.Struct, frozen=True):
     """What a request continues.
 
     Attributes:
-        items: the items before those of its input.
+        items, size: the items before those of its input, and their bytes.
         tools: the tools of the response that it continues.
         parent: the record below which its response is stored.
         conversation: the id of its conversation.
-        turn: the last turn.
-        packed: how many characters the packed turns have.
-        size: the bytes of the items.
+        turn, packed: the last turn, and how many characters the packed turns have.
     """
 
     items: list[dict[str, Any]] = []

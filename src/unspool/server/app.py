@@ -242,13 +242,8 @@ def _http_error(
 
 
 class _App(Starlette):
-    """Starlette, with streams outside of its middleware, which would handle every chunk.
-
-    Attributes:
-        endpoints: applications that answer POST, by path.
-        of_sessions: answers requests, whether they belong to sessions or not; ``None`` if there are none.
-        for_pages: answers requests of websites.
-    """
+    """Starlette, with streams outside of its middleware, which would handle every chunk. ``endpoints`` answer POST, by
+    path."""
 
     endpoints: Mapping[str, ASGIApp] = {}
     origins = Origins(())

@@ -123,13 +123,8 @@ class Background:
 
 
 class _Journal:
-    """Stores the events of a response, several at once; a `Sink` of `unspool.generation.outbox`.
-
-    The run ends if they cannot be stored.
-
-    Attributes:
-        begun: whether there were any.
-    """
+    """Stores the events of a response, several at once; a `Sink` of `unspool.generation.outbox`. The run ends if they
+    cannot be stored. ``begun``: whether there were any."""
 
     def __init__(self, background: Background, store: Store, owner: bytes, run: Run) -> None:
         self._background = background

@@ -17,11 +17,7 @@ _PLAIN: Final = Regex(r"[ -~]{1,2048}")
 
 
 def check_origin(origin: str) -> str:
-    """Check an origin, in the form that browsers send, or ``*``.
-
-    Raises:
-        ValueError: it is neither; names what is allowed.
-    """
+    """Check an origin, in the form that browsers send, or ``*``; a `ValueError` names what is allowed."""
     if origin == "*":
         return origin
     if _split(origin) is None:
@@ -40,11 +36,8 @@ def _split(origin: str) -> SplitResult | None:
 
 
 class Origins:
-    """The origins that may use the server: those of the loopback, and those in a list.
-
-    Args:
-        allowed: origins as browsers write them; ``*``: any.
-    """
+    """The origins that may use the server: those of the loopback, and those in a list, as browsers write them; ``*``:
+    any."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed = {origin.lower() for origin in allowed}

@@ -13,12 +13,7 @@ _LONGEST: Final = 2048
 
 
 def set_up_logs(form: str = "text", level: str = "info") -> None:
-    """Write the logs of this process to standard error.
-
-    Args:
-        form: ``text`` or ``json``.
-        level: the least severe level that is written: ``debug``, ``info``, ``warning``, ``error``.
-    """
+    """Write the logs of this process, from this level on, to standard error, as ``text`` or ``json``."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
@@ -49,11 +44,7 @@ class JsonLines(logging.Formatter):
 
 
 class AccessLog:
-    """An ASGI application that logs each request of another one, when its answer ends or its client disconnects.
-
-    Args:
-        app: the application that answers.
-    """
+    """An ASGI application that logs each request of another one, when its answer ends or its client disconnects."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

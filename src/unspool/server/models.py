@@ -23,13 +23,7 @@ _LONG = 16 * 1024
 
 
 class Served(NamedTuple):
-    """A served model.
-
-    Attributes:
-        settings: its settings.
-        engine: generates its outputs.
-        prompts: its chat template.
-    """
+    """A served model: its settings, the engine that generates its outputs, and its chat template."""
 
     settings: Settings
     engine: Engine

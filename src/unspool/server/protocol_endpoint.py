@@ -41,12 +41,9 @@ class Incoming(NamedTuple):
     """A request whose JSON was read.
 
     Attributes:
-        fields: its fields, with what is stored of its conversation.
-        size: its bytes, with those that are stored.
-        offer: the server's tools for it.
+        fields, size: its fields and bytes, with what is stored of its conversation.
         hold: counts further bytes of it.
         deposit: keeps its answer.
-        session: the session that it belongs to.
         edges: how it is related to other calls of the session, as the agent declares.
     """
 
@@ -170,12 +167,7 @@ class ProtocolEndpoint(_OfProtocol):
             await self._send(reply, scope, send)
 
     async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
-        """The request with what is stored of its conversation, and the place for its answer.
-
-        Raises:
-            BadRequest: the store has nothing of that.
-            StoreError: the store cannot be read.
-        """
+        """The request with what is stored of its conversation, and the place for its answer."""
         return fields, Deposit()
 
     async def _prepare(self, incoming: Incoming) -> Prepared:
@@ -283,11 +275,7 @@ def _declares(fields: Fields) -> bool:
 
 def _edges(scope: Scope) -> list[tuple[str, str]]:
     """How an agent declares a request to be related to other calls of its session: the header ``X-Session-Edge``, with
-    ``TYPE=ID``, or several of these separated by commas.
-
-    Raises:
-        BadRequest: the header has another form.
-    """
+    ``TYPE=ID``, or several of these separated by commas."""
     given = header(scope, b"x-session-edge")
     found = [] if given is None else [_EDGE.fullmatch(one) for one in given.split(",", _EDGES)]
     if None in found or len(found) > _EDGES:

@@ -33,16 +33,7 @@ def client_id(scope: Scope) -> str:
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A whole answer.
-
-    Attributes:
-        body: the bytes of the body.
-        status: the HTTP status.
-        media_type: the media type of the body.
-        request_id: the value of the header of that name, if any.
-        retry_after: the value of the header of that name, in seconds.
-        close: whether to close the connection afterwards, because the request was not read.
-    """
+    """A whole answer. With ``close``, the connection is closed afterwards, because the request was not read."""
 
     body: bytes
     status: int = 200
@@ -84,12 +75,8 @@ _STREAM_HEADERS: Final = [
 
 
 class StreamReply:
-    """A stream of server-sent events; a `Sink` of `unspool.generation.outbox`. The head is sent with the first bytes.
-
-    Args:
-        send: takes messages of ASGI.
-        request_id: for the header of that name.
-    """
+    """A stream of server-sent events; a `Sink` of `unspool.generation.outbox`. The head is sent with the first
+    bytes."""
 
     def __init__(self, send: Send, request_id: str) -> None:
         self._send = send

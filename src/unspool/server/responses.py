@@ -78,11 +78,7 @@ class ResponsesEndpoint(ProtocolEndpoint):
 
 
 class _Stored(Deposit):
-    """Stores a response, if ``keeps``, and adds it to its conversation.
-
-    Attributes:
-        background: whether it is generated in the background.
-    """
+    """Stores a response, if ``keeps``, and adds it to its conversation."""
 
     def __init__(self, service: Service, owner: bytes, fields: Fields, earlier: Earlier, keeps: bool) -> None:
         self._service = service

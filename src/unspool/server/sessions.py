@@ -80,11 +80,8 @@ class SessionRoutes:
     # -- which session -----------------------------------------------------------------------------------------------
 
     async def _session(self, scope: Scope, id: str) -> Session | None:
-        """The session of a model's request; ``None`` if it belongs to none.
-
-        Raises:
-            Refused: there is no such session, or its key is needed.
-        """
+        """The session of a model's request; ``None`` if it belongs to none. `Refused` if it is unknown, or needs its
+        key."""
         for key in keys_of(scope):
             found = await self._sessions.by_key(key.decode("latin-1"))
             if found is not None:
@@ -97,11 +94,7 @@ class SessionRoutes:
         return await self._admitted(scope, named) if named else None
 
     async def _admitted(self, scope: Scope, id: str) -> Session:
-        """A session that the client may use.
-
-        Raises:
-            Refused: 401 without a key that is good for it, 404 if there is none.
-        """
+        """A session that the client may use; `Refused`: 401 without a key that is good for it, 404 if there is none."""
         found = await self._sessions.get(id)
         keys = [key.decode("latin-1") for key in keys_of(scope)]
         if found is not None and any(hmac.compare_digest(key.encode(), found.about.key.encode()) for key in keys):
@@ -122,11 +115,7 @@ class SessionRoutes:
     # -- about sessions ----------------------------------------------------------------------------------------------
 
     async def _about(self, scope: Scope, receive: Receive, id: str, below: str) -> Reply:
-        """Answer a request about sessions.
-
-        Raises:
-            Refused: see `_admitted`; or the method or the path is none.
-        """
+        """Answer a request about sessions."""
         method = scope["method"]
         if not id:
             if not self._is_server(scope):

@@ -47,14 +47,7 @@ _VALUE: Final = 512
 
 
 class _Asked(NamedTuple):
-    """A request.
-
-    Attributes:
-        owner: who asks.
-        ids: the ids in its path, by their names.
-        query: its query.
-        fields: its body.
-    """
+    """A request: who asks, the ids in its path by their names, its query and its body."""
 
     owner: bytes
     ids: Mapping[str, str]

@@ -42,8 +42,7 @@ class Worker(msgspec.Struct, frozen=True):
 
     Attributes:
         number: its number, from 0.
-        listener: the file descriptor of the listening socket.
-        parent: the file descriptor of its end of the pair.
+        listener, parent: the file descriptors of the listening socket, and of its end of the pair.
         folder: the folder with the sockets of all workers.
         secret: random text, the same for all workers of a parent.
         engines: the processes of llama.cpp that all workers share, by the models' names.
@@ -68,12 +67,8 @@ class Worker(msgspec.Struct, frozen=True):
 
     @contextlib.asynccontextmanager
     async def serving(self, counts: Callable[[], str], orphaned: Callable[[], None]) -> AsyncIterator[None]:
-        """A context in which the worker is ready, sends its counts to siblings, and watches the parent.
-
-        Args:
-            counts: this worker's.
-            orphaned: called when the parent is gone.
-        """
+        """A context in which the worker is ready, sends its counts to siblings, and calls ``orphaned`` when the parent
+        is gone."""
         loop = asyncio.get_running_loop()
         path = Path(self.folder) / f"{self.number}.sock"
         path.unlink(missing_ok=True)
@@ -223,14 +218,8 @@ class _Parent:
 def supervise(
     words: Sequence[str], listener: socket.socket, number: int, engines: Mapping[str, Address] | None = None
 ) -> int:
-    """Serve with several processes on one socket until SIGTERM or SIGINT, and return the exit code.
-
-    Args:
-        words: the command line of a worker, from the command's name on.
-        listener: the listening socket.
-        number: the number of workers.
-        engines: see `Worker`.
-    """
+    """Serve with several processes on one socket until SIGTERM or SIGINT, and return the exit code. ``words`` are the
+    command line of a worker, from the command's name on."""
     os.set_inheritable(listener.fileno(), True)
     with tempfile.TemporaryDirectory(prefix="unspool-") as folder:
         return _Parent(words, listener, folder, engines or {}).run(number)

@@ -48,11 +48,7 @@ class _Hidden(NamedTuple):
 
 
 class Capture:
-    """Collects the pieces of one output. They are read only at its end, so that they delay no stream.
-
-    Attributes:
-        take: takes the next piece.
-    """
+    """Collects the pieces of one output. They are read only at its end, so that they delay no stream."""
 
     def __init__(self) -> None:
         self._deltas: list[Delta] = []
@@ -100,11 +96,8 @@ class Capture:
             self._logprobs.append(math.nan if p is None else p)
 
     def output(self, tokenizer: Any) -> Output:
-        """Everything that was taken.
-
-        Args:
-            tokenizer: finds the tokens that an engine left out, if its vocabulary allows only one reading.
-        """
+        """Everything that was taken. The tokenizer finds tokens that an engine left out, if there is only one
+        reading."""
         for delta in self._deltas:
             self._read(delta)
         problems = []

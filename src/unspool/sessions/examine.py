@@ -36,16 +36,7 @@ class Examined(msgspec.Struct, frozen=True):
 
 
 async def examine(engine: Engine, prompts: Prompts | None, model: str = "") -> Examined:
-    """Generate a few tokens, and look at what is reported.
-
-    Args:
-        engine: the engine.
-        prompts: the chat template.
-        model: the model's name, for the engine.
-
-    Raises:
-        EngineError: the engine cannot generate now.
-    """
+    """Generate a few tokens, and look at what is reported; `EngineError` if the engine cannot generate now."""
     if prompts is None:
         return Examined(problems=("there is no chat template, so prompts are the engine's own",))
     tokenizer = engine.tokenizer
@@ -78,11 +69,7 @@ async def examine(engine: Engine, prompts: Prompts | None, model: str = "") -> E
 
 
 async def _ready(engine: Engine) -> None:
-    """Wait until the engine can generate: it may be loading the model.
-
-    Raises:
-        EngineError: it takes too long.
-    """
+    """Wait until the engine can generate: it may be loading the model. `EngineError` if it takes too long."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -96,13 +83,8 @@ async def _ready(engine: Engine) -> None:
 
 
 class _Found(NamedTuple):
-    """What a probe found.
-
-    Attributes:
-        output: its tokens.
-        prompt: the prompt's length, by the engine's count.
-        top: the alternatives to the first token.
-    """
+    """What a probe found: its tokens, the prompt's length by the engine's count, and the alternatives to the first
+    token."""
 
     output: Output
     prompt: int | None

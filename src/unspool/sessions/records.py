@@ -20,13 +20,10 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
         prompt_text, prompt_ids: what the prompt adds to them, or all of it.
         answer: the id of the answer that the agent got.
         results: the ranges of that text that tools wrote.
-        output_text: the raw output.
-        digests: what identifies the answer in a history.
-        asked: what identifies the prompt in a history.
+        digests, asked: what identifies the answer in a history, and the prompt.
         thoughts: digests of each answer's reasoning up to this one.
         tools, grammar: digests of the declared tools and of the grammar, which the session keeps once; empty if there
             are none.
-        tool_choice: the choice of tools.
         system, variables: digests of the system prompt, and of the template's variables.
     """
 
@@ -78,13 +75,8 @@ class Model(Protocol):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How much a session may do; ``None`` means any number.
-
-    Attributes:
-        calls: generations.
-        tokens: tokens of all outputs together. The last output is cut there.
-        seconds: the time after which it takes no request.
-    """
+    """How many generations, tokens of all outputs together, and seconds a session may use; ``None`` means any number.
+    The last output is cut."""
 
     calls: int | None = None
     tokens: int | None = None
@@ -95,15 +87,10 @@ class About(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What is stored of a session besides its calls.
 
     Attributes:
-        id: its id.
-        key: its API key.
         secret: for the digests by which calls are found.
         created: the time, in seconds since 1970.
         sampling: replaces what requests say, by the names of `unspool.engines.Sampling`, and ``max_tokens``.
-        limits: its limits.
-        metadata: the caller's.
         status: ``open``, or ``finished``.
-        reward: the reward; ``None`` if none was given.
         problems: what went wrong in recording.
     """
 
@@ -132,11 +119,7 @@ def ids_of(data: bytes) -> "array[int]":
 
 
 class Node:
-    """A call in its tree.
-
-    Args:
-        record: the call.
-        parent: the node whose prompt and output its prompt begins with; ``None`` if there is none.
+    """A call in its tree, below the call with whose prompt and output its own prompt begins, if there is one.
 
     Attributes:
         length, characters: how many tokens and characters its prompt and output have together.

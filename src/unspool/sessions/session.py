@@ -57,18 +57,12 @@ class Refused(BadRequest):
 
 
 class Session:
-    """An agent's run.
-
-    Args:
-        about: what is stored of it.
-        store: keeps what it records.
-        blobs: tools and grammars, by their digests.
+    """An agent's run. ``blobs`` are tools and grammars, by their digests.
 
     Attributes:
         used: the time of its last use, by the monotonic clock.
         running: the number of requests in flight.
         size: about how many bytes it takes in memory.
-        deleted: whether it was deleted.
     """
 
     def __init__(self, about: About, store: Store, blobs: dict[bytes, bytes] | None = None) -> None:
@@ -120,11 +114,7 @@ class Session:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Begin a request.
-
-        Raises:
-            Refused: 409 if it is finished, 403 if a limit is reached.
-        """
+        """Begin a request; `Refused`: 409 if the session is finished, 403 if a limit is reached."""
         about, limits = self.about, self.about.limits
         if self.deleted:
             raise Refused(f"the session {about.id} was deleted", 404)
@@ -162,11 +152,8 @@ class Session:
         )
 
     async def finish(self, seconds: float | None = None) -> None:
-        """Take no more requests, and wait for those in flight.
-
-        Raises:
-            TimeoutError: they take longer; then it stays closed to requests, and is not finished.
-        """
+        """Take no more requests, and wait for those in flight. After a `TimeoutError` it stays closed to requests,
+        unfinished."""
         self._finishing = True
         async with asyncio.timeout(seconds):
             await self._idle.wait()
@@ -203,12 +190,8 @@ class Session:
     # -- what was recorded -----------------------------------------------------------------------------------------
 
     def rollout(self, models: Mapping[str, Model], examined: Mapping[str, Examined]) -> Rollout:
-        """Everything that was recorded. It computes the kinds of tokens, which takes a while.
-
-        Args:
-            models: the served models, by name.
-            examined: what is known of their engines, by the same names.
-        """
+        """Everything that was recorded. It computes the kinds of tokens, which takes a while. Both arguments are by the
+        models' names."""
         links: list[Link] = []
         problems: dict[str, None] = dict.fromkeys(self.about.problems)
         kinds: dict[str, Kinds] = {}

@@ -53,16 +53,8 @@ def _inner(address: Address) -> ipaddress.IPv4Address | None:
 
 
 async def resolve(host: str, port: int, *, private: bool = False) -> list[str]:
-    """The addresses of a host.
-
-    Args:
-        host: a name or an address, without brackets.
-        port: the port to connect to.
-        private: whether addresses that are not public are allowed.
-
-    Raises:
-        Refused: there is no such host, or one of its addresses is not public. A name with both kinds is an attack.
-    """
+    """The addresses of a host, a name or an address without brackets. `Refused` if there is none, or if one of them is
+    not public and must be: a name with both kinds is an attack."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:

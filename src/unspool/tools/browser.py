@@ -63,13 +63,7 @@ def browser_tools(server: str) -> tuple[ServerTool, ...]:
 
 
 class Browser:
-    """The pages of one response.
-
-    Args:
-        fetcher: fetches them.
-        search: the URL of a search provider with SearXNG's API, or ``None``.
-        limits: the limits on a call.
-    """
+    """The pages of one response; ``search`` is the URL of a search provider with SearXNG's API, or ``None``."""
 
     def __init__(self, fetcher: Fetcher, search: str | None, limits: ToolLimits) -> None:
         self._fetcher = fetcher

@@ -22,12 +22,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """The tools of all servers at one time.
-
-    Attributes:
-        tools: the tools, under names that do not clash.
-        failures: the faults of servers that are down or list wrong tools, by label.
-    """
+    """The tools of all servers at one time, under names that do not clash, and the faults of servers that are down or
+    list wrong tools, by label."""
 
     tools: tuple[ServerTool, ...] = ()
     failures: dict[str, str] = msgspec.field(default_factory=dict)
@@ -226,14 +222,9 @@ def _owner(tool: ServerTool, labels: Collection[str]) -> str:
 def _without_clashes(
     tools: Sequence[ServerTool], labels: Collection[str], taken: Collection[str] = ()
 ) -> tuple[ServerTool, ...]:
-    """The tools under unique names. A tool whose name still clashes or cannot be written is left out, and so is one
-    that calls itself as a tool of another server would be called: it would get that tool's calls.
-
-    Args:
-        tools: the tools of all servers.
-        labels: the servers' labels.
-        taken: the names of a client's tools.
-    """
+    """The tools under unique names, which a client's tools may have ``taken``. A tool whose name still clashes or
+    cannot be written is left out, and so is one that calls itself as a tool of another server would be called: it would
+    get that tool's calls."""
     owners = [_owner(tool, labels) for tool in tools]
     often = Counter(tool.name for tool, owner in zip(tools, owners, strict=True) if owner == tool.server)
     found: dict[str, ServerTool] = {}

@@ -55,15 +55,9 @@ def _opened(
 
 
 def read_list(value: str, limits: ToolLimits) -> "list[MCPToolServer]":
-    """The servers of a list such as ``localhost:8001,docs=https://example.com/mcp``.
-
-    Args:
-        value: ``host:port`` addresses or URLs, separated by commas; ``label=`` before one gives it a label.
-        limits: the limits on their tools.
-
-    Raises:
-        ValueError: an entry is wrong; the message says which, and what is allowed.
-    """
+    """The servers of a list of ``host:port`` addresses or URLs, separated by commas, each maybe with a label before it,
+    such as ``localhost:8001,docs=https://example.com/mcp``. A `ValueError` says which entry is wrong, and what is
+    allowed."""
     found = []
     for entry in filter(None, map(str.strip, value.split(","))):
         label, equals, address = entry.partition("=")
@@ -106,10 +100,7 @@ def request_server(
     allowed: frozenset[str] | None = None,
 ) -> "MCPToolServer":
     """A server that a request names. It must have https and a public address, and redirects are not followed.
-
-    Raises:
-        ValueError: the label or the URL is malformed.
-    """
+    `ValueError` if the label or the URL is malformed."""
     _check_label(label)
     _check_url(url)
     if urlsplit(url).scheme != "https":

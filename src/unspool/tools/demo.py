@@ -18,15 +18,8 @@ _DESCRIPTION: Final = (
 
 
 class DemoToolServer:
-    """A browser and Python.
-
-    Args:
-        python: whether Python is offered.
-        fetcher: fetches the browser's pages; with ``None``, the browser is not offered.
-        search: the URL of a search provider with SearXNG's API.
-        limits: the limits on calls.
-        label: the server's name.
-    """
+    """A browser and Python. Without a fetcher of pages, the browser is not offered; ``search`` is the URL of a search
+    provider with SearXNG's API."""
 
     def __init__(
         self,

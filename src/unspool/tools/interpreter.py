@@ -45,11 +45,7 @@ class _Answer(msgspec.Struct):
 
 
 def monty(limits: ToolLimits) -> Sequence[str]:
-    """The command that starts monty.
-
-    Raises:
-        InterpreterError: it is not installed.
-    """
+    """The command that starts monty; `InterpreterError` if it is not installed."""
     if importlib.util.find_spec("pydantic_monty") is None:
         raise InterpreterError("pydantic_monty is not installed; run `pip install 'unspool[python-tool]'`")
     numbers = (str(limits.time), str(limits.memory), str(limits.output))
@@ -57,13 +53,9 @@ def monty(limits: ToolLimits) -> Sequence[str]:
 
 
 class Interpreter:
-    """A child process that runs cells in one namespace. The first cell starts it, as does the first after its end.
-
-    Args:
-        command: starts the child, which reads cells and writes answers line by line (see `monty_driver`). An answer
-            that is not the cell's own ends it, since those behind it would be wrong too.
-        limits: the seconds for a cell, and the characters of its result.
-    """
+    """A child process that runs cells in one namespace. The first cell starts it, as does the first after its end. It
+    reads cells and writes answers line by line (see `monty_driver`). An answer that is not the cell's own ends it,
+    since those behind it would be wrong too."""
 
     def __init__(self, command: Sequence[str], limits: ToolLimits) -> None:
         self._command = command

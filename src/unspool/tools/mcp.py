@@ -53,15 +53,8 @@ _ME: Final = mcp_types.Implementation(name="unspool", version=__version__)
 
 
 class MCPToolServer:
-    """A tool server that speaks MCP.
-
-    Args:
-        label: the server's name.
-        target: its address, or the program to start.
-        limits: the limits on its tools.
-        approval: which of its calls a person must allow.
-        allowed: the names of the tools that are offered; ``None`` means all.
-    """
+    """A tool server that speaks MCP, at an address or as a program to start. ``approval`` says which of its calls a
+    person must allow, ``allowed`` which tools are offered (``None``: all)."""
 
     def __init__(
         self,

@@ -30,13 +30,7 @@ _CHARSETS: Final = (
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A page as a browser shows it.
-
-    Attributes:
-        url, title: the URL and the title of the page.
-        lines: its text, in lines of at most `WIDTH` characters.
-        links: the targets of its numbered links.
-    """
+    """A page as a browser shows it, in lines of at most `WIDTH` characters, with the targets of its numbered links."""
 
     url: str
     title: str
@@ -51,11 +45,7 @@ class _Read(msgspec.Struct):
 
 
 async def read_page(fetched: Fetched, time: float) -> Page:
-    """Read a fetched page, within this many seconds.
-
-    Raises:
-        Refused: it is not text, or cannot be read in time.
-    """
+    """Read a fetched page, within this many seconds; `Refused` if it is not text, or cannot be read in time."""
     if fetched.kind in _HTML:
         read = await _html(fetched, time)
         return Page(fetched.url, read.title or fetched.url, tuple(_lines(read.text)), tuple(read.links))

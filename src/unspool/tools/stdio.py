@@ -33,15 +33,9 @@ Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObj
 
 
 class Child:
-    """A transport of the SDK. Entering it starts the child; leaving it ends the child and its whole process group.
-
-    Args:
-        label: the server's name in the log.
-        command, args: the command to run, without a shell.
-        env: environment variables besides those of `INHERITED`.
-        cwd: the folder in which it runs.
-        message: the most bytes of one message.
-    """
+    """A transport of the SDK. Entering it starts the command, without a shell, with these environment variables besides
+    those of `INHERITED`; leaving it ends the child and its whole process group. ``message``: the most bytes of a
+    message."""
 
     def __init__(
         self, label: str, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | None, message: int

@@ -69,12 +69,7 @@ class BlockWriter(BaseWriter):
         self._finish_reason = ""
 
     def events(self, choice: int, events: Sequence[AnyEvent], logprobs: Sequence[Any] = ()) -> bytes:
-        """The next events. These protocols have no field for ``logprobs``.
-
-        Raises:
-            ValueError: the choice is not 0; the protocol has no others.
-            TypeError: these are not events.
-        """
+        """The next events; a `ValueError` if the choice is not 0. These protocols have no field for ``logprobs``."""
         if choice != 0:
             raise ValueError(f"choice: got {choice}; the protocol has only one choice")
         out: list[bytes] = []

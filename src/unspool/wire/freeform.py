@@ -16,13 +16,8 @@ INPUT: Final = "input"
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A declared tool as the client knows it.
-
-    Attributes:
-        kind: how it was declared.
-        name: its name for the client.
-        namespace: the tool's namespace; ``""`` if it has none.
-    """
+    """A declared tool as the client knows it: how it was declared, its name for the client, and its namespace, if
+    any."""
 
     kind: Literal["function", "custom", "tool_search"]
     name: str

@@ -42,7 +42,6 @@ class Local:
     until the process is started again. A grammar that ended it is refused from then on.
 
     Args:
-        address: where llama.cpp is reached.
         gguf: the model, read with its vocabulary.
         markers: special tokens that the text must show.
         ends: special tokens that end outputs, besides those that the file names.
@@ -88,11 +87,8 @@ class Local:
         return self._upstream.context
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Generate one output; see `unspool.engines.Engine`.
-
-        Raises:
-            EngineError: 400 if the grammar cannot be compiled within limits, or has ended the process before.
-        """
+        """Generate one output; an `EngineError` with 400 if the grammar is too large to compile, or has ended the
+        process before."""
         key = b""
         if request.constraint is not None:
             constraint = request.constraint.ending(self._ends)
@@ -122,12 +118,8 @@ class Local:
                 await stream.aclose()
 
     async def _attempt(self, request: Request, key: bytes, before: Status) -> AsyncGenerator[Delta, None]:
-        """Generate one output with the process as it is now.
-
-        Raises:
-            _NotBegun: the process ended (502) or was just being started again (503), before there was any output.
-            EngineError: see `generate`; 502 if the process ended later.
-        """
+        """Generate one output with the process as it is now; `_NotBegun` if it ended (502) or was just being started
+        again (503) before there was any output."""
         begun, written = False, self._size_of_log()
         stream = self._upstream.generate(request)
         with self._suspects.running(key):
@@ -151,11 +143,7 @@ class Local:
         self._suspects.finished(key)
 
     async def health(self) -> None:
-        """Return if the model is loaded.
-
-        Raises:
-            EngineError: it is not; the message says why.
-        """
+        """Return if the model is loaded; an `EngineError` says why it is not."""
         status = self._address.status()
         if status.state != "ready":
             raise EngineError(status.fault, 503)
@@ -214,11 +202,7 @@ class _Suspects:
         self._at_death: tuple[int, frozenset[bytes]] = (0, frozenset())
 
     def check(self, key: bytes) -> None:
-        """Refuse a grammar that has ended the process.
-
-        Raises:
-            EngineError: 400.
-        """
+        """Refuse a grammar that has ended the process."""
         if key and self._refused.get(key):
             raise EngineError("tools: the grammar of these schemas ended llama.cpp, so it is refused", 400)
 

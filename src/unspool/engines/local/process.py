@@ -36,8 +36,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """What is started.
 
     Attributes:
-        model: the path of the GGUF.
-        adapters: the paths of LoRA adapters, each with its scale.
+        model, adapters: the paths of the GGUF, and of LoRA adapters, each with its scale.
         fields: values by the names of xllamacpp's ``CommonParams``, with dots for inner ones.
         given: pairs of such a name and a text, from the operator; they come last.
         log: the file for llama.cpp's log; by default one in a temporary folder.
@@ -51,14 +50,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where the process is reached, also by other processes of the same command.
-
-    Attributes:
-        url: its base URL.
-        key: the key that it demands.
-        folder: the folder with its status.
-        log: the file with its log.
-    """
+    """Where the process is reached, also by other processes of the same command: its base URL, the key that it demands,
+    the folder with its status, and the file with its log."""
 
     url: str
     key: str
@@ -74,14 +67,8 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of the process.
-
-    Attributes:
-        state: ``loading``, ``ready``, ``ended`` (it will be started again), or ``failed`` (it will not).
-        deaths: how often it has ended.
-        signal: the signal that ended it last; 0 if none did.
-        fault: why it is not ready, for clients.
-    """
+    """The status of the process: ``loading``, ``ready``, ``ended`` (it will be started again), or ``failed`` (it will
+    not); how often it has ended, the last time by which signal (0: none), and why it is not ready, for clients."""
 
     state: str
     deaths: int = 0
@@ -95,14 +82,8 @@ _STATUS: Final = "status.json"
 class LlamaProcess:
     """Starts the process, starts it again when it ends, and ends it.
 
-    The process reads a pipe from this one and ends with it. Its port is chosen once and kept.
-
-    Args:
-        launch: what to start.
-        failed: called, in another thread, with a sentence if the model cannot be loaded at all.
-
-    Raises:
-        OSError: there is no free port, or the log cannot be written.
+    The process reads a pipe from this one and ends with it. Its port is chosen once and kept. ``failed`` is called, in
+    another thread, with a sentence if the model cannot be loaded at all.
     """
 
     def __init__(self, launch: Launch, failed: Callable[[str], None] = lambda fault: None) -> None:

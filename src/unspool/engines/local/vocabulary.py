@@ -27,16 +27,9 @@ class _Added(msgspec.Struct, frozen=True):
 
 
 class Vocabulary:
-    """The tokens of a model. Text is encoded by llama.cpp itself.
+    """The tokens of a model, as bytes. Text is encoded by llama.cpp itself, at this address.
 
     Only tokens that llama.cpp never reads as text are added ones: its grammars know them by id, all others by text.
-
-    Args:
-        gguf: the file, read with its vocabulary.
-        address: where llama.cpp is reached.
-
-    Attributes:
-        pieces: the bytes of each token.
     """
 
     def __init__(self, gguf: Gguf, address: Address) -> None:
@@ -59,11 +52,7 @@ class Vocabulary:
         return b"".join(self.pieces[i] for i in kept).decode(errors="replace")
 
     def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
-        """The tokens of a text, by llama.cpp. It blocks, so the event loop must not call it.
-
-        Raises:
-            EngineError: llama.cpp does not answer.
-        """
+        """The tokens of a text, by llama.cpp. It blocks, so the event loop must not call it."""
         parts = urlsplit(self._address.url)
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_SECONDS)
         asked = {"content": text, "add_special": add_special_tokens}

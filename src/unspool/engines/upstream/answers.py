@@ -438,14 +438,8 @@ _NUMBER: Final = re.compile(r"(?<![0-9])[0-9]{1,12}(?![0-9])")
 
 
 def failure(message: str, status: int | None, retry_after: int | None = None) -> EngineError:
-    """Make the error for an upstream server's error. A client's fault remains one; everything else is the engine's
-    failure, whose message is only for the operator.
-
-    Args:
-        message: the server's message.
-        status: the HTTP status, or the code in a stream.
-        retry_after: seconds, by its header.
-    """
+    """Make the error for an upstream server's error, by its message, and the HTTP status or the code in a stream. A
+    client's fault remains one; everything else is the engine's failure, whose message is only for the operator."""
     detail = f": {message}" if message else ""
     if status in (400, 409, 413, 422, 501):
         if most := _CONTEXT.search(message):

@@ -32,12 +32,7 @@ class Slow(EngineError):
 
 
 class Client:
-    """Sends requests.
-
-    Args:
-        key: a bearer token, if any.
-        connect: the time-out in seconds for a connection, and for answers that are not streams.
-    """
+    """Sends requests; ``connect`` is the time-out in seconds for a connection, and for answers that are not streams."""
 
     def __init__(self, key: str | None, connect: float) -> None:
         self._key = key
@@ -58,17 +53,8 @@ class Client:
     async def ask(
         self, backend: Backend, path: str, question: dict[str, Any] | None = None, most: int = MAX_ANSWER
     ) -> Any:
-        """Send a request, and return the JSON of the answer; ``None`` if it is not JSON.
-
-        Args:
-            backend: the server to ask.
-            path: the path under its base URL.
-            question: the JSON to send, as a POST.
-            most: how many bytes the answer may have.
-
-        Raises:
-            EngineError: there is no answer, or it is an error.
-        """
+        """Send a request (a POST if there is a question), and return the JSON of the answer, which has at most this
+        many bytes; ``None`` if it is not JSON. `EngineError` if there is no answer, or it is an error."""
         deadline = time.monotonic() + self._connect
         data = bytearray()
         try:
@@ -94,18 +80,9 @@ class Client:
         deadline: float,
         headers: Mapping[str, str] | None = None,
     ) -> "AsyncIterator[aiohttp.ClientResponse]":
-        """A context for a streamed answer with a good status; its connection is closed at the end.
-
-        Args:
-            backend: the server to ask.
-            path: the path under its base URL.
-            asked: the JSON to send, as a POST.
-            deadline: the latest time for the head of the answer, by the monotonic clock.
-            headers: further headers; empty ones are not sent.
-
-        Raises:
-            EngineError: there is no such answer; `Unavailable` if another backend may have one.
-        """
+        """A context for a streamed answer with a good status; its connection is closed at the end. Headers that are
+        empty are not sent. `EngineError` if there is no such answer by the deadline of the monotonic clock;
+        `Unavailable` if another backend may have one."""
         import aiohttp
 
         sent = {name: value for name, value in (headers or {}).items() if value}
@@ -130,11 +107,7 @@ class Client:
             response.close()
 
     async def read(self, backend: Backend, response: "aiohttp.ClientResponse", deadline: float) -> bytes:
-        """Return the bytes that have arrived, or the next ones; none at the end.
-
-        Raises:
-            EngineError: it does not come in time, or the connection broke.
-        """
+        """Return the bytes that have arrived, or the next ones; none at the end."""
         import aiohttp
 
         try:

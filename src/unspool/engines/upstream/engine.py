@@ -128,11 +128,7 @@ class Upstream:
     # -- the interface of engines ----------------------------------------------------------------------------------
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Generate one output; the connection is closed as soon as the iterator is.
-
-        Raises:
-            EngineError: see `unspool.engines.Engine`.
-        """
+        """Generate one output; the connection is closed as soon as the iterator is."""
         self._pool.start()
         request.needed_prompt()
         tried: set[Backend] = set()
@@ -168,11 +164,7 @@ class Upstream:
                     await stream.aclose()
 
     async def health(self) -> None:
-        """Return if a server is up now; an answer within the last second counts.
-
-        Raises:
-            EngineError: no server is up, with the reasons; or the engine is closed.
-        """
+        """Return if a server is up now; an answer within the last second counts. An `EngineError` has the reasons."""
         self._pool.start()
         await self._pool.health()
 
@@ -396,11 +388,8 @@ def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, 
 
 
 def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:
-    """Check the base URLs of one model's servers, and their kind, and remove ``/v1``.
-
-    Raises:
-        ValueError: one of them is wrong; the message begins with the argument's name.
-    """
+    """Check the base URLs of one model's servers, and their kind, and remove ``/v1``; `ValueError` names what is
+    wrong."""
     if kind is not None and kind not in KINDS:
         raise ValueError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
     bases = [_base(url) for url in urls]

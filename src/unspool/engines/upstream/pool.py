@@ -20,7 +20,6 @@ class Backend:
     """One server.
 
     Attributes:
-        url: its base.
         kind: its kind, given or detected; ``None`` until then.
         served: what it reports about itself; ``None`` until it was asked.
         unready: whether it is known to take no ids with media; see `media.CHAT`.
@@ -71,13 +70,7 @@ class Backend:
 
 
 class Pool:
-    """Chooses among backends, and checks them from time to time.
-
-    Args:
-        backends: at least one.
-        probe: returns if a backend is up, and raises otherwise.
-        interval: seconds between two checks.
-    """
+    """Chooses among backends, and checks them at an interval in seconds: ``probe`` raises if one is not up."""
 
     def __init__(
         self, backends: Sequence[Backend], probe: Callable[[Backend], Awaitable[None]], interval: float
@@ -112,11 +105,7 @@ class Pool:
             chosen.busy -= 1
 
     def start(self) -> None:
-        """Begin the checks, unless they have begun.
-
-        Raises:
-            EngineError: it was stopped.
-        """
+        """Begin the checks, unless they have begun; `EngineError` if it was stopped."""
         if self._stopped:
             raise EngineError("the engine is closed", 503)
         if self._watch is None:
@@ -134,11 +123,7 @@ class Pool:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def health(self) -> None:
-        """Return if a backend is up now; if none has just answered, all are asked.
-
-        Raises:
-            EngineError: no backend is up, with the reasons; or the pool was stopped.
-        """
+        """Return if a backend is up now; if none has just answered, all are asked. An `EngineError` has the reasons."""
         known = any(b.there for b in self.backends)
         pending = set() if known else {self._checking(b) for b in self.backends}
         while pending and not any(b.there for b in self.backends):

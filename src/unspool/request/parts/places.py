@@ -97,13 +97,8 @@ def find_places(
     result: Callable[[list[Any]], list[dict[str, Any]]],
     known: Sequence[str],
 ) -> Places:
-    """Find out what a template writes for media, from a few renderings.
-
-    Args:
-        write: renders messages, in the shape that the template writes whole; ``None`` if it refuses them.
-        result: makes a conversation whose last message is a tool's result with these parts.
-        known: the texts in the template.
-    """
+    """Find out what a template writes for media, from a few renderings. ``result`` makes a conversation whose last
+    message is a tool's result with these parts; ``known`` are the texts in the template."""
     plain = write([{"role": "user", "content": [_text(word) for word in _WORDS]}]) or ""
     spans: dict[str, str] = {}
     forms: dict[str, Mapping[str, Any]] = {}

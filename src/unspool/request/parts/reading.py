@@ -44,8 +44,7 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         where: the field that has its bytes or its URL, for messages.
         kind: one of `unspool.engines.media.MEDIA`, ``document``, or ``file`` for any.
-        data: its bytes; ``None`` if there is a URL.
-        url: where they are.
+        data, url: its bytes, or where they are.
         name: the name of a document.
     """
 
@@ -241,14 +240,8 @@ def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[st
 
 
 def result_content(result: ToolResult, taken: Collection[str], limits: Limits, media: dict[str, Medium]) -> Any:
-    """The content of a message with the result of one of the server's own tools.
-
-    Args:
-        result: the result. Its notes stand for media that are not taken, not what they say, or too many or large.
-        taken: the kinds of media that the model takes.
-        limits: on the parts of a request.
-        media: the media of the request so far, by digest; those of the result are added.
-    """
+    """The content of a message with the result of one of the server's own tools, whose media are added to those of the
+    request. Notes stand for media that the model does not take, are not what they say, or are too many or large."""
     parts: list[dict[str, Any]] = []
     text, at = result.text, 0
     for one in result.media if taken else ():
