@@ -31,12 +31,8 @@ _TELLS: Final = re.compile(r"[<\[{(]")
 
 
 def files_detected(reading: Reading, files: Iterable[str]) -> Reading:
-    """Complete the reading of files with the dialects of rows that name none, from the first rows of some files.
-
-    Raises:
-        UnknownDialect: none of these rows names a dialect, and their outputs do not show one.
-        InputError: a file does not have the format of its ending.
-    """
+    """Complete the reading of files with the dialects of rows that name none, from the first rows of some files;
+    `UnknownDialect` if none of these names a dialect, and their outputs do not show one."""
     if reading.dialect != AUTO:
         return reading
     every = list(files)
@@ -45,11 +41,7 @@ def files_detected(reading: Reading, files: Iterable[str]) -> Reading:
 
 
 def first_detected(reading: Reading, blocks: Iterable[Block]) -> tuple[Reading, Iterator[Block]]:
-    """Complete the reading of a stream from its first rows. Returns it with all blocks of the stream.
-
-    Raises:
-        UnknownDialect: none of the first rows names a dialect, and their outputs do not show one.
-    """
+    """Complete the reading of a stream from its first rows, and return it with all blocks; errors as above."""
     stream = iter(blocks)
     if reading.dialect != AUTO:
         return reading, stream

@@ -35,12 +35,7 @@ class Summary(msgspec.Struct):
     detected: list[str] = []
 
     def add(self, record: Mapping[str, Any], text: Any) -> None:
-        """Count a row.
-
-        Args:
-            record: its written values.
-            text: its output.
-        """
+        """Count a row by its written values, and its output."""
         self.rows += 1
         self.characters += len(text) if isinstance(text, str) else 0
         self.tokens += sum((record["tokens"] or {}).values())

@@ -53,13 +53,8 @@ class _Cell(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The result of a block.
-
-    Attributes:
-        rows: the rows that were read, as a table or as JSON lines.
-        bad: the rows that could not be read.
-        summary: counts over the rows that were read.
-    """
+    """The result of a block: the rows that were read, as a table or as JSON lines; those that could not be read; and
+    the counts."""
 
     rows: pa.Table | bytes
     bad: list[BadRow]
@@ -80,10 +75,7 @@ def _is_nested(kind: pa.DataType) -> bool:
 
 def values_of(batch: pa.RecordBatch, name: str) -> list[Any]:
     """The values of a table's column as JSON can carry them. Times that Python has no type for are Arrow's text.
-
-    Raises:
-        InputError: Arrow cannot read the column.
-    """
+    `InputError` if Arrow cannot read the column."""
     column = batch.column(name)
     if _is_nested(column.type):
         column = getattr(column, "storage", column)
@@ -208,12 +200,8 @@ def read_block(reader: Reader, block: Block, schema: pa.Schema | None) -> Done:
 
 
 class Worker:
-    """Works on one block after another.
-
-    Args:
-        reader: reads rows.
-        schema: the columns of the output tables; with ``None``, the output is JSON lines.
-    """
+    """Works on one block after another. The schema has the columns of the output tables; without one, it is JSON
+    lines."""
 
     def __init__(self, reader: Reader, schema: pa.Schema | None) -> None:
         self._reader = reader
@@ -310,11 +298,7 @@ def _written(records: list[_Row]) -> list[pa.Array]:
 def line_values(
     line: bytes | None, recorded: bool, names: Iterable[str]
 ) -> tuple[dict[str, msgspec.Raw], dict[str, Any]]:
-    """A line's raw values, and the decoded values of some columns.
-
-    Raises:
-        RowError: the line is not a row.
-    """
+    """A line's raw values, and the decoded values of some columns; `RowError` if it is not a row."""
     values = _recorded(line) if recorded else _decoded(line)
     return values, {name: _value(name, values[name]) for name in names if name in values}
 
@@ -379,16 +363,8 @@ def _value(name: str, raw: msgspec.Raw) -> Any:
 
 
 def _cells(row: Mapping[str, msgspec.Raw], values: Mapping[str, Any], cells: Mapping[str, _Cell]) -> dict[str, Any]:
-    """The values that a row carries in the columns of a table.
-
-    Args:
-        row: its raw values.
-        values: the values that are decoded already.
-        cells: the carried columns, by their names in the input.
-
-    Raises:
-        RowError: a value does not fit its column, whose type earlier rows decided.
-    """
+    """The values that a row carries in these columns of a table, some of them decoded already. `RowError` if one does
+    not fit its column, whose type earlier rows decided."""
     found: dict[str, Any] = {}
     for name, raw in row.items():
         data = bytes(raw)

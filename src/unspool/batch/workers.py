@@ -29,13 +29,9 @@ _mine = threading.local()
 
 @contextlib.contextmanager
 def crew(task: Any, workers: int, start: str = "spawn") -> Iterator[Mapped]:
-    """Workers for one or several passes over blocks. They start only if there is a second block.
-
-    Args:
-        task: the state of which each worker gets its own copy; it can be copied, and sent to other processes.
-        workers: the number of workers; 1 works in this process.
-        start: multiprocessing's start method. Forking this process would copy the locks of Arrow's threads.
-    """
+    """Workers for one or several passes over blocks. They start only if there is a second block; one works in this
+    process. Each gets its own copy of the task, which can be sent to other processes. Forking this process would copy
+    the locks of Arrow's threads."""
     with contextlib.ExitStack() as stack:
         pool: Executor | None = None
 

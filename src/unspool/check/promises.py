@@ -87,16 +87,11 @@ def own_closings(dialect: Dialect) -> list[str]:
 
 
 def check_truncated(whole: Message, cut: Message, text: str, ends: tuple[str, ...]) -> None:
-    """Check that the message of a truncated output invents nothing.
+    """Check that the message of a truncated output invents nothing; `Broken` if it contains something that was not
+    written.
 
-    Args:
-        whole: the message of the whole output.
-        cut: the message of ``text``, the beginning of the output.
-        text: the part that is left.
-        ends: closings of text values: a closing at the end counts, whatever followed it in the whole output.
-
-    Raises:
-        Broken: the message contains something that was not written.
+    ``cut`` is the message of ``text``, the beginning of the output. A closing of a text value at its end (``ends``)
+    counts, whatever followed it in the whole output.
     """
     where = f"cut off at {len(text)}"
     demand(len(cut.tool_calls) <= len(whole.tool_calls), f"{where} it has more calls")

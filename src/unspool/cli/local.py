@@ -32,14 +32,11 @@ STORES: Final = ("ollama", "lmstudio", "hf")
 
 
 class LocalModel(NamedTuple):
-    """A GGUF.
+    """A GGUF, with its served name.
 
     Attributes:
-        name: the served name.
-        gguf: its metadata.
         template: a chat template to use instead of its own.
         adapters: the paths of LoRA adapters, each with its scale.
-        projector: the path of its projector, if it has one.
         fields: see `unspool.engines.local.Launch`.
     """
 

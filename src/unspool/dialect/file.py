@@ -99,11 +99,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def examples(self) -> tuple[Example, ...]:
-        """The file's examples, read on first use.
-
-        Raises:
-            DialectError: an example is invalid.
-        """
+        """The file's examples, read on first use; `DialectError` if one is invalid."""
         where, text = self.file
         return read_examples(read_toml(text, where), where)
 
@@ -130,12 +126,8 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         return bool(self.call)
 
     def text_call(self, tool: Mapping[str, Any] | None, name: str) -> TextCall | None:
-        """How calls of a tool are written as bare text; ``None`` if they are not, or if the tool has other arguments.
-
-        Args:
-            tool: an OpenAI tool dict; ``None`` if the tool is not known.
-            name: the tool's name.
-        """
+        """How calls of a tool (an OpenAI tool dict, if it is known) are written as bare text; ``None`` if they are not,
+        or if the tool has other arguments."""
         found = next((t for t in self.trained.text if t.name == name), None)
         return found if found is not None and (tool is None or takes_text(tool, found.key)) else None
 

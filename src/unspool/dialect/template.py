@@ -120,13 +120,8 @@ class ObjectShape(msgspec.Struct, frozen=True, gc=False):
 
 
 class TextCall(msgspec.Struct, frozen=True):
-    """How a model writes calls of a tool that it was trained on, whose only argument is bare text.
-
-    Attributes:
-        name: the tool's name.
-        key: the argument's name.
-        templates: the call's templates, in which the argument is ``{value}``.
-    """
+    """How a model writes calls of a tool that it was trained on, whose only argument is bare text: ``{value}`` in the
+    templates."""
 
     name: str
     key: str
@@ -134,24 +129,15 @@ class TextCall(msgspec.Struct, frozen=True):
 
 
 class Trained(msgspec.Struct, frozen=True):
-    """The tools that a model was trained on, and whose calls it writes differently.
-
-    Attributes:
-        text: the calls whose only argument is bare text.
-        tools: templates of calls, by a glob of the tool's name.
-    """
+    """The tools that a model was trained on, and whose calls it writes differently: with bare text as their only
+    argument, or by templates for a glob of the tool's name."""
 
     text: tuple[TextCall, ...] = ()
     tools: tuple[tuple[str, Template], ...] = ()
 
 
 class Codec(msgspec.Struct, frozen=True):
-    """The syntax of arguments that are one object.
-
-    Attributes:
-        name: ``json`` or ``python``.
-        quote: the quote around strings in JSON.
-    """
+    """The syntax of arguments that are one object: ``json`` or ``python``, and the quote around strings in JSON."""
 
     name: str = "json"
     quote: str = '"'

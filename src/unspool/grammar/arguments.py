@@ -26,11 +26,9 @@ from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, named, other_
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool that may be called.
+    """A tool that may be called, with the prepared schema of its arguments, which are an object.
 
     Attributes:
-        name: its name.
-        parameters: the prepared schema of its arguments, which are an object.
         text: how its calls are written as bare text; ``None`` if they are not.
         free: for a custom tool, the grammar of its only argument, a text.
     """

@@ -178,13 +178,8 @@ class _Printer(Printer):
 
 
 class _State(msgspec.Struct, frozen=True):
-    """The markers that the end of the text so far may begin.
-
-    Attributes:
-        places: for each marker, how many of its characters match.
-        odd: the last line has an odd number of single backticks.
-        run: backticks at its very end, at most 2.
-    """
+    """The markers that the end of the text so far may begin: for each marker, how many of its characters match; whether
+    the last line has an odd number of single backticks; and the backticks at its very end, at most 2."""
 
     places: frozenset[tuple[int, int]]
     odd: bool

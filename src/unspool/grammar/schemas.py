@@ -44,17 +44,14 @@ Node = dict[str, Any]
 def prepare(
     schema: object, where: str, *, closed: bool = False, strict: bool = False, budget: Budget | None = None
 ) -> Node | bool:
-    """Return a self-contained schema: references point to its own ``$defs``, and only known keywords are left.
+    """Return a self-contained schema: references point to its own ``$defs``, and only known keywords are left. A
+    `ConstraintError` names what cannot be enforced, or is malformed.
 
     Args:
         schema: the schema from the request; anything but a ``dict`` or ``False`` admits everything.
-        where: its name, for errors.
         closed: whether objects that declare properties have no others, unless they say otherwise.
         strict: whether unknown types are refused. In tools they admit everything, since many declare other languages'.
         budget: the request's budget; default: a new one for this schema.
-
-    Raises:
-        ConstraintError: names what cannot be enforced, or is malformed.
     """
     copy = _Copy(schema, closed, budget or Budget(), strict)
     root = copy.joined(copy.node(schema, where, 0), 0)

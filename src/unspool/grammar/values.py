@@ -203,14 +203,7 @@ def _ranges(characters: str) -> str:
 
 
 class Values:
-    """Nodes for the values of one schema.
-
-    Args:
-        spelling: how they are spelled.
-        rules: takes the rules that values need.
-        root: the prepared schema, for its ``$defs``.
-        without: texts that strings must not contain.
-    """
+    """Nodes for the values of one schema. Their strings contain no text of ``without``."""
 
     def __init__(self, spelling: Spelling, rules: Rules, root: Schema, without: tuple[str, ...] = ()) -> None:
         self.spelling = spelling

@@ -313,14 +313,8 @@ class Conversation:
     def _rewritten(
         self, answered: str | None, written: str, bridge: str, by: str
     ) -> Literal["earlier", "answer", "behind"] | None:
-        """The place where the template now writes the conversation differently; ``None`` if there is none.
-
-        Args:
-            answered: the rendering of the conversation up to the last answer, if the template accepts it.
-            written: the rendering now.
-            bridge: the text to put after the answer.
-            by: the character that breaks up special tokens in both.
-        """
+        """The place where the template now writes the conversation differently; ``None`` if there is none. ``answered``
+        is the rendering up to the last answer, if the template accepts it; ``by`` breaks up special tokens in both."""
         old, now = self._written.replace(self._by, "") if self._by else self._written, written.replace(by, "")
         if not now.startswith(old):
             return "earlier"

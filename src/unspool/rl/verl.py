@@ -57,11 +57,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
 
     @property
     def begun(self) -> Conversation:
-        """The conversation.
-
-        Raises:
-            ValueError: it has no prompt yet.
-        """
+        """The conversation; `ValueError` if it has no prompt yet."""
         if self.conversation is None:
             raise ValueError("conversation: has no prompt yet; build_initial_tokens begins it")
         return self.conversation
