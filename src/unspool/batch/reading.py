@@ -254,7 +254,6 @@ class Reader:
         return self._named[key]
 
     def model(self, row: Mapping[str, Any], columns: Columns) -> str | None:
-        """The model that wrote a row."""
         return row.get(columns.model) or self.reading.model
 
     def output(self, row: Mapping[str, Any], columns: Columns) -> str | None:

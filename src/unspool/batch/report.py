@@ -23,7 +23,6 @@ _STYLE: Final = (
 
 
 def write_report(path: str, summary: Summary, seconds: float) -> None:
-    """Write the report as one self-contained page."""
     rate = f", {summary.rows / seconds:,.0f} rows a second" if seconds > 0 and summary.rows else ""
     parts = [
         "<!doctype html><meta charset=utf-8><title>unspool batch</title>",

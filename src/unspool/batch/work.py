@@ -139,7 +139,6 @@ def line_columns(block: Block) -> _Carried:
 
 
 def merged_columns(left: _Carried, right: _Carried) -> _Carried:
-    """The columns of two blocks, merged."""
     return left | {name: _merged(left.get(name, "null"), kind) for name, kind in right.items()}
 
 
@@ -175,7 +174,6 @@ def _merged(left: str, right: str) -> str:
 
 
 def schema_of(carried: pa.Schema) -> pa.Schema:
-    """The columns of the output."""
     names = carried_names(carried.names)
     return pa.schema([*SCHEMA, *(_renamed(f, names[f.name]) for f in carried)])
 
@@ -210,7 +208,6 @@ class Worker:
         """The carried columns, by their names in the input."""
 
     def work(self, block: Block) -> Done:
-        """Read a block's rows."""
         bad: list[BadRow] = []
         summary = Summary()
         if isinstance(block.rows, list):

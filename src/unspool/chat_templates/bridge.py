@@ -22,7 +22,6 @@ class Bridge(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """All of it."""
         return "".join(self.closings) + self.text
 
     def missing(self, written: str, ends: tuple[str, ...]) -> str:

@@ -93,7 +93,6 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
         return self._process.poll() is None
 
     def _exchange(self, message: Any, count: int, most: int, doing: str = "") -> list[dict[str, Any]]:

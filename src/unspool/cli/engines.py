@@ -127,7 +127,6 @@ def _installed(entry: "metadata.EntryPoint") -> EngineKind:
 
 
 def open_engine(kind: EngineKind, settings: EngineSettings) -> "Engine":
-    """Make an engine."""
     if settings.options.slots is not None and settings.options.slots < 1:
         raise Misuse(f"--slots: must be at least 1, not {settings.options.slots}")
     with needing(kind.extra), blaming("--engine", settings.argument, ValueError):

@@ -49,7 +49,6 @@ class LocalModel(NamedTuple):
 
 
 def local_arguments(p: Container) -> None:
-    """Add the arguments of llama.cpp."""
     p.add_argument(
         "--slots", type=int, metavar="N", help="outputs that a local engine generates at once; default: what fits"
     )
@@ -160,7 +159,6 @@ def make_local(options: argparse.Namespace, argument: str, dialect: "Dialect") -
 
 
 def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, str]) -> dict[str, Any]:
-    """The parameters of llama.cpp for the flags."""
     from ..engines.local.fitting import fitting_slots, memory
 
     for name in ("slots", "context", "threads", "batch_size"):
@@ -194,7 +192,6 @@ def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, s
 
 
 def _projector(path: str | None) -> dict[str, str]:
-    """The parameters of llama.cpp for a projector."""
     if path is None:
         return {}
     _check("--mmproj", path, "general.architecture", "clip", "a projector")

@@ -44,7 +44,6 @@ def find_template(options: argparse.Namespace, kind: EngineKind, argument: str) 
 
 
 def _own(argument: str) -> "Tokenizer":
-    """The chat template of a GGUF."""
     from ..request.gguf import gguf_tokenizer
 
     model = find_local(argument)

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 
 def tools_arguments(p: Container) -> None:
-    """Add the arguments."""
     from ..tools import ToolLimits
 
     limits = ToolLimits()

@@ -27,7 +27,6 @@ class Literals(Set[str]):
 
 
 def firsts(patterns: Iterable[Pattern]) -> Set[str]:
-    """The literals that patterns begin with."""
     patterns = list(patterns)
     any_case = [p.first for p in patterns if p.any_case]
     texts = frozenset(p.first for p in patterns)

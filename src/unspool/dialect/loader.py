@@ -226,7 +226,6 @@ class _Loader:
 
 
 def read_dialect(path: "str | os.PathLike[str]", bases: Any, *, trusted: bool = False) -> Dialect:
-    """Load a file; see `parse_dialect`."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()

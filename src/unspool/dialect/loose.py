@@ -53,7 +53,6 @@ class Loose(Pattern):
         self._margin = opening.atoms[last - 1].text if opening.atoms[last - 1].kind == SPACE else ""
 
     def match(self, text: str, i: int, fields: dict[str, str]) -> int:
-        """See `Pattern`."""
         return self._read(text, i, fields, {})
 
     def begins_in(self, key: str) -> bool:

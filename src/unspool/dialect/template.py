@@ -39,8 +39,6 @@ _FIELD = Regex(r"\{([a-z_]+)\}")
 
 
 class Field(msgspec.Struct, frozen=True, gc=False):
-    """A field of a template."""
-
     name: str
 
 
@@ -82,7 +80,6 @@ class Template(msgspec.Struct, frozen=True):
 
     @property
     def tail(self) -> "tuple[Step, ...]":
-        """The steps after the body."""
         return _sides(self)[1]
 
     @property
@@ -103,7 +100,6 @@ class Template(msgspec.Struct, frozen=True):
         return before, after
 
     def fill(self, fields: Mapping[str, str]) -> str:
-        """The text with its fields filled."""
         return written(self.steps, fields)
 
 
@@ -340,7 +336,6 @@ def id_steps(text: str) -> tuple[Step, ...]:
 
 
 def written(steps: Iterable[Step], fields: Mapping[str, str]) -> str:
-    """The text of steps."""
     return "".join([step.write(fields) for step in steps])
 
 
@@ -370,5 +365,4 @@ def unstarted(opening: str, starts: Iterable[str]) -> str:
 
 
 def writable(templates: Sequence[Template]) -> list[Template]:
-    """The templates that can be written."""
     return [t for t in templates if "{any}" not in t.text]

@@ -364,7 +364,6 @@ class _File:
             self._file = os.fdopen(opened, "w", encoding="ascii")
 
     def write(self, line: dict[str, Any]) -> None:
-        """Write a line."""
         if self._file is None:
             return
         try:
@@ -373,7 +372,6 @@ class _File:
             self._give_up(fault)
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is None:
             return
         try:

@@ -23,7 +23,6 @@ class Kept(Generic[_T]):
         self._lock = threading.Lock()
 
     def get(self, key: bytes) -> _T | None:
-        """The value of a key."""
         with self._lock:
             if key not in self._found:
                 return None

@@ -44,7 +44,6 @@ class Stored(NamedTuple):
 
 
 def stored() -> Iterator[Stored]:
-    """All models in all stores."""
     for store in _STORES.values():
         yield from store.listed()
 

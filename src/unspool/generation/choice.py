@@ -167,7 +167,6 @@ class Choice:
         return self._filter(events) if events and self._filtered else events
 
     def close(self) -> list[Event]:
-        """The last events."""
         return self._filter(self.reader.close(self._reason))
 
     def tick(self) -> list[Event]:
@@ -193,7 +192,6 @@ class Choice:
         return self._kept or ()
 
     def message(self) -> Message:
-        """The choice as a message."""
         if self._kept is None:
             return self.reader.message
         message = fold(self._kept)

@@ -41,7 +41,6 @@ class Metrics:
         self._notices.update(n.kind for n in message.notices)
 
     def usage(self, usage: Usage) -> None:
-        """Count tokens."""
         self._tokens["prompt"] += usage.prompt_tokens
         self._tokens["completion"] += usage.completion_tokens
         if usage.reasoning_tokens is not None:  # unknown is not zero

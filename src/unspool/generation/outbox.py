@@ -87,7 +87,6 @@ class Outbox:
             await self._sender
 
     async def close(self) -> None:
-        """Stop sending."""
         self._waiting = []
         if self._sender is not None:
             self._sender.cancel()

@@ -146,12 +146,10 @@ class Service:
             self.telemetry.answered(status)
 
     def close(self) -> None:
-        """Stop the threads."""
         for threads in (*self._threads, *self._asides):
             threads.close()
 
     def gauges(self) -> dict[str, tuple[str, int]]:
-        """The gauges of `Metrics.text`."""
         return {
             "open_streams": ("Responses that are being written.", len(self.runs)),
             "generations": ("Outputs that are being generated.", self.admission.running),

@@ -104,7 +104,6 @@ class Arguments:
         return choice(seq(Const(opening + q), Free(source, q, ends), Const(q + "}" + end)) for q in quotes)
 
     def value(self, parameters: dict[str, Any], at: str) -> Node:
-        """Arguments as one value."""
         values = Values(self.spelling, self.rules, parameters, string_ends(self.plan))
         if self.spelling is JSON_SPELLING:
             return spelled(values, parameters, at)

@@ -16,8 +16,6 @@ MAX_JSON_SPACE: Final = 32
 
 
 class Const(msgspec.Struct, frozen=True, gc=False):
-    """A fixed text."""
-
     text: str
 
 
@@ -38,20 +36,14 @@ class Chars(msgspec.Struct, frozen=True, gc=False):
 
 
 class Seq(msgspec.Struct, frozen=True):
-    """Nodes, one after another."""
-
     parts: "tuple[Node, ...]"
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One of several nodes."""
-
     parts: "tuple[Node, ...]"
 
 
 class Repeat(msgspec.Struct, frozen=True):
-    """A repeated node, with a separator."""
-
     part: "Node"
     min: int = 0
     max: int | None = None
@@ -207,7 +199,6 @@ def choice(parts: Iterable[Node]) -> Node:
 
 
 def optional(part: Node) -> Node:
-    """A node, or nothing."""
     return choice((part, EMPTY))
 
 
@@ -220,7 +211,6 @@ def _flattened(parts: Iterable[Node], kind: type[Seq] | type[Choice]) -> Iterato
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes directly inside a node."""
     if isinstance(node, Seq | Choice):
         return node.parts
     if isinstance(node, Repeat):

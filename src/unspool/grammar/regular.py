@@ -26,14 +26,10 @@ class Set(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """Parts, one after another."""
-
     parts: "tuple[Part, ...]"
 
 
 class Branches(msgspec.Struct, frozen=True):
-    """One of several parts."""
-
     parts: "tuple[Part, ...]"
 
 
@@ -78,7 +74,6 @@ def sought(pattern: str) -> Part:
 
 
 def literal_of(text: str) -> Row:
-    """The tree of a text."""
     return Row(tuple(Set(((ord(c), ord(c)),)) for c in text))
 
 
@@ -88,7 +83,6 @@ def any_case(text: str) -> Row:
 
 
 def size(part: Part) -> int:
-    """The number of parts in a tree."""
     return 1 + sum(map(size, _inner(part)))
 
 

@@ -395,7 +395,6 @@ class Values:
         return self.rules.add(first, dense=True) if sum(not required for _, required in entries) > 2 else first
 
     def anything(self) -> Node:
-        """Any JSON value."""
         key = ("anything", id(self.spelling), self.without)
         return self.rules.once(key, self._anything)
 

@@ -165,7 +165,6 @@ def first_failure(proof: list[Case]) -> str:
 
 
 def summary(proof: list[Case]) -> str:
-    """A proof in one line."""
     passed = sum(c.result == "pass" for c in proof)
     if not holds(proof):
         failed = sum(c.result == "fail" for c in proof)

@@ -95,7 +95,6 @@ def spelled(text: str) -> str:
 
 
 def paired(opening: str, closing: str) -> bool:
-    """Whether two tags are a pair."""
     names = [re.sub(r"[^a-z]|start|begin|end", "", tag.lower()) for tag in (opening, closing)]
     return bool(names[0]) and names[0] == names[1] and opening != closing
 
@@ -125,7 +124,6 @@ def first_tag(text: str) -> str:
 
 
 def is_tag(mark: str) -> bool:
-    """Whether a mark is a tag."""
     return len(mark) > 2 and mark[0] in "<[" and mark[-1] in ">]"
 
 

@@ -131,7 +131,6 @@ def _behind(dialect: Dialect, closing: str, block: str, opening: str) -> str:
 
 
 def _ending(dialect: Dialect) -> str:
-    """The end of a turn."""
     return "|".join((*(rf"{re.escape(e)}\s*" for e in dialect.end), "$"))
 
 

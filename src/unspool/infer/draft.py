@@ -211,7 +211,6 @@ class _Drafter:
     # -- content ---------------------------------------------------------------------------------------------------
 
     def content(self, bodies: dict[str, str], keys: Keys) -> tuple[str, str]:
-        """The text around content."""
         body = bodies.get("content", "")
         if t.CONTENT not in body:
             return "", ""

@@ -47,8 +47,6 @@ def from_response_template(template: Mapping[str, Any], name: str = "converted")
 
 
 class _Reader:
-    """Reads one ``response_template``."""
-
     def __init__(self, template: Mapping[str, Any]) -> None:
         self.template = template
         self.fields: dict[str, Mapping[str, Any]] = {}

@@ -17,8 +17,6 @@ class Text(NamedTuple):
 
 
 class Captured(NamedTuple):
-    """A named group."""
-
     name: str
 
 

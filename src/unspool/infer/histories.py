@@ -130,7 +130,6 @@ class Style(NamedTuple):
     followed: bool = False
 
     def id(self, index: int, name: str) -> str:
-        """The id of a call."""
         plain = IDS[index] if index < len(IDS) else f"zqcall{index + 1:03}"
         return plain if self.ids == "plain" else f"functions.{name}:{index}"
 

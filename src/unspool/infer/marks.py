@@ -24,7 +24,6 @@ _SAME: Final = str.maketrans({c: kind[0] for kind in _KINDS for c in kind})
 
 
 def marks(text: str) -> list[str]:
-    """The marks of a text."""
     return _MARK.findall(text)
 
 

@@ -76,7 +76,6 @@ class Prover:
         return [self._turn(dialect, name, quick=True) for name in h.TURNS]
 
     def all(self, dialect: Dialect) -> list[Case]:
-        """Every case."""
         return [
             *(self._turn(dialect, name) for name in h.TURNS),
             *self._prompts(dialect),

@@ -35,7 +35,6 @@ def file_text(keys: Mapping[str, Any], about: str) -> str:
 
 
 def string(text: str) -> str:
-    """A TOML string."""
     if "'" not in text and text.isprintable() and ('"' in text or "\\" in text):
         return f"'{text}'"
     lines = text.split("\n")

@@ -61,8 +61,6 @@ def stage_of(status: Any) -> Stage | None:
 
 
 class _Half:
-    """Shared by both halves."""
-
     dialect_name: ClassVar[str] = AUTO
     make_delta: ClassVar[Callable[[Delta], Any]]
 

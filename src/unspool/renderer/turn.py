@@ -12,8 +12,6 @@ from .values import read_json
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call, with its id, or ``""``, and its arguments as JSON text, an object, and as a value."""
-
     name: str
     id: str
     text: str

@@ -108,7 +108,6 @@ def in_one(parts: list[dict[str, Any]]) -> Any:
 
 
 def check_messages(fields: Fields, field: str, limits: Limits) -> None:
-    """Check the number of messages."""
     messages = fields.raw.get(field)
     if isinstance(messages, list) and len(messages) > limits.messages:
         raise fields.wrong(field, f"{len(messages):,} messages; allowed are {limits.messages:,}")
@@ -176,7 +175,6 @@ def _switch(value: Fields, effort: str | None) -> tuple[bool | None, str | None]
 
 
 def sampling(fields: Fields, logprobs: int | None = None) -> Sampling:
-    """The sampling parameters."""
     return Sampling(
         temperature=fields.number("temperature", 0, 2),
         top_p=fields.number("top_p", 0, 1),

@@ -298,7 +298,6 @@ class Turns:
         return Exact(past.chain.digest(b"turn"), turn)
 
     def remember(self, prompt: Continued, written: Written) -> None:
-        """Remember a complete turn."""
         found = self.exact(prompt, written)
         if found is None or prompt.past is None:
             return

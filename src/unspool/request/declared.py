@@ -80,7 +80,6 @@ def read_nested(fields: Fields, *, custom: bool = True) -> Declared:
 
 @contextmanager
 def _grammars(fields: Fields) -> Iterator[None]:
-    """Read the grammars of one request."""
     text = "their grammars are too large together; allowed are fewer and shorter ones"
     try:
         with derivation(text):

@@ -37,7 +37,6 @@ class Change:
     """Changes values of a request; this one changes nothing."""
 
     def __call__(self, value: Any) -> Any:
-        """The changed value."""
         return value
 
     def arguments(self, value: Any) -> Any:

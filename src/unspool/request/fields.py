@@ -59,7 +59,6 @@ class Fields:
         self.earlier = earlier
 
     def path(self, field: str) -> str:
-        """A field's full name."""
         return f"{self._where}.{field}" if self._where else field
 
     def has(self, field: str) -> bool:
@@ -86,11 +85,9 @@ class Fields:
         return value
 
     def text(self, field: str, default: Any = REQUIRED) -> Any:
-        """A string."""
         return self._typed(field, default, str, "a string")
 
     def flag(self, field: str, default: Any = False) -> Any:
-        """True or false."""
         return self._typed(field, default, bool, "true or false")
 
     def integer(self, field: str, low: int, high: int, default: Any = None) -> Any:
@@ -108,14 +105,12 @@ class Fields:
         return None if value is None else float(value)
 
     def one_of(self, field: str, allowed: Sequence[str], default: Any = REQUIRED) -> Any:
-        """One of these strings."""
         value = self._get(field, default)
         if value is not default and (not isinstance(value, str) or value not in allowed):
             raise self.wrong(field, f"{json_shown(value)} is not one of {', '.join(allowed)}")
         return value
 
     def array(self, field: str, default: Any = REQUIRED) -> Any:
-        """A list."""
         return self._typed(field, default, list, "a list")
 
     def object(self, field: str) -> "Fields":
@@ -129,7 +124,6 @@ class Fields:
         return Fields(value if isinstance(value, dict) else {}, self.path(field))
 
     def objects(self, field: str, default: Any = REQUIRED) -> "Iterator[Fields]":
-        """A list of objects."""
         begin = -self.earlier if field == "input" else 0
         for i, value in enumerate(self.array(field, default), begin):
             yield Fields(value, f"{self.path(field)}[{i}]")

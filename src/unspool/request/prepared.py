@@ -49,11 +49,9 @@ class Raw:
 
     @property
     def message(self) -> Message:
-        """The output so far."""
         return Message(content="".join(self._pieces), finish_reason=self._reason)
 
     def feed(self, text: str, stage: Stage | None = None) -> list[Event]:
-        """See `Parser.feed`."""
         if not text or self._silent:
             return []
         start, self._at = self._at, self._at + len(text)
@@ -65,7 +63,6 @@ class Raw:
         raise NotImplementedError
 
     def close(self, finish_reason: str | None = None) -> list[Event]:
-        """See `Parser.close`."""
         self._reason = "length" if self._silent else finish_reason or "stop"
         return [Finish(self._reason, self._at, self._at)]
 

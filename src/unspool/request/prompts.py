@@ -89,12 +89,10 @@ class Prompts:
         return self._tokenizer.added
 
     def spelled(self, text: str) -> bool:
-        """Whether a text spells a special token."""
         return self._ready().guards[0].special.spelled(text)
 
     @property
     def places(self) -> Places:
-        """What the template writes for media."""
         return self._ready().places
 
     @property

@@ -30,17 +30,13 @@ class RawRequest(ChatRequest, frozen=True, kw_only=True):
 
     @property
     def prompt_count(self) -> int:
-        """See `ChatRequest.prompt_count`."""
         return len(self.prompts)
 
 
 class RawPrepared(Prepared, frozen=True):
-    """Raw completions ready for an engine."""
-
     def for_engine(
         self, settings: Settings, id: str, choice: int, client_id: str = "", *, capture: bool = False
     ) -> engines.Request:
-        """See `Prepared.for_engine`."""
         request = self.request
         assert isinstance(request, RawRequest)
         prompt, index = divmod(choice, request.n // request.prompt_count)

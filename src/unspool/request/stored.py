@@ -123,7 +123,6 @@ class Earlier(msgspec.Struct, frozen=True):
 
 
 def recall(reading: Reading, owner: bytes, fields: Fields, limits: Limits) -> Earlier:
-    """Find what a request continues."""
     previous = fields.text("previous_response_id", None)
     conversation = _conversation_id(fields)
     if conversation is not None:
@@ -165,7 +164,6 @@ def _conversation(reading: Reading, owner: bytes, id: str, limits: Limits) -> Ea
 
 
 def _saved(path: Iterable[Record]) -> list[Saved]:
-    """The responses of a path."""
     return [_decode(record.data) for record in path if record.kind == RESPONSE]
 
 
@@ -299,7 +297,6 @@ def add_items(
 
 
 def update(writing: Writing, owner: bytes, id: str, conversation: Conversation) -> None:
-    """Write a conversation."""
     writing.put(owner, CONVERSATION, id, msgspec.msgpack.encode(conversation))
 
 

@@ -241,7 +241,6 @@ class Format:
         return {"id": self._id, "type": "function", "function": {"name": _NAME, "arguments": {"zqkey": _WORD}}}
 
     def _probe(self, role: str) -> None:
-        """Bridge a dummy conversation."""
         calls = [self._probed_call()] if role == "tool" else []
         answer = self.shaped(self._answer("", "" if calls else _WORD, calls))
         new = {"role": role, "content": _OTHER}

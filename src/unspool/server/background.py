@@ -28,8 +28,6 @@ _ENDS: Final = re.compile(rb"event: response\.(?:completed|incomplete|failed)\n"
 
 
 class Background:
-    """Runs responses in the background."""
-
     def __init__(self) -> None:
         self._running: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         self._news = asyncio.Event()
@@ -148,7 +146,6 @@ class _Journal:
         """Nothing is left to do: see `close`."""
 
     async def close(self) -> None:
-        """Wait until everything is stored."""
         if self._flushing is not None:
             await self._flushing
 

@@ -158,7 +158,6 @@ def keys_of(scope: Scope) -> list[bytes]:
 
 
 def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:
-    """Refuse unknown fields with a `BadRequest`."""
     unknown = sorted(fields.raw.keys() - set(allowed))
     if unknown:
         raise fields.wrong(unknown[0], f"is unknown; allowed are {', '.join(allowed)}")

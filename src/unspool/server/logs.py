@@ -50,7 +50,6 @@ class AccessLog:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, and log it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -91,7 +91,6 @@ class Server(uvicorn.Server):
         return 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and log the settings."""
         await super().startup(sockets)
         if self.started:
             self._patrol = asyncio.ensure_future(patrol(self.server_state.connections))
@@ -102,7 +101,6 @@ class Server(uvicorn.Server):
                 self._announce()
 
     def _announce(self) -> None:
-        """Log the address and what is served."""
         settings = self._service.settings
         scheme = "http" if self._operation.certificate is None else "https"
         host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host

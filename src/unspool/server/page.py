@@ -68,5 +68,4 @@ def page_routes() -> tuple[list[Route], PageFile]:
 
 
 def wants_page(request: Request) -> bool:
-    """Whether the client is a browser."""
     return "text/html" in request.headers.get("accept", "")

@@ -120,7 +120,6 @@ def read_asked(fields: Fields, service: Service) -> Asked:
 
 
 def read_prompt(fields: Fields, service: Service) -> str | None:
-    """Read the rendered prompt."""
     prompt: str | None = fields.text("prompt", None)
     _check_length(fields, "prompt", len(prompt or ""), service.settings.limits.text)
     return prompt
@@ -185,7 +184,6 @@ def _dialect(fields: Fields, default: Dialect) -> Dialect:
 
 
 def _own(fields: Fields) -> Dialect:
-    """Load a dialect file from the request."""
     toml = fields.text("toml")
     _check_length(fields, "toml", len(toml), MAX_TOML)
     re.purge()  # what earlier files left in the cache of the standard library

@@ -57,8 +57,6 @@ class Incoming(NamedTuple):
 
 
 class _OfProtocol(Endpoint):
-    """Reads the requests of one protocol."""
-
     def __init__(self, service: Service, protocol: WireProtocol) -> None:
         super().__init__(service, protocol.error_body, protocol.invalid_status)
         self._protocol = protocol
@@ -70,11 +68,9 @@ class _OfProtocol(Endpoint):
         return await self._service.in_thread(len(body), lambda _: read_object(body))
 
     def _own_tools(self, fields: Fields) -> Tools:
-        """The tools that the request itself brings."""
         return own_tools(self._service.settings, self._protocol.own_servers(fields), self._service.tools)
 
     async def _offer(self, scope: Scope, fields: Fields, own: Tools) -> Offer:
-        """The server's tools for this request."""
         service = self._service
         labels = self._protocol.servers(fields)
         known = service.tools.servers if labels is None else service.tools.servers.keys() & set(labels)
@@ -153,7 +149,6 @@ class ProtocolEndpoint(_OfProtocol):
         return Run(service, self._protocol, prepared, client_id(scope), tools, deposit, session)
 
     async def _carry_out(self, run: Run, closing: AsyncExitStack, scope: Scope, send: Send) -> None:
-        """Run a request, and answer it."""
         stream = StreamReply(send, run.id) if run.streamed else None
         with self._service.running(run):
             failure = await run.generate(stream)

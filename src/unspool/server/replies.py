@@ -19,7 +19,6 @@ _ID: Final = Regex(r"[!-~]{1,128}")
 
 
 def header(scope: Scope, wanted: bytes) -> str | None:
-    """The value of a request's header."""
     for name, value in scope["headers"]:
         if name == wanted:
             return str(value.decode("latin-1"))
@@ -47,7 +46,6 @@ class Reply(msgspec.Struct, frozen=True):
         await self.send(send)
 
     async def send(self, send: Send) -> None:
-        """Send all of it."""
         headers = [(b"content-type", self.media_type.encode()), (b"content-length", b"%d" % len(self.body))]
         if self.request_id:
             headers.append((b"x-request-id", self.request_id.encode()))
@@ -62,7 +60,6 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 def failed(error_body: ErrorBody, failure: Failure, request_id: str = "", *, close: bool = False) -> Reply:
-    """An answer that is an error."""
     return Reply(
         error_body(failure), failure.status, request_id=request_id, retry_after=failure.retry_after, close=close
     )
@@ -88,16 +85,13 @@ class StreamReply:
 
     @property
     def begun(self) -> bool:
-        """Whether the head was sent."""
         return self._head is None
 
     def write(self, data: bytes) -> Awaitable[None]:
-        """Send some bytes."""
         body = {"type": "http.response.body", "body": data, "more_body": True}
         return self._send(body) if self._head is None else self._first(self._head, body)
 
     def end(self) -> Awaitable[None]:
-        """End the answer."""
         return self._send({"type": "http.response.body", "body": b""})
 
     async def _first(self, head: dict[str, Any], body: dict[str, Any]) -> None:

@@ -38,8 +38,6 @@ _LONG: Final = 64 * 1024
 
 
 class ResponsesEndpoint(ProtocolEndpoint):
-    """An ASGI application for Responses."""
-
     def __init__(self, service: Service, protocol: ResponsesProtocol, background: Background) -> None:
         super().__init__(service, protocol)
         self._background = background

@@ -103,8 +103,6 @@ class _Answer:
 
 
 class Retries:
-    """The latest answers of each session."""
-
     def __init__(self, work: _Work) -> None:
         self._work = work
         self._answers: WeakKeyDictionary[Session, OrderedDict[bytes, _Answer]] = WeakKeyDictionary()

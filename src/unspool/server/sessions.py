@@ -115,7 +115,6 @@ class SessionRoutes:
     # -- about sessions ----------------------------------------------------------------------------------------------
 
     async def _about(self, scope: Scope, receive: Receive, id: str, below: str) -> Reply:
-        """Answer a request about sessions."""
         method = scope["method"]
         if not id:
             if not self._is_server(scope):

@@ -65,7 +65,6 @@ _Page = Callable[[_Asked], Awaitable[bytes | _Events]]
 
 
 def stored_routes(service: Service, background: Background) -> list[Route]:
-    """The routes of the pages."""
     pages = _Pages(service, background)
     conversation = "/v1/conversations/{conversation}"
     found: Sequence[tuple[str, str, _Page]] = (
@@ -268,7 +267,6 @@ def _page(asked: _Asked) -> tuple[bool, str | None, int]:
 
 
 def _listed(items: Sequence[Mapping[str, Any]], limit: int) -> bytes:
-    """A page of items."""
     page = [shown(item) for item in items[:limit]]
     first, last = (page[0]["id"], page[-1]["id"]) if page else ("", "")
     more = len(items) > limit
@@ -276,7 +274,6 @@ def _listed(items: Sequence[Mapping[str, Any]], limit: int) -> bytes:
 
 
 def _items(fields: Fields, default: Any = REQUIRED) -> list[dict[str, Any]]:
-    """The items that a request adds."""
     given = list(fields.objects("items", default))
     if len(given) > _ITEMS:
         raise fields.wrong("items", f"{len(given):,} items; allowed are {_ITEMS}")

@@ -55,7 +55,6 @@ def _rendered(service: Service, fields: Fields, awaited: Awaited) -> str:
 
 
 def detokenize(service: Service, fields: Fields, awaited: Awaited) -> bytes:
-    """Return the text of tokens."""
     backend = _backend(service)
     tokens = fields.array("tokens", REQUIRED)
     if len(tokens) > _LONGEST:

@@ -62,7 +62,6 @@ class Worker(msgspec.Struct, frozen=True):
         return None if variable is None else msgspec.json.decode(variable, type=cls)
 
     def listening(self) -> socket.socket:
-        """The listening socket."""
         return socket.socket(fileno=self.listener)
 
     @contextlib.asynccontextmanager
@@ -129,8 +128,6 @@ class _Child(NamedTuple):
 
 
 class _Parent:
-    """The workers of one port."""
-
     def __init__(
         self, words: Sequence[str], listener: socket.socket, folder: str, engines: Mapping[str, Address]
     ) -> None:

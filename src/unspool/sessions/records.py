@@ -62,8 +62,6 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Model(Protocol):
-    """A served model."""
-
     @property
     def settings(self) -> Settings: ...
 

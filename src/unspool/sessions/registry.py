@@ -116,7 +116,6 @@ class Sessions:
         self._by_key.pop(session.about.key, None)
 
     async def _load(self, id: str) -> Session | None:
-        """Read a session from the store."""
 
         def read(r: Reading) -> Session | None:
             record = r.get(OWNER, SESSION, id)

@@ -83,11 +83,9 @@ class Session:
 
     @property
     def calls(self) -> int:
-        """The number of its calls."""
         return len(self._records)
 
     def tree(self, model: Model) -> Tree:
-        """The calls of a model."""
         name = model.settings.model
         with self._lock:
             if name not in self._trees:
@@ -132,7 +130,6 @@ class Session:
         self._idle.clear()
 
     def leave(self) -> None:
-        """End a request."""
         self.used = time.monotonic()
         self.running -= 1
         if not self.running:
@@ -161,7 +158,6 @@ class Session:
             await self.change(status="finished")
 
     async def change(self, **fields: Any) -> None:
-        """Change what is stored of it."""
         for name, value in fields.items():
             setattr(self.about, name, value)
         await self._store.writing(lambda w: put_about(w, self.about))
@@ -169,7 +165,6 @@ class Session:
     # -- recording -------------------------------------------------------------------------------------------------
 
     def recording(self, model: Model, prepared: Prepared, asked: engines.Request, examined: Examined) -> "Recording":
-        """Begin to record a generation."""
         return Recording(self, model, prepared, asked, examined)
 
     def record(self, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> "Future[Any]":
@@ -183,7 +178,6 @@ class Session:
         return self._store.write(lambda w: put_call(w, self.about.id, model, record, new))
 
     def blame(self, problem: str) -> None:
-        """Note what went wrong in recording."""
         if problem not in self.about.problems:
             self.about.problems.append(problem)
 

@@ -60,7 +60,6 @@ class Reading:
         self._oldest = oldest
 
     def get(self, owner: bytes, kind: str, id: str) -> Record | None:
-        """A record; ``None`` if there is none."""
         found = self._one("r.at, r.data", owner, kind, id)
         return None if found is None else Record(found[0], kind, id, found[1])
 

@@ -34,7 +34,6 @@ class _Results(msgspec.Struct):
 
 
 def browser_tools(server: str) -> tuple[ServerTool, ...]:
-    """The tools of a browser."""
     text, number = {"type": "string"}, {"type": "integer"}
     return (
         own_tool(
@@ -72,7 +71,6 @@ class Browser:
         self._pages: list[Page] = []
 
     async def call(self, tool: ServerTool, arguments: str) -> ToolResult:
-        """See `Session.call`."""
         read = read_arguments(arguments)
         if isinstance(read, ToolResult):
             return read
@@ -83,7 +81,6 @@ class Browser:
             return refused(f"The browser cannot do that: {why}.")
 
     async def aclose(self) -> None:
-        """See `Session.aclose`."""
         self._pages = []
 
     async def _searched(self, given: dict[str, Any]) -> ToolResult:

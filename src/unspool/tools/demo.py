@@ -39,7 +39,6 @@ class DemoToolServer:
         """Limits how many interpreters run at once."""
 
     async def list_tools(self) -> Sequence[ServerTool]:
-        """See `ToolServer.list_tools`."""
         tools: list[ServerTool] = []
         if self.fetcher is not None:
             tools += browser_tools(self.label)
@@ -52,11 +51,9 @@ class DemoToolServer:
         return tools
 
     def session(self) -> Session:
-        """See `ToolServer.session`."""
         return _Session(self)
 
     async def aclose(self) -> None:
-        """See `ToolServer.aclose`."""
         if self.fetcher is not None:
             await self.fetcher.aclose()
 

@@ -106,7 +106,6 @@ class Fetcher:
             raise Refused(f"{url} cannot be fetched: {error}") from None
 
     async def aclose(self) -> None:
-        """Close all connections."""
         clients, self._clients = self._clients, {}
         for client in clients.values():
             await client.close()

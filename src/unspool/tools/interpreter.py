@@ -79,7 +79,6 @@ class Interpreter:
                 raise
 
     async def aclose(self) -> None:
-        """End the child."""
         async with self._turn:
             await self._end()
 

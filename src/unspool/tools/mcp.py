@@ -78,7 +78,6 @@ class MCPToolServer:
         """The index in `Endpoint.tries` of the one that answered last."""
 
     async def list_tools(self) -> Sequence[ServerTool]:
-        """See `ToolServer.list_tools`."""
         async with self._listing:
             if monotonic() >= self._until:
                 self._until = 0.0
@@ -88,11 +87,9 @@ class MCPToolServer:
             return self._listed
 
     def session(self) -> Session:
-        """See `ToolServer.session`."""
         return _Session(self, self._shared if isinstance(self.target, Program) else _Shared(self.connect))
 
     async def aclose(self) -> None:
-        """See `ToolServer.aclose`."""
         await self._shared.aclose()
 
     def changed(self) -> None:
@@ -238,12 +235,10 @@ class _Connection:
 
     @property
     def client(self) -> Client:
-        """The SDK's client."""
         return self._ready.result()
 
     @property
     def broken(self) -> bool:
-        """Whether it is known to have ended."""
         process = None if self._child is None else self._child.process
         return self._owner.done() or (process is not None and process.returncode is not None)
 
@@ -327,8 +322,6 @@ class _Shared:
 
 
 class _Session:
-    """See `Session`."""
-
     def __init__(self, server: MCPToolServer, shared: _Shared) -> None:
         self._server = server
         self._shared = shared

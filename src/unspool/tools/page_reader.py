@@ -51,7 +51,6 @@ class Writer:
 
     @property
     def text(self) -> str:
-        """The text so far."""
         return "".join(self._parts)
 
     def walk(self, root: Any) -> None:

@@ -291,7 +291,6 @@ class ChatWriter(BaseWriter):
 
 
 def tool_call(call: ToolCall, kinds: Mapping[str, Kind] | None = None) -> dict[str, Any]:
-    """A call of a whole message."""
     if kinds and call.name in kinds:
         return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": input_of(call.arguments)}}
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}

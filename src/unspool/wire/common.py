@@ -150,7 +150,6 @@ class BaseWriter(ABC):
         events: Sequence[Sequence[AnyEvent]] = (),
         stop_sequence: str | None = None,
     ) -> bytes:
-        """The whole answer; see `Writer.whole`."""
         return self._write_whole(Answer(messages, usage, logprobs, events, stop_sequence))
 
     @abstractmethod

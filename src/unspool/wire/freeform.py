@@ -45,7 +45,6 @@ class Input:
 
     @property
     def text(self) -> str:
-        """The text so far."""
         return "".join(self._decoded)
 
     def feed(self, piece: str) -> str:

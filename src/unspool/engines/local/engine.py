@@ -78,7 +78,6 @@ class Local:
 
     @property
     def tokenizer(self) -> Any:
-        """The model's vocabulary."""
         return self._vocabulary
 
     @property
@@ -157,7 +156,6 @@ class Local:
             await asyncio.get_running_loop().run_in_executor(None, self._process.close)
 
     async def _ready(self, deadline: float) -> Status:
-        """Wait until the model is loaded."""
         while (status := self._address.status()).state != "ready":
             if status.state == "failed" or time.monotonic() > deadline:
                 raise EngineError(status.fault, 503)

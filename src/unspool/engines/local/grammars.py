@@ -60,7 +60,6 @@ class Grammars:
             raise EngineError(fault, 400)
 
     def close(self) -> None:
-        """End the processes and threads."""
         for threads, trial, _ in self._lanes:
             threads.close()
             if trial is not None:

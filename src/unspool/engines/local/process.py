@@ -59,7 +59,6 @@ class Address(msgspec.Struct, frozen=True):
     log: str
 
     def status(self) -> "Status":
-        """The status of the process."""
         try:
             return msgspec.json.decode((Path(self.folder) / _STATUS).read_bytes(), type=Status)
         except OSError:
@@ -110,7 +109,6 @@ class LlamaProcess:
         self._thread = threading.Thread(target=self._watch, name="llama.cpp", daemon=True)
 
     def start(self) -> None:
-        """Start the process, and return at once."""
         self._thread.start()
 
     def close(self) -> None:
@@ -252,7 +250,6 @@ def _why(number: int, written: str) -> str:
 
 
 def _last(written: str) -> str:
-    """The last message of a log."""
     lines = [line for line in written.splitlines() if line.strip()]
     errors = [line for line in lines if " E " in line[:24]]
     return _PREFIX.sub("", (errors or lines or [""])[-1]).strip()[:300]

@@ -183,7 +183,6 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
 
 
 def _text(choice: _Choice) -> str:
-    """The text of an event."""
     said = choice.delta
     if said is None:
         if choice.text is None and choice.token_ids and choice.finish_reason is None:
@@ -267,7 +266,6 @@ class SglangReader:
     def __call__(
         self, data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False
     ) -> Delta:
-        """Read an event."""
         event = _decode(data, _SglangEvent)
         meta, text, ids = event.meta_info, event.text, tuple(event.output_ids)
         ended = meta.finish_reason

@@ -41,7 +41,6 @@ class Client:
         self._closed = False
 
     async def close(self) -> None:
-        """Close every connection."""
         self._closed = True
         if self._http is not None:
             await self._http.close()

@@ -401,7 +401,6 @@ def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:
 
 
 def _base(url: str) -> str:
-    """Check a base URL, and remove ``/v1``."""
     try:
         parts = urlsplit(url)
         port = parts.port

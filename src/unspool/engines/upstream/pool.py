@@ -48,7 +48,6 @@ class Backend:
 
     @property
     def there(self) -> bool:
-        """Whether it has answered just now."""
         return self.seen and time.monotonic() - self._answered < _FRESH
 
     def out(self, fault: str) -> None:
@@ -61,7 +60,6 @@ class Backend:
         self.unready, self.spans, self.bos = False, {}, None
 
     def back(self) -> None:
-        """Record that it answers."""
         if self.fault:
             log.warning("engine %s: back", self.url)
         self._answered = time.monotonic()

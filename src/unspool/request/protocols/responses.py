@@ -48,15 +48,12 @@ class ResponsesProtocol(WireProtocol):
     error_body = staticmethod(wire.error_body)
 
     def servers(self, fields: Fields) -> Collection[str] | None:
-        """See `WireProtocol.servers`."""
         return hosted_labels(fields)
 
     def own_servers(self, fields: Fields) -> Sequence[OwnServer]:
-        """See `WireProtocol.own_servers`."""
         return mcp_addresses(fields)
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
-        """See `WireProtocol.read`."""
         if fields.has("prompt"):
             raise fields.wrong("prompt", "is not supported: no prompts are stored; send instructions and input")
         for text in ("model", "user"):
@@ -116,7 +113,6 @@ class ResponsesProtocol(WireProtocol):
         return [found] if searches else []
 
     def writer(self, request: ChatRequest, id: str, created: int) -> ResponsesWriter:
-        """See `WireProtocol.writer`."""
         seal = self.seal_for(request.caller) if request.reasoning.sealed else None
         body = {k: v for k, v in request.body.items() if v is not None}
         body["store"] = stores(Fields(body), self.settings)
