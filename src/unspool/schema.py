@@ -33,10 +33,8 @@ MAX_NESTING: Final = 512
 """How deep arrays and objects may be nested in a value."""
 _REMEMBERED: Final = 64
 """The most names of members that a schema caches besides those that it lists, and their longest length."""
-_MAX_KEPT: Final = 16_384
-"""The largest schema, in bytes of JSON, that is kept for later requests."""
-_MAX_POINTER: Final = 2_048
-"""The longest ``$ref``, in characters."""
+_MAX_KEPT: Final = 16_384  # the largest schema, in bytes of JSON, that is kept for later requests
+_MAX_POINTER: Final = 2_048  # the longest ``$ref``, in characters
 
 _encode: Final = msgspec.json.Encoder().encode
 _NAMES: Final = frozenset(get_args(JsonType))

@@ -31,8 +31,7 @@ __all__ = [
     "parse_table",
 ]
 
-_FIRST: Final = 16
-"""The number of rows in a stream's first block: few, so that the first results come soon."""
+_FIRST: Final = 16  # the number of rows in a stream's first block: few, so that the first results come soon
 
 
 def parse_table(

@@ -20,10 +20,8 @@ import pyarrow.parquet as pq
 
 ROWS: Final = 2_000
 """The most rows of a block."""
-_BYTES: Final = 8 << 20
-"""The approximate number of bytes of a block of lines."""
-_LINE: Final = 64 << 20
-"""The most bytes of a line; a longer one is a bad row."""
+_BYTES: Final = 8 << 20  # the approximate number of bytes of a block of lines
+_LINE: Final = 64 << 20  # the most bytes of a line; a longer one is a bad row
 _ENDINGS: Final = (".jsonl", ".ndjson", ".parquet")
 _REQUEST: Final = b'{"type":"request"'
 

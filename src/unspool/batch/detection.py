@@ -17,17 +17,12 @@ from .work import line_values, values_of
 
 SAMPLE: Final = 64
 """The rows of a stream that are read before its dialect is decided."""
-_FILES: Final = 8
-"""The most files that are sampled; of more, a sample is spread evenly."""
-_MODELS: Final = 8
-"""The most models without a known dialect whose outputs are sampled."""
+_FILES: Final = 8  # the most files that are sampled; of more, a sample is spread evenly
+_MODELS: Final = 8  # the most models without a known dialect whose outputs are sampled
 _Reading = tuple[str, str, list[tuple[str, ...]]]
-_RIVAL: Final = 0.9
-"""The share of the best score from which another dialect counts as equally good."""
-_NAMED: Final = 5
-"""The most dialects that a message names."""
-_TELLS: Final = re.compile(r"[<\[{(]")
-"""The parts of an output that can show a dialect."""
+_RIVAL: Final = 0.9  # the share of the best score from which another dialect counts as equally good
+_NAMED: Final = 5  # the most dialects that a message names
+_TELLS: Final = re.compile(r"[<\[{(]")  # the parts of an output that can show a dialect
 
 
 def files_detected(reading: Reading, files: Iterable[str]) -> Reading:

@@ -46,11 +46,9 @@ SCHEMA: Final = pa.schema(
 WRITTEN: Final = tuple(SCHEMA.names)
 """The names of the columns that are written before those of the input."""
 AUTO: Final = "auto"
-_LETTERS: Final = bytes(((string.ascii_letters + string.digits) * 5)[:256], "ascii")
-"""A letter or digit for each byte."""
+_LETTERS: Final = bytes(((string.ascii_letters + string.digits) * 5)[:256], "ascii")  # a letter or digit for each byte
 _KEPT_TOOLS: Final = 256
-_ARGUMENT: Final = re.compile(r"\w+(?=[:.\[])")
-"""The argument that an error's message begins with."""
+_ARGUMENT: Final = re.compile(r"\w+(?=[:.\[])")  # the argument that an error's message begins with
 
 
 def carried_names(columns: Iterable[str]) -> dict[str, str]:

@@ -94,8 +94,7 @@ UNDECLARED = "(undeclared)"
 
 
 OTHERS = "(others)"
-_NAMES = 1_000
-"""The most names that are counted separately, since there may be any number of tools and finish reasons."""
+_NAMES = 1_000  # the most names that are counted separately, since there may be any number of tools and finish reasons
 
 
 def _kept(counted: Mapping[str, Any], name: str) -> str:

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from .blocks import Block
 
-_AHEAD: Final = 2
-"""Blocks per worker: one to work on, and one in reserve, so that the worker never waits."""
+_AHEAD: Final = 2  # blocks per worker: one to work on, and one in reserve, so that the worker never waits
 
 Step = Callable[[Any, Any], Any]
 """The work on a block, given the worker's own task. It can be sent to other processes."""

@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 
 from ..errors import TemplateError
 
-_BEGINNINGS: Final = "<|[｜"
-"""The first characters of markers: markers that begin alike differ after these."""
+_BEGINNINGS: Final = "<|[｜"  # the first characters of markers: markers that begin alike differ after these
 
 
 class Bridge(NamedTuple):

@@ -16,10 +16,8 @@ import msgspec
 from ..errors import TemplateError
 
 _CHILD: Final = Path(__file__).with_name("child.py")
-_HEAD: Final = 1 << 20
-"""The largest first line of a child, in bytes, besides the template's own texts."""
-_ESCAPED: Final = 12
-"""The largest size of a character in JSON, in bytes."""
+_HEAD: Final = 1 << 20  # the largest first line of a child, in bytes, besides the template's own texts
+_ESCAPED: Final = 12  # the largest size of a character in JSON, in bytes
 _OUT_OF_TIME: Final = -getattr(signal, "SIGXCPU", 0)
 """The exit status of a process that the kernel ended because it computed too long."""
 

@@ -24,10 +24,8 @@ from ..policy import Policy
 from ..renderer import render
 from .trials import Broken, Case, altered, chunkings, demand, empty, notices, places, random_split, read, run, same
 
-_SHOWN: Final = 60
-"""How many characters of a text a message shows on either side of a place."""
-_BY_CHARACTER: Final = 23
-"""At every such number of characters, a truncated text is also read character by character."""
+_SHOWN: Final = 60  # how many characters of a text a message shows on either side of a place
+_BY_CHARACTER: Final = 23  # at every such number of characters, a truncated text is also read character by character
 
 # -- promises of every raw text ----------------------------------------------------------------------------------------
 

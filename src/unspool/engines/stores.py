@@ -19,10 +19,8 @@ _LIBRARY: Final = "library"
 _LATEST: Final = "latest"
 _LAYER: Final = "application/vnd.ollama.image."
 _DIGEST: Final = re.compile(r"sha256:([0-9a-f]{64})")
-_PART: Final = re.compile(r"(?!\.)[\w.-]{1,128}", re.ASCII)
-"""A part of a name, which is also a part of a path."""
-_MOST: Final = 1 << 20
-"""The most bytes of a manifest."""
+_PART: Final = re.compile(r"(?!\.)[\w.-]{1,128}", re.ASCII)  # a part of a name, which is also a part of a path
+_MOST: Final = 1 << 20  # the most bytes of a manifest
 _LATER: Final = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
 """The further parts of a model in several files."""
 

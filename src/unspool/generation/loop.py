@@ -38,8 +38,7 @@ from ..wire.server_tools import (
 from .service import Service, log
 
 _N = TypeVar("_N", int, float)
-_AT_ONCE: Final = 16
-"""How many calls of an answer run at once."""
+_AT_ONCE: Final = 16  # how many calls of an answer run at once
 
 
 class Loop:

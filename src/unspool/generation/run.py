@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from ..sessions import Recording, Session
 
 _Stream = AsyncGenerator[Delta, None]
-_TOKEN: Final = 1024
-"""How many characters a token may stand for: runs of white space are the longest."""
+_TOKEN: Final = 1024  # how many characters a token may stand for: runs of white space are the longest
 _TURN: Final = 64
 """After how many pieces in a row an output gives others a turn: an engine may have a thousand ready at once."""
 

@@ -36,12 +36,9 @@ from .choice import Choice
 
 _PROTOCOLS: Final = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 """The names of OTLP's exporters among the entry points, by the protocols of ``OTEL_EXPORTER_OTLP_PROTOCOL``."""
-_NAME: Final = 128
-"""How many characters of a name that a client or a model chose go into a span."""
-_TEXT: Final = 16_384
-"""How many characters of one text go into a span."""
-_MESSAGES: Final = 64
-"""How many of the last messages go into a span."""
+_NAME: Final = 128  # how many characters of a name that a client or a model chose go into a span
+_TEXT: Final = 16_384  # how many characters of one text go into a span
+_MESSAGES: Final = 64  # how many of the last messages go into a span
 _CARRIED: Final = Regex(r"[ -~]{1,512}")
 """The form of accepted headers: https://www.w3.org/TR/trace-context/#tracestate-limits asks for 512 characters."""
 _ASKED: Final = ("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "seed")

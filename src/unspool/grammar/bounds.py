@@ -34,8 +34,7 @@ MAX_NUMBER: Final = 10**30
 """How large the bounds of numbers may be."""
 MAX_STEPS: Final = 500_000
 """How many steps deriving one grammar may take; 128 tools with 20 properties take up to 300,000."""
-_EVERY: Final = 4096
-"""How many steps pass between two checks whether anybody still waits for the grammar."""
+_EVERY: Final = 4096  # how many steps pass between two checks whether anybody still waits for the grammar
 _VISITS: Final = 200_000
 
 

@@ -68,8 +68,7 @@ _TOKEN: Final = Regex(
     re.VERBOSE,
 )
 _OPERATORS: Final = frozenset("|()[]*+?")
-_ENDS: Final = (("op", "|"), ("op", ")"), ("op", "]"))
-"""What ends a branch."""
+_ENDS: Final = (("op", "|"), ("op", ")"), ("op", "]"))  # what ends a branch
 
 
 class _Token(NamedTuple):
@@ -77,8 +76,7 @@ class _Token(NamedTuple):
     text: str
 
 
-_Definitions = dict[str, list[_Token]]
-"""The bodies of rules and terminals, by name."""
+_Definitions = dict[str, list[_Token]]  # the bodies of rules and terminals, by name
 
 
 def _is_terminal(name: str) -> bool:

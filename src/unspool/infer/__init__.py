@@ -29,8 +29,7 @@ __all__ = ["Case", "Inference", "Limits", "TemplateError", "infer_dialect"]
 
 NO_CALL = "the template writes no call"
 NO_DIALECT = "no dialect fits what the template writes around the parts of a call"
-_MOST = 2
-"""The most candidates per style of history that are proven in full."""
+_MOST = 2  # the most candidates per style of history that are proven in full
 
 
 class Inference(msgspec.Struct, frozen=True):
@@ -135,8 +134,7 @@ def infer_views(asked: Iterable[Views], renderer: Renderer, template: str, token
     return best[1]
 
 
-_SEEN = 400
-"""The most characters of a text that `Inference.seen` repeats."""
+_SEEN = 400  # the most characters of a text that `Inference.seen` repeats
 
 
 def _seen(views: Views) -> tuple[str, ...]:

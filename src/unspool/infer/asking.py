@@ -12,10 +12,8 @@ from .cutting import Views, behind_user
 from .marks import marks, prefix, suffix
 from .rendering import Renderer
 
-_MOST: Final = 3
-"""The most styles in which every turn is rendered."""
-_PRINTED: Final = re.compile(r"""['"]type['"]\s*:""")
-"""Parts of content that a template prints as they are."""
+_MOST: Final = 3  # the most styles in which every turn is rendered
+_PRINTED: Final = re.compile(r"""['"]type['"]\s*:""")  # parts of content that a template prints as they are
 _STYLES: Final = tuple(
     h.Style(arguments, nothing, "keys", ids)
     for ids in ("plain", "named")

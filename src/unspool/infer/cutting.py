@@ -9,8 +9,7 @@ import msgspec
 from . import histories as h
 from . import marks as t
 
-_LONGEST: Final = 20_000
-"""The most characters of a turn that are examined."""
+_LONGEST: Final = 20_000  # the most characters of a turn that are examined
 _WORDS: Final = {
     h.CONTENT: t.CONTENT,
     h.THOUGHT: t.THOUGHT,

@@ -205,11 +205,9 @@ _TOOLS: Final[list[dict[str, Any]]] = [
     for n in ("get_weather", "now")
 ]
 _WEATHER: Final = ("get_weather", {"city": "Paris"})
-_SECONDS: Final = 30
-"""Seconds of processor time for transformers' parser, including its import."""
+_SECONDS: Final = 30  # seconds of processor time for transformers' parser, including its import
 _MEMORY: Final = 8 << 30
-_NEEDED: Final = ("content", "one call", "two arguments")
-"""The turns that both must read."""
+_NEEDED: Final = ("content", "one call", "two arguments")  # the turns that both must read
 _Calls = tuple[tuple[str, dict[str, Any]], ...]
 _SAID: Final[dict[str, tuple[str, str, _Calls]]] = {
     "content": ("", "Hello there.\nBye.", ()),

@@ -20,8 +20,7 @@ MOST_TEXT: Final = 16 << 20
 """The longest text, in bytes."""
 MOST_TEXTS: Final = 256 << 20
 """The most bytes of all texts that are read."""
-_MOST_KEPT: Final = 4096
-"""The longest array whose items are kept, apart from the vocabulary."""
+_MOST_KEPT: Final = 4096  # the longest array whose items are kept, apart from the vocabulary
 
 _FORMS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _TEXT: Final = 8
@@ -29,8 +28,7 @@ _ARRAY: Final = 9
 _TOKENS: Final = "tokenizer.ggml.tokens"
 _TYPES: Final = "tokenizer.ggml.token_type"
 _TEMPLATE: Final = "tokenizer.chat_template"
-_CONTROL: Final = (2, 3)
-"""Types of tokens that are never text: unknown and control."""
+_CONTROL: Final = (2, 3)  # types of tokens that are never text: unknown and control
 _DEFINED: Final = 4
 _BYTE: Final = 6
 _FIRST, _LAST = 2, 3

@@ -44,8 +44,7 @@ SEPARATOR: Final = "\u2028"
 EOS: Final = "<zq|eos|>"
 """The default value of ``eos_token``, for which engines return no text."""
 
-_MORE: Final = {"additionalProperties": {"type": "string"}}
-"""Some templates require this."""
+_MORE: Final = {"additionalProperties": {"type": "string"}}  # some templates require this
 _OBJECT: Final = {
     "type": "object",
     **_MORE,

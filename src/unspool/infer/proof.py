@@ -37,8 +37,7 @@ _SEVERAL: Final = ("a tool called twice", "many calls", "texts like other values
 _KEEP: Final = Policy(text_before_tools="keep", text_between_tools="keep")
 """A dialect's form is proven, not what its policies make of text before calls."""
 _ROUNDS: Final = 3
-_LONG: Final = 5000
-"""The length from which a text is no longer read character by character."""
+_LONG: Final = 5000  # the length from which a text is no longer read character by character
 
 
 class Case(msgspec.Struct, frozen=True):

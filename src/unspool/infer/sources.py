@@ -12,8 +12,7 @@ from .gguf import read_gguf
 
 SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 _DEFAULT: Final = "default"
-_MOST: Final = 16 << 20
-"""The most bytes of a text file that are read."""
+_MOST: Final = 16 << 20  # the most bytes of a text file that are read
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

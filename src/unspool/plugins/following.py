@@ -15,8 +15,7 @@ from ..tokens import Detokenizer
 from .host import closings, ids_policy, openings, reasoning_closed
 from .pairing import Special, exact_text, special_of
 
-_TAIL: Final = 24
-"""How many ids are searched for a marker that new ids complete."""
+_TAIL: Final = 24  # how many ids are searched for a marker that new ids complete
 
 
 def prompt_text(d: Dialect, ids: Sequence[int], tokenizer: Any) -> str:

@@ -22,8 +22,7 @@ from .host import foreign_tokens, remembered
 
 _SLACK: Final = 4
 """By how many characters the decoded text of ids may differ in length from the text that came with them."""
-_LOOK: Final = 64
-"""How many characters and ids decide whether text and ids belong together."""
+_LOOK: Final = 64  # how many characters and ids decide whether text and ids belong together
 _BROKEN: Final = "\ufffd"
 
 

@@ -79,8 +79,7 @@ UNSERVED: dict[str, str] = {
     **dict.fromkeys(("mcp_servers", "container", "context_management", "output_format"), ""),
 }
 """Fields of other servers that would change the answer, and so are refused, with what to use instead."""
-_IDLE: tuple[Any, ...] = (None, False, 0, "", [], {})
-"""Values of these fields that have no effect."""
+_IDLE: tuple[Any, ...] = (None, False, 0, "", [], {})  # values of these fields that have no effect
 _IDLE_TRUE = ("add_generation_prompt",)
 _IDLE_ONE = ("best_of", "length_penalty", "repeat_penalty", "typical_p")
 

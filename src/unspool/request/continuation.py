@@ -44,8 +44,7 @@ from .settings import Settings
 log = logging.getLogger("unspool.server")
 _COUNT: Final = 100_000
 _OVERHEAD: Final = 512
-_RANDOM: Final = 8
-"""The number of random characters from which a call's id identifies one turn."""
+_RANDOM: Final = 8  # the number of random characters from which a call's id identifies one turn
 
 
 class Written(msgspec.Struct, frozen=True):

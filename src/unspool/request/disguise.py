@@ -29,8 +29,7 @@ _SYNTAX: Final = frozenset("\"'\\{}:,._-=\n\t\r " + string.digits)
 """Characters that keep their meaning: those of JSON, and those of ids."""
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _ESCAPED: Final = re.compile(r"(\\u[0-9a-fA-F]{4}|\\.)|[^\\]+", re.DOTALL)
-_IDLE: Final = "^;`"
-"""Signs that may stand in for others, if no special token contains them."""
+_IDLE: Final = "^;`"  # signs that may stand in for others, if no special token contains them
 
 
 class Change:

@@ -28,11 +28,9 @@ from .fields import BadRequest
 from .settings import Settings
 
 log = logging.getLogger("unspool.server")
-_KEPT: Final = 64
-"""How many grammars are kept."""
+_KEPT: Final = 64  # how many grammars are kept
 _KEPT_BYTES: Final = 64 * 1024 * 1024
-_TOOLS: Final = 4096
-"""Of how many of the server's tools is known whether a grammar can be made for them."""
+_TOOLS: Final = 4096  # of how many of the server's tools is known whether a grammar can be made for them
 
 
 class Raw:

@@ -45,16 +45,14 @@ _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
 """The output is four times as long as the longest messages that the server takes."""
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
-_TRUSTED: Final = {"system", "developer"}
-"""Roles whose text belongs to the application."""
+_TRUSTED: Final = {"system", "developer"}  # roles whose text belongs to the application
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *SPECIAL}
 _BUILT_IN_TOOLS: Final = "builtin_tools"
 """The variable with the names of tools that the model was trained on; the template itself describes them."""
 _BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
 
 _TOOLS_AS_TEXT: Final = "functions"
-_TIME: Final = "datetime"
-"""The variables of older templates: the tools as JSON, and the time."""
+_TIME: Final = "datetime"  # these two are variables of older templates: the tools as JSON, and the time
 
 Form = Literal["object", "text"]
 

@@ -394,8 +394,7 @@ def described(tools: Sequence[Mapping[str, Any]], traits: Traits) -> list[Any]:
 
 # -- prompts -----------------------------------------------------------------------------------------------------------
 
-_SWITCH: Final = 40
-"""The largest size of a switch in a text."""
+_SWITCH: Final = 40  # the largest size of a switch in a text
 _OTHER: Final = re.compile(r"[\W_]+")
 
 

@@ -324,8 +324,7 @@ def _listed(item: dict[str, Any], stem: str) -> dict[str, Any]:
     return item
 
 
-_ID: Final = 256
-"""The longest id of an item."""
+_ID: Final = 256  # the longest id of an item
 _PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
 
 

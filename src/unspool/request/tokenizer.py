@@ -8,8 +8,7 @@ import msgspec
 from ..errors import TemplateError
 from ..infer.sources import read_folder, read_object, text_of
 
-_MOST: Final = 1 << 30
-"""The most bytes of a tokenizer's file."""
+_MOST: Final = 1 << 30  # the most bytes of a tokenizer's file
 
 
 class Tokenizer(msgspec.Struct, frozen=True):

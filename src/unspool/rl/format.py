@@ -40,8 +40,7 @@ _TOOL: Final = {
         },
     },
 }
-_KEPT: Final = 16
-"""How many formats are kept."""
+_KEPT: Final = 16  # how many formats are kept
 
 
 class Style(NamedTuple):

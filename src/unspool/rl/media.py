@@ -12,8 +12,7 @@ from .encoding import Ids
 from .given import as_ids
 from .sample import Sample
 
-_LONGEST: Final = 64
-"""The most tokens of a placeholder."""
+_LONGEST: Final = 64  # the most tokens of a placeholder
 
 
 def expand(sample: Sample, prompt_ids: Sequence[int] | Ids, media: Sequence[tuple[int, int]]) -> Sample:

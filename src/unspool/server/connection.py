@@ -16,8 +16,7 @@ from ..request.settings import Limits
 log = logging.getLogger("unspool.server")
 
 _PATROL: Final = 0.5  # seconds between two checks of the connections
-_MOST: Final = 256
-"""How many headers a request may have."""
+_MOST: Final = 256  # how many headers a request may have
 
 
 class Connection(HttpToolsProtocol):

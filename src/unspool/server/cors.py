@@ -12,8 +12,7 @@ from .replies import client_id
 
 _LOOPBACK: Final = {"localhost", "127.0.0.1", "::1"}
 
-_PLAIN: Final = Regex(r"[ -~]{1,2048}")
-"""Values that may be repeated in a header."""
+_PLAIN: Final = Regex(r"[ -~]{1,2048}")  # values that may be repeated in a header
 
 
 def check_origin(origin: str) -> str:

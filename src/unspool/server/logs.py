@@ -8,8 +8,7 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 access: Final = logging.getLogger("unspool.access")
-_LONGEST: Final = 2048
-"""The longest path in the access log, in characters."""
+_LONGEST: Final = 2048  # the longest path in the access log, in characters
 
 
 def set_up_logs(form: str = "text", level: str = "info") -> None:

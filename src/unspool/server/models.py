@@ -16,10 +16,8 @@ from ..wire.common import Failure
 from .endpoint import Endpoint
 from .replies import ErrorBody, failed
 
-_SHOWN = 200
-"""How many characters of an unknown name are shown."""
-_LONG = 16 * 1024
-"""The size in bytes from which on a request is read in a thread."""
+_SHOWN = 200  # how many characters of an unknown name are shown
+_LONG = 16 * 1024  # the size in bytes from which on a request is read in a thread
 
 
 class Served(NamedTuple):

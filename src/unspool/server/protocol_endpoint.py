@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 _EDGE: Final = Regex(r" *([A-Za-z][A-Za-z0-9_.-]{0,63})=([A-Za-z0-9_.-]{1,128}) *")
 _EDGES: Final = 16
-_LONG: Final = 16 * 1024
-"""The size in bytes from which on a request is read in a thread."""
+_LONG: Final = 16 * 1024  # the size in bytes from which on a request is read in a thread
 
 
 class Incoming(NamedTuple):

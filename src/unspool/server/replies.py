@@ -14,8 +14,7 @@ JSON: Final = "application/json"
 ErrorBody = Callable[[Failure], bytes]
 """Writes the body of an answer that is an error, in the form of a protocol."""
 
-_ID: Final = Regex(r"[!-~]{1,128}")
-"""The form of accepted request ids: visible ASCII."""
+_ID: Final = Regex(r"[!-~]{1,128}")  # the form of accepted request ids: visible ASCII
 
 
 def header(scope: Scope, wanted: bytes) -> str | None:

@@ -33,8 +33,7 @@ from .endpoint import caller_of
 from .protocol_endpoint import ProtocolEndpoint
 from .replies import Reply, failed
 
-_LONG: Final = 64 * 1024
-"""The characters from which on a turn is packed in a thread."""
+_LONG: Final = 64 * 1024  # the characters from which on a turn is packed in a thread
 
 
 class ResponsesEndpoint(ProtocolEndpoint):

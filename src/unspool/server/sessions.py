@@ -34,8 +34,7 @@ from .replies import ErrorBody, Reply, failed, header
 
 _ROOT: Final = "/sessions"
 _HEADER: Final = b"x-session-id"
-_LIMIT: Final = 1024 * 1024
-"""The bytes of a request about a session."""
+_LIMIT: Final = 1024 * 1024  # the bytes of a request about a session
 _WAIT: Final = 600.0
 _SECRET: Final = "the key of the session, or of the server, is missing or wrong; send it as Authorization: Bearer KEY"
 _AT_ONCE: Final = 100

@@ -37,8 +37,7 @@ from .endpoint import Endpoint, caller_of, integer_of, query_of
 from .guards import unsupported
 from .replies import Reply, failed
 
-_MOST: Final = 100
-"""The most items of a page."""
+_MOST: Final = 100  # the most items of a page
 _ITEMS: Final = 20
 """The most items that a request adds to a conversation, and the items of a page if the request does not say."""
 _PAIRS: Final = 16

@@ -13,8 +13,7 @@ from ..request.protocols import ChatProtocol
 from ..tokens import backend_of, encoded
 from ..wire.encoding import clean, encode
 
-_LONGEST: Final = 1 << 20
-"""How many characters are encoded at once, which takes a hundred times their memory."""
+_LONGEST: Final = 1 << 20  # how many characters are encoded at once, which takes a hundred times their memory
 
 
 def tokenize(service: Service, fields: Fields, awaited: Awaited) -> bytes:

@@ -33,8 +33,7 @@ _ASKED: Final = 2.0  # seconds for a sibling's counts
 _TICK: Final = 0.2  # seconds between two checks of the workers
 _STEADY: Final = 30.0  # seconds after which a worker is restarted without an increasing delay
 _LONGEST_PAUSE: Final = 30.0
-_MOST: Final = 64 * 1024 * 1024
-"""The largest size of a sibling's counts, in bytes."""
+_MOST: Final = 64 * 1024 * 1024  # the largest size of a sibling's counts, in bytes
 
 
 class Worker(msgspec.Struct, frozen=True):

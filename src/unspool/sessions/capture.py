@@ -10,12 +10,9 @@ from ..engines import Delta
 from ..tokens import backend_of, token_bytes
 from ..wire.encoding import clean
 
-_LEAST: Final = -9999.0
-"""What servers write for a token that has no probability."""
-_MOST: Final = 1e-3
-"""How far above 0 rounding may put a log-probability."""
-_MOST_HIDDEN: Final = 8
-"""How many tokens may be hidden in one place: a character has at most four bytes."""
+_LEAST: Final = -9999.0  # what servers write for a token that has no probability
+_MOST: Final = 1e-3  # how far above 0 rounding may put a log-probability
+_MOST_HIDDEN: Final = 8  # how many tokens may be hidden in one place: a character has at most four bytes
 
 
 class Output(NamedTuple):

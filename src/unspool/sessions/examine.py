@@ -14,8 +14,7 @@ from .capture import Capture, Output
 
 _PROMPT: Final = "The capital of France is Paris, and the capital of Italy is"
 _TOP: Final = 1
-_PATIENCE: Final = 30.0
-"""How long an engine may take to be ready, in seconds."""
+_PATIENCE: Final = 30.0  # how long an engine may take to be ready, in seconds
 _TICK: Final = 0.2
 _SAME: Final = 1e-3
 """How far apart two equal log-probabilities may be: engines compute in batches, and in half precision."""

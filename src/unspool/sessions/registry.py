@@ -23,8 +23,7 @@ log = logging.getLogger("unspool.sessions")
 _KEY: Final = "session_key"
 _PAGE: Final = 1000
 _ID: Final = Regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_MOST: Final = 256 * 1024 * 1024
-"""The bytes of idle sessions that stay in memory."""
+_MOST: Final = 256 * 1024 * 1024  # the bytes of idle sessions that stay in memory
 
 
 class Sessions:

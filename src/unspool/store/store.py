@@ -22,8 +22,7 @@ except ImportError:  # Windows
 _VERSION: Final = 1
 _APPLICATION: Final = 0x756E7370
 _PATIENCE: Final = 10.0  # seconds to wait for another process
-_TOGETHER: Final = 256
-"""How many writes that wait are committed together."""
+_TOGETHER: Final = 256  # how many writes that wait are committed together
 _T = TypeVar("_T")
 
 

@@ -8,8 +8,7 @@ from .records import Key, NoRecord, Record, RecordExists, StoreFull
 
 OVERHEAD: Final = 320
 """About how many bytes a record takes besides its data and id: rows of two tables, and their indexes."""
-_EXPIRED: Final = 64
-"""How many expired trees one transaction drops at most."""
+_EXPIRED: Final = 64  # how many expired trees one transaction drops at most
 
 # Ids are bytes, since clients may send strings that UTF-8 cannot encode. The place of a deleted parent stays in its
 # children, and belongs to no other record ever after.

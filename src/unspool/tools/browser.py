@@ -15,11 +15,9 @@ from .base import ServerTool, Source, ToolLimits, ToolResult, own_tool, read_arg
 from .fetch import Fetcher
 from .page import Page, plain, read_page, wrapped
 
-_PAGES: Final = 64
-"""The most pages that one session keeps."""
+_PAGES: Final = 64  # the most pages that one session keeps
 _FOUND: Final = 50
-_AROUND: Final = 4
-"""How many lines are shown from a match on."""
+_AROUND: Final = 4  # how many lines are shown from a match on
 _RESULTS: Final = 10
 
 

@@ -13,12 +13,9 @@ import msgspec
 from .base import Approval, ServerTool, Session, ToolLimits, ToolResult, ToolServer, ToolServerError, log
 from .config import read_config, read_list
 
-_REST: Final = 10.0
-"""Seconds for which a server that failed to list its tools is not asked again."""
-_BETWEEN: Final = "__"
-"""What is between a server's label and a tool's own name."""
-_NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-"""The tool names that every dialect can write."""
+_REST: Final = 10.0  # seconds for which a server that failed to list its tools is not asked again
+_BETWEEN: Final = "__"  # what is between a server's label and a tool's own name
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")  # the tool names that every dialect can write
 
 
 class Listing(msgspec.Struct, frozen=True):

@@ -38,8 +38,7 @@ _KEYS: Final = (
     "allowed_tools",
     "timeout",
 )
-_LARGEST: Final = 1_048_576
-"""The most bytes of a configuration file."""
+_LARGEST: Final = 1_048_576  # the most bytes of a configuration file
 
 
 def _opened(

@@ -11,8 +11,7 @@ from opentelemetry.propagate import inject  # which the SDK of MCP brings
 from .addresses import Refused, resolve
 from .listed import TooMany, sifted
 
-_STREAM: Final = 16
-"""The most bytes of an event stream, as a multiple of one message's."""
+_STREAM: Final = 16  # the most bytes of an event stream, as a multiple of one message's
 
 
 @cache

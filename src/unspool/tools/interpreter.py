@@ -23,12 +23,9 @@ DESCRIPTION: Final = "a Python interpreter with a part of the standard library (
 """What the interpreter is, for the model."""
 
 
-_STARTING: Final = 30.0
-"""Seconds in which an interpreter must be ready."""
-_GRACE: Final = 1.0
-"""Extra seconds after a cell's time, in which the child may end the cell itself."""
-_ESCAPED: Final = 6
-"""Bytes of JSON that one character of output may take."""
+_STARTING: Final = 30.0  # seconds in which an interpreter must be ready
+_GRACE: Final = 1.0  # extra seconds after a cell's time, in which the child may end the cell itself
+_ESCAPED: Final = 6  # bytes of JSON that one character of output may take
 _LOST: Final = "\n[The interpreter was ended. What earlier code defined is lost.]"
 
 

@@ -38,16 +38,11 @@ from .http import client as http_client
 from .stdio import Child
 from .targets import Endpoint, Program
 
-_DESCRIPTION: Final = 8_192
-"""The most characters of a tool's description that the model reads."""
-_LENGTH: Final = 1_000
-"""The most characters of an error that are passed on."""
-_PAGES: Final = 100
-"""The most pages of one listing."""
-_BURST: Final = 1.0
-"""The least seconds for which a listing is kept, whatever its server says."""
-_CLOSING: Final = 8.0
-"""Seconds for closing a connection in good order; a child is killed well before."""
+_DESCRIPTION: Final = 8_192  # the most characters of a tool's description that the model reads
+_LENGTH: Final = 1_000  # the most characters of an error that are passed on
+_PAGES: Final = 100  # the most pages of one listing
+_BURST: Final = 1.0  # the least seconds for which a listing is kept, whatever its server says
+_CLOSING: Final = 8.0  # seconds for closing a connection in good order; a child is killed well before
 _T = TypeVar("_T")
 _ME: Final = mcp_types.Implementation(name="unspool", version=__version__)
 

@@ -21,13 +21,10 @@ from .listed import TooMany, sifted
 
 INHERITED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
 """The environment variables that a child inherits from the server; all others must be in its configuration."""
-_GRACE: Final = 2.0
-"""Seconds that a child has to end after its input's end, and again after SIGTERM."""
+_GRACE: Final = 2.0  # seconds that a child has to end after its input's end, and again after SIGTERM
 _STEP: Final = 0.01
-_LENGTH: Final = 500
-"""The most characters of one line of the child's standard error that are logged."""
-_UNASKED: Final = 4
-"""How many messages of the largest size a child may send without a request."""
+_LENGTH: Final = 500  # the most characters of one line of the child's standard error that are logged
+_UNASKED: Final = 4  # how many messages of the largest size a child may send without a request
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 

@@ -25,8 +25,7 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 _BEGIN: Final = Regex(r'\s*\{\s*"' + INPUT + r'"\s*:\s*"')
-_MARGIN: Final = 1024
-"""The largest number of characters before the text."""
+_MARGIN: Final = 1024  # the largest number of characters before the text
 _SIMPLE: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _CUT: Final = Regex(r'["\\]')
 

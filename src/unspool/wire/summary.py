@@ -11,10 +11,8 @@ from ..regex import Regex
 Detail = Literal["auto", "concise", "detailed"]
 DETAILS: Final[tuple[Detail, ...]] = ("auto", "concise", "detailed")
 
-_APART: Final = 400
-"""The least characters of reasoning between two sentences of a concise summary."""
-_LONGEST: Final = 240
-"""The most characters of a sentence; of a longer one, only the beginning is taken."""
+_APART: Final = 400  # the least characters of reasoning between two sentences of a concise summary
+_LONGEST: Final = 240  # the most characters of a sentence; of a longer one, only the beginning is taken
 _END: Final = Regex(r"(?:[.!?](?=\s)|[。！？]|\n)")
 
 

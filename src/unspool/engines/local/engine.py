@@ -22,17 +22,14 @@ from .grammars import Grammars
 from .process import Address, LlamaProcess, Status
 from .vocabulary import Vocabulary
 
-_PATIENCE: Final = 600.0
-"""How long an output waits for the model to be loaded, in seconds."""
+_PATIENCE: Final = 600.0  # how long an output waits for the model to be loaded, in seconds
 _TICK: Final = 0.1
-_NOTICED: Final = 2.0
-"""How long it may take until the end of the process is noticed, in seconds."""
+_NOTICED: Final = 2.0  # how long it may take until the end of the process is noticed, in seconds
 _FROM_OUTSIDE: Final = (0, SIGINT, SIGTERM, SIGKILL)
 """Signals by which others end a process. A program that crashes gets another one."""
 _REFUSED: Final = 1024
 _MOST_LOG: Final = 1 << 16
-_FAILED: Final = b"llg error"
-"""What llama.cpp logs if it drops a grammar, and goes on without."""
+_FAILED: Final = b"llg error"  # what llama.cpp logs if it drops a grammar, and goes on without
 
 
 class Local:

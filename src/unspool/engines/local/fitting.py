@@ -12,8 +12,7 @@ _ENCODERS: Final = ("bert", "t5encoder", "clip", "dream", "wavtokenizer")
 _PART: Final = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 MOST_SLOTS: Final = 4
 """The most slots without a flag, as in llama.cpp's own server."""
-_SPARE: Final = 0.9
-"""The share of the available memory that is used."""
+_SPARE: Final = 0.9  # the share of the available memory that is used
 
 
 def check_model(gguf: Gguf) -> None:

@@ -25,8 +25,7 @@ log = logging.getLogger("unspool.engines")
 _CHILD: Final = Path(__file__).with_name("child.py")
 _STEADY: Final = 30.0  # seconds after which the process is started again at once
 _LONGEST_PAUSE: Final = 30.0
-_KEPT: Final = 1 << 16
-"""How many bytes of the end of a log are looked at."""
+_KEPT: Final = 1 << 16  # how many bytes of the end of a log are looked at
 _ENDING: Final = 5.0  # seconds for the process to end by itself
 _PREFIX: Final = re.compile(r"^[\d.]+ [EWI] +(?:\S+ +\S+: )?")
 """What llama.cpp writes before a message: the time, the level, and the part and function."""

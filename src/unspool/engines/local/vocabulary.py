@@ -14,8 +14,7 @@ from ..base import EngineError
 from .process import Address
 
 _SPACE: Final = "\u2581"
-_BYTE_LEVEL: Final = "gpt2"
-"""llama.cpp's name for byte-level BPE."""
+_BYTE_LEVEL: Final = "gpt2"  # llama.cpp's name for byte-level BPE
 _SECONDS: Final = 30.0
 
 

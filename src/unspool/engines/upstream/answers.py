@@ -391,8 +391,7 @@ class Closed(EngineError):
 
 _E = TypeVar("_E", bound=_Event)
 _BYTES: Final = re.compile(r"(?<=base64,)[\w+/=-]+|[A-Za-z0-9+/=]{120,}")
-_SHOWN: Final = 500
-"""How many characters of an upstream server's message are passed on."""
+_SHOWN: Final = 500  # how many characters of an upstream server's message are passed on
 
 
 def _decode(data: bytes, kind: type[_E]) -> _E:

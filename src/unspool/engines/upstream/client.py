@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 MAX_ANSWER: Final = 4 * 1024 * 1024
 """The largest answer that is not a stream, in bytes, besides the ids of a prompt."""
 _MAX_RETRY: Final = 24 * 3600
-_MAX_COMPLAINT: Final = 64 * 1024
-"""How many bytes of an error are read."""
+_MAX_COMPLAINT: Final = 64 * 1024  # how many bytes of an error are read
 
 
 class Unavailable(EngineError):

@@ -28,10 +28,8 @@ from .kinds import detect, listed
 OLLAMA: Final = "ollama"
 """The kind whose list of models may name other owners."""
 _SECONDS: Final = 5.0
-_MOST: Final = 32 << 20
-"""The most bytes of an answer."""
-_TOKEN: Final = re.compile(r"<[^<>\s]{1,60}>|\[/?[A-Z_]{2,40}\]")
-"""Texts in a template that may be special tokens."""
+_MOST: Final = 32 << 20  # the most bytes of an answer
+_TOKEN: Final = re.compile(r"<[^<>\s]{1,60}>|\[/?[A-Z_]{2,40}\]")  # texts in a template that may be special tokens
 _NAMED: Final = ("bos_token", "eos_token", "unk_token", "pad_token")
 _FROM: Final = re.compile(r"^FROM (/.+|[A-Za-z]:\\.+)$", re.MULTILINE)
 

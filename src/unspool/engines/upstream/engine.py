@@ -31,8 +31,7 @@ _BOS = (
     "begins prompts with media with {0}, which the chat template does not write; if it runs with "
     "--override-kv tokenizer.ggml.add_bos_token=bool:false, it does not"
 )
-_TOKEN = 16
-"""How many bytes the id of a token takes in an answer, at most; a token has a character or more."""
+_TOKEN = 16  # how many bytes the id of a token takes in an answer, at most; a token has a character or more
 
 
 class Upstream:

@@ -245,8 +245,7 @@ KINDS: Final = {
 }
 """Every kind, by its name."""
 
-_SPARE: Final = 128
-"""SGLang reserves a part of the context for draft tokens, and refuses requests that include it."""
+_SPARE: Final = 128  # SGLang reserves a part of the context for draft tokens, and refuses requests that include it
 
 
 def body(

@@ -12,8 +12,7 @@ from .kinds import Kind, Served
 
 log = logging.getLogger("unspool")
 
-_FRESH: Final = 1.0
-"""How long an answer counts for `Pool.health`, in seconds."""
+_FRESH: Final = 1.0  # how long an answer counts for `Pool.health`, in seconds
 
 
 class Backend:

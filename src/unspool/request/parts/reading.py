@@ -26,13 +26,11 @@ from .formats import FORMATS, BadMedium, recognize
 
 log = logging.getLogger("unspool.server")
 _UNREAD: Final = "unread"
-_FILE: Final = "file"
-"""The kind of parts whose bytes alone say what they are."""
+_FILE: Final = "file"  # the kind of parts whose bytes alone say what they are
 _TYPES: Final = {kind: [f.type for f in FORMATS if f.kind == kind] for kind in ("image", "audio", "video")} | {
     "document": ["text/plain"]
 }
-_ROLES: Final = ("user", "tool", "function")
-"""The roles of messages that have such parts."""
+_ROLES: Final = ("user", "tool", "function")  # the roles of messages that have such parts
 _SHOWN: Final = 200
 _DATA: Final = re.compile(r"data:([^,]{0,200}),", re.IGNORECASE)
 _HTTP: Final = re.compile(r"https?://", re.IGNORECASE)

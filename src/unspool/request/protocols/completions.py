@@ -12,8 +12,7 @@ from ..server_tools import NOTHING, Offer
 from .base import WireProtocol
 from .chat import MAX_LOGPROBS
 
-_DEFAULT_TOKENS = 16
-"""OpenAI's default of ``max_tokens``."""
+_DEFAULT_TOKENS = 16  # OpenAI's default of ``max_tokens``
 _MAX_ID = 2**32 - 1
 
 
