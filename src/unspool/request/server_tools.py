@@ -1,7 +1,7 @@
 """Decides which of the server's tools a request may use, from the forms in which protocols name them."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -199,12 +199,11 @@ class Named:
         self._found: dict[str, Served] = {}
         self._listed: list[ToolsListed] = []
 
-    def word(self, kind: str) -> bool:
-        """Take a kind of tool that clients name, such as an interpreter. Returns whether the server has it."""
+    def word(self, kind: str) -> None:
+        """Take a kind of tool that clients name, such as an interpreter, if the server has it."""
         of_kind, form = WORDS.get(kind, ("", "mcp"))
         tools = [tool for tool in self._tools if tool.kind == of_kind and not tool.approval]
         self._found |= {tool.name: Served(tool, form) for tool in tools}
-        return bool(tools)
 
     def server(
         self,
@@ -241,18 +240,16 @@ class Named:
         owners = {tool.server for tool in self._tools}
         return label in self._offer.servers or label in failures or label in owners
 
-    def all(self, bounds: Bounds, pending: Sequence[Pending] = (), known: Collection[str] = ()) -> ServerTools | None:
+    def all(self, bounds: Bounds) -> ServerTools | None:
         """The tools that were taken; ``None`` if there are none, and no list of a server's tools is to be sent."""
-        listed = tuple(one for one in self._listed if one.server not in known)
-        if not self._found and not listed:
+        if not self._found and not self._listed:
             return None
         return ServerTools(
             tools=self._found,
             approvals=self._offer.approvals,
             clients=bool(self._taken),
-            listed=listed,
+            listed=tuple(self._listed),
             bounds=bounds,
-            pending=tuple(pending),
         )
 
     def unknown(self, fields: Fields, field: str, label: str) -> BadRequest:
