@@ -54,7 +54,8 @@ class Admission:
                 break
             await asyncio.sleep(_PAUSE)  # if many clients left at once, some may not have been noticed yet
         else:
-            raise Overloaded(self._retry_after())
+            until_done = math.ceil(self._takes * (1 + self.waiting / self._places))  # about so many seconds
+            raise Overloaded(min(max(until_done, 1), 60))
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = n, turn
         self._waiting.append(entry)
@@ -82,7 +83,3 @@ class Admission:
             if not turn.cancelled():
                 self.running += n
                 turn.set_result(None)
-
-    def _retry_after(self) -> int:
-        """The approximate number of seconds until the queue is done."""
-        return min(max(math.ceil(self._takes * (1 + self.waiting / self._places)), 1), 60)

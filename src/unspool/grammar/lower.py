@@ -4,7 +4,6 @@ What a format cannot express is expressed differently, which may be narrower: fr
 something does not contain it at all, and text in markup that may contain its own closing does not.
 """
 
-from collections.abc import Iterable
 from typing import Protocol, TypeVar, assert_never
 
 import msgspec
@@ -68,7 +67,8 @@ class _Lowering:
                 return node
             case Seq() | Choice():
                 parts = tuple(map(self.node, node.parts))
-                return node if _same(parts, node.parts) else type(node)(parts)
+                same = all(a is b for a, b in zip(parts, node.parts, strict=True))
+                return node if same else type(node)(parts)
             case Repeat():
                 part = self.node(node.part)
                 return node if part is node.part else Repeat(part, node.min, node.max, node.separator)
@@ -90,10 +90,6 @@ class _Lowering:
         without = tuple(t for t in dict.fromkeys((*node.without, *more)) if t and t != node.stop)
         unlike, folded = () if begins else node.unlike, () if mixed else node.folded
         return msgspec.structs.replace(node, without=without, unlike=unlike, folded=folded)
-
-
-def _same(one: Iterable[Node], other: Iterable[Node]) -> bool:
-    return all(a is b for a, b in zip(one, other, strict=True))
 
 
 def signs(node: Node) -> list[str]:

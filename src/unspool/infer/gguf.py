@@ -191,7 +191,7 @@ class _Reader:
         if kind == _TEXT:
             return self.text()
         if kind != _ARRAY:
-            return self._scalar(kind)
+            return self.number(self._form(kind))
         kind, count = self.number("I"), self.number("Q")
         if kind == _ARRAY:
             raise GgufError("has an array of arrays")
@@ -220,10 +220,6 @@ class _Reader:
             weights = math.prod(self.number("Q") for _ in range(dimensions))
             block, size = _BLOCKS.get(self.number("I"), (1, 0))
             yield weights, weights // block * size, self.number("Q")
-
-    def _scalar(self, kind: int) -> Any:
-        form = self._form(kind)
-        return struct.unpack("<" + form, self._bytes(struct.calcsize(form)))[0]
 
     def _form(self, kind: int) -> str:
         if kind not in _FORMS:

@@ -110,7 +110,8 @@ class Prover:
             return Case(name, "pass", "" if same else "written with other white space or markers")
         if name in _TYPES and self._as_text(dialect, turn, prompt, raw):
             return Case(name, "not written", "the template writes the value as text that is not JSON")
-        if len(turn.calls) > 1 and self._ended_between(dialect, turn, raw):
+        before_last = raw[: raw.rfind(turn.calls[-1][0])] if len(turn.calls) > 1 else ""
+        if any(end in before_last for end in dialect.end):
             return Case(name, "not written", "the template ends the turn between its calls")
         if self._unescaped(dialect, turn, raw):
             return Case(name, "limit", "the template writes quotes of a string as they are")
@@ -139,10 +140,6 @@ class Prover:
         thought, text = (self.views.whole.get(n, "") for n in ("reasoning and call", "text and call"))
         same = h.CONTENT in text and text.replace(h.CONTENT, h.THOUGHT) == thought
         return "content, which it writes as reasoning" if same else ""
-
-    def _ended_between(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
-        last = raw.rfind(turn.calls[-1][0])
-        return any(end in raw[:last] for end in dialect.end)
 
     def _unescaped(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
         """Whether quoted strings contain unescaped quotes."""

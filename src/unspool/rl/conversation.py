@@ -232,8 +232,11 @@ class Conversation:
             self.samples.append(self.sample)
             self._begin()
             return self._ask(new, history, by, written)
-        close = bridge.missing(self._ending(), self._format.ends)
-        ids, starts = self._format.encoder.encode_spans(close + bridge.text, by, self._last_literal())
+        encoder = self._format.encoder
+        tail = next((ids[-_ENDING:].tolist() for ids in reversed(self._ids) if len(ids)), [])
+        close = bridge.missing(encoder.tokenizer.decode(tail, skip_special_tokens=False), self._format.ends)
+        last = encoder.literal(tail[-1]) if tail else ""
+        ids, starts = encoder.encode_spans(close + bridge.text, by, last)
         self._messages, self._history = [*self._messages, *new], history
         self._by, self._written, self._opening = by, written, bridge.text
         self._put(ids, _codes(close + bridge.text, starts, shaped[count:]))
@@ -299,16 +302,6 @@ class Conversation:
         attempt = self._failed.get(call.name, 0) + 1
         self._failed[call.name] = 0 if call.status in ("ok", "repaired") else attempt
         return CallSpan(len(self.turns), index, call.name, call.status, call.known, attempt, start, end)
-
-    def _last_literal(self) -> str:
-        last = next((ids[-1] for ids in reversed(self._ids) if len(ids)), -1)
-        return self._format.encoder.literal(int(last))
-
-    def _ending(self) -> str:
-        """The last part of the text that the model wrote."""
-        tail = next((ids[-_ENDING:] for ids in reversed(self._ids) if len(ids)), np.empty(0, np.int64))
-        text: str = self._format.encoder.tokenizer.decode(tail.tolist(), skip_special_tokens=False)
-        return text
 
     def _rewritten(
         self, answered: str | None, written: str, bridge: str, by: str

@@ -14,7 +14,6 @@ from ..generation.service import Service, log
 from ..request.fields import NotFound
 from ..request.stored import EVENTS, LOST, OPEN, RESPONSE, beat_again, current
 from ..store import Reading, Record, Store, StoreError, Writing
-from ..store.records import Key
 from ..wire.common import Failure
 from ..wire.sse import KEEP_ALIVE
 from .replies import StreamReply
@@ -157,17 +156,14 @@ class _Journal:
                 id = f"{self._run.id}/{self._count}"
                 self._count += 1
                 parent = RESPONSE, self._run.id
-                await self._store.writing(partial(_put, owner=self._owner, id=id, data=data, parent=parent))
+                event = partial(Writing.put, owner=self._owner, kind=EVENTS, id=id, data=data, parent=parent)
+                await self._store.writing(event)
                 self._background.tell()
         except StoreError as error:
             self._broken = True
             self._run.abort(Failure(f"the events could not be stored: {error}", 507))
         finally:
             self._flushing = None
-
-
-def _put(writing: Writing, owner: bytes, id: str, data: bytes, parent: Key) -> None:
-    writing.put(owner, EVENTS, id, data, parent=parent)
 
 
 async def _beating(store: Store, owner: bytes, id: str, task: "asyncio.Task[None]") -> None:

@@ -59,7 +59,8 @@ class SessionRoutes:
         id, below = _named(path)
         error_body = self._error_body("/" + below if below else path)
         try:
-            if path == _ROOT or (id and not _of_model(below)):
+            of_model = below.startswith("v1/") or below == "ag-ui"
+            if path == _ROOT or (id and not of_model):
                 reply = await self._about(scope, receive, id, below)
                 await reply.send(send)
                 return
@@ -219,11 +220,6 @@ def _named(path: str) -> tuple[str, str]:
         return "", ""
     id, _, below = path[len(_ROOT) + 1 :].partition("/")
     return id, below
-
-
-def _of_model(below: str) -> bool:
-    """Whether a path below a session is that of a model's protocol."""
-    return below.startswith("v1/") or below == "ag-ui"
 
 
 def _on_loopback(scope: Scope) -> bool:

@@ -89,15 +89,12 @@ class Session:
         name = model.settings.model
         with self._lock:
             if name not in self._trees:
-                self._trees[name] = self._planted(model)
+                assert model.prompts is not None, "sessions need a chat template"
+                self._trees[name] = Tree(model.settings, model.prompts, model.engine.tokenizer, self.about.secret)
                 for of, record in self._records:
                     if of == name:
                         self._trees[name].add(record)
             return self._trees[name]
-
-    def _planted(self, model: Model) -> Tree:
-        assert model.prompts is not None, "sessions need a chat template"
-        return Tree(model.settings, model.prompts, model.engine.tokenizer, self.about.secret)
 
     def load(self, model: str, record: Recorded) -> None:
         """Take a call that was stored, before there is a tree."""

@@ -90,24 +90,6 @@ def _check_url(url: str) -> None:
         raise ValueError(f"{url!r} is not a URL of http or https")
 
 
-def request_server(
-    label: str,
-    url: str,
-    headers: Mapping[str, str],
-    limits: ToolLimits,
-    approval: Approval | None = None,
-    allowed: frozenset[str] | None = None,
-) -> "MCPToolServer":
-    """A server that a request names. It must have https and a public address, and redirects are not followed.
-    `ValueError` if the label or the URL is malformed."""
-    _check_label(label)
-    _check_url(url)
-    if urlsplit(url).scheme != "https":
-        raise ValueError(f"{url!r} is not a URL of https")
-    target = Endpoint((("http", url), ("sse", url)), headers, public=True)
-    return _opened(label, target, limits, approval, allowed)
-
-
 def read_config(path: Path, limits: ToolLimits) -> "list[MCPToolServer]":
     """The servers of a file ``{"mcpServers": {"label": {"command": …} | {"url": …}}}``.
 
@@ -141,7 +123,8 @@ def read_config(path: Path, limits: ToolLimits) -> "list[MCPToolServer]":
 
 def _server(label: str, entry: object, limits: ToolLimits) -> "MCPToolServer | None":
     """One server of a file; ``None`` if it is disabled."""
-    _check_label(label)
+    if not _LABEL.fullmatch(label):
+        raise ValueError(f"the label {label[:100]!r} must have 1 to 64 letters, digits, _ and -")
     if not isinstance(entry, dict):
         raise ValueError("must be an object")
     for key in entry.keys() - set(_KEYS):
@@ -184,11 +167,6 @@ def _endpoint(entry: Mapping[str, Any], kind: str) -> Endpoint:
     _check_url(url)
     kinds: tuple[Literal["http", "sse"], ...] = ("http",) if kind == "http" else ("sse",) if kind else ("http", "sse")
     return Endpoint(tuple((kind, url) for kind in kinds), _table(entry, "headers"))
-
-
-def _check_label(label: str) -> None:
-    if not _LABEL.fullmatch(label):
-        raise ValueError(f"the label {label[:100]!r} must have 1 to 64 letters, digits, _ and -")
 
 
 def _typed(entry: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
