@@ -432,11 +432,7 @@ def no_marker_alone_is_silently_empty(dialect: Dialect) -> None:
 
 def literals(dialect: Dialect) -> list[str]:
     """Every literal of a dialect, stripped of white space."""
-    templates = (
-        *dialect.reasoning, *dialect.content, *dialect.preamble, *dialect.calls, *dialect.call, *dialect.argument,
-        *dialect.item,
-    )  # fmt: skip
-    found = [p.strip() for t in templates for p in (*t.before, *t.after) if isinstance(p, str)]
+    found = [p.strip() for t in dialect.templates for p in (*t.before, *t.after) if isinstance(p, str)]
     return sorted({t for t in (*found, *dialect.start, *dialect.end, dialect.codec.quote) if t.strip()})
 
 

@@ -619,6 +619,5 @@ def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[
 
 def _all_literals(d: Dialect) -> list[str]:
     own = (t for one in d.trained.text for t in one.templates)
-    templates = (*d.reasoning, *d.content, *d.preamble, *d.calls, *d.call, *d.argument, *d.item, *own)
-    found = [p.strip() for t in templates for p in (*t.before, *t.after) if isinstance(p, str)]
+    found = [p.strip() for t in (*d.templates, *own) for p in (*t.before, *t.after) if isinstance(p, str)]
     return [t for t in (*found, *d.end, *d.start, d.codec.quote) if t.strip() and t != '"']

@@ -14,7 +14,7 @@ from ..events import Stage
 from ..policy import Policy
 from ..regex import Regex
 from ..schema import takes_text
-from .template import Codec, Separator, Template, TextCall, Trained
+from .template import BODIES, Codec, Separator, Template, TextCall, Trained
 
 T = TypeVar("T")
 
@@ -101,6 +101,11 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         """The file's examples, read on first use; `DialectError` if one is invalid."""
         where, text = self.file
         return read_examples(read_toml(text, where), where)
+
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        """The templates of all parts."""
+        return tuple(t for key in BODIES for t in getattr(self, key))
 
     @property
     def framed(self) -> bool:

@@ -318,7 +318,9 @@ class Prompts:
         )
         traits = traits.but(held=places.held)
         made_up = {w for w in markers(written) if "zq" in w.lower()}
-        others = [*self._tokenizer.special.values(), *(() if self._dialect is None else _literals(self._dialect))]
+        others = [*self._tokenizer.special.values()]
+        if self._dialect is not None:
+            others += [*self._dialect.start, *self._dialect.end, *(t.text for t in self._dialect.templates)]
         words = {*self._tokenizer.added, *markers([*texts, *written, *others]), LATE, MOVED} - made_up
         words |= set(places.literals)
         own = SpecialTokens({*places.literals, *FORGED})
@@ -571,13 +573,6 @@ def _thought_markers(dialect: Dialect) -> "Iterator[tuple[str, str]]":
         )
         if opening.strip() and closing.strip():
             yield opening.strip(), closing.strip()
-
-
-def _literals(dialect: Dialect) -> "Iterator[str]":
-    """The texts in which a dialect's markers are."""
-    yield from (*dialect.start, *dialect.end)
-    for group in (dialect.reasoning, dialect.content, dialect.preamble, dialect.calls, dialect.call, dialect.argument):
-        yield from (template.text for template in group)
 
 
 def _is_unchanged(value: Any, change: Change) -> bool:

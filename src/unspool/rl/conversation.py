@@ -233,7 +233,7 @@ class Conversation:
             self._begin()
             return self._ask(new, history, by, written)
         encoder = self._format.encoder
-        tail = next((ids[-_ENDING:].tolist() for ids in reversed(self._ids) if len(ids)), [])
+        tail: list[int] = next((ids[-_ENDING:].tolist() for ids in reversed(self._ids) if len(ids)), [])
         close = bridge.missing(encoder.tokenizer.decode(tail, skip_special_tokens=False), self._format.ends)
         last = encoder.literal(tail[-1]) if tail else ""
         ids, starts = encoder.encode_spans(close + bridge.text, by, last)
