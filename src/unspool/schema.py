@@ -558,6 +558,17 @@ def _is_json(text: str, nesting: int) -> bool:
     return True
 
 
+def nests_deeper(value: Any, most: int) -> bool:
+    """Whether lists and objects in a value nest more than ``most`` deep, the value itself included."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [v for v in level if isinstance(v, dict | list)]
+        if not level:
+            return False
+        level = [child for v in level for child in (v.values() if isinstance(v, dict) else v)]
+    return True
+
+
 def _deeper(text: str, nesting: int) -> bool:
     """Whether brackets outside strings nest more than ``nesting`` deep. It is cheap for usual texts."""
     if text.count("{") + text.count("[") <= nesting:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from ..wire.encoding import encode
 from .blocks import Block, InputError
 from .reading import RECORDED, SCHEMA, WRITTEN, Reader, RowError, carried_names
 from .summary import Summary
@@ -312,18 +313,9 @@ def _decoded(line: bytes | None) -> dict[str, msgspec.Raw]:
         if rb"\ud" not in line.lower():
             raise RowError(f"row: no JSON object: {error}") from None
     try:  # a lone surrogate, as of a character that was cut, is no reason to lose a row
-        return _raw.decode(_encode(without_surrogates(json.loads(line))))
+        return _raw.decode(encode(json.loads(line)))
     except (ValueError, RecursionError) as error:
         raise RowError(f"row: no JSON object: {error}") from None
-
-
-def without_surrogates(value: Any) -> Any:
-    """A value with U+FFFD for every lone surrogate, which UTF-8 cannot carry."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, Mapping):
-        return {without_surrogates(k): without_surrogates(v) for k, v in value.items()}
-    return [without_surrogates(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def _recorded(lines: bytes | None) -> dict[str, msgspec.Raw]:

@@ -3,7 +3,7 @@
 import json
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -75,16 +75,18 @@ class Prover:
         return [self._turn(dialect, name, quick=True) for name in h.TURNS]
 
     def all(self, dialect: Dialect) -> list[Case]:
-        return [
+        cases = [
             *(self._turn(dialect, name) for name in h.TURNS),
             *self._prompts(dialect),
             *self._next_turn(dialect),
-            *self._last_turn(),
-            *self._odd_keys(dialect),
-            *self._marked_values(dialect),
-            *_kept(dialect),
-            *(_examples(dialect) if self.exact else ()),
         ]
+        if self.views.style.followed:
+            why = "the template writes it as an answer to be continued; only earlier turns are read"
+            cases.append(Case("the last turn", "not written", why))
+        if dialect.call and "one call" not in self.views.errors:
+            cases += [*self._odd_keys(dialect), *self._marked_values(dialect)]
+        cases += _kept(dialect)
+        return [*cases, *_examples(dialect)] if self.exact else cases
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
@@ -282,59 +284,50 @@ class Prover:
             return
         yield Case(name, "fail" if why else "pass", why)
 
-    def _last_turn(self) -> Iterator[Case]:
-        if self.views.style.followed:
-            why = "the template writes it as an answer to be continued; only earlier turns are read"
-            yield Case("the last turn", "not written", why)
-
     # -- keys and values -------------------------------------------------------------------------------------------
 
     def _odd_keys(self, dialect: Dialect) -> Iterator[Case]:
         """Keys that are not plain words. A format may be unable to write those that contain its own syntax."""
-        if not dialect.call or "one call" in self.views.errors:
-            return
         turns = {k: h.Turn(calls=((h.ODD_TOOL, {h.KEYS[0]: "zq value", k: "zq more"}),)) for k in h.ODD_KEYS}
-        style = self.views.style
-        requests = [h.request(h.answered(t, style), generate=False, tools=h.ODD_TOOLS) for t in turns.values()]
         wrong: list[str] = []
         limits: list[str] = []
-        for (key, turn), rendered in zip(turns.items(), self.renderer.render(requests), strict=True):
-            text = self.views.alone(rendered.text)
-            if rendered.error or self.cut.start not in behind_user(text) or h.ODD_TOOL not in behind_user(text):
-                continue
-            prompt, raw = self.cut.split(text)
-            why = self._read(dialect, turn, prompt, raw, ids=False, tools=h.ODD_TOOLS)
-            if why:
-                (limits if key in h.ODD_KEYS[h.SIGNS :] else wrong).append(f"{key[:40]!r}: {why}")
-        yield Case("odd keys", "fail" if wrong else "pass", "; ".join(wrong[:3]))
-        if limits:
-            yield Case("keys that a format may not hold", "limit", "; ".join(limits[:3]))
+        for key, why, _ in self._misread(dialect, turns, h.ODD_TOOLS):
+            (limits if key in h.ODD_KEYS[h.SIGNS :] else wrong).append(f"{key[:40]!r}: {why}")
+        return _judged("odd keys", wrong, "keys that a format may not hold", limits)
 
     def _marked_values(self, dialect: Dialect) -> Iterator[Case]:
         """Values that contain the markers of the dialect."""
-        if not dialect.call or "one call" in self.views.errors:
-            return
         texts = [f"x {marker} y" for marker in promises.literals(dialect)]
-        turns = [h.Turn(calls=((h.NAMES[0], {h.KEYS[0]: text, h.KEYS[1]: "z"}),)) for text in texts]
-        style = self.views.style
-        shown = self.renderer.render([h.request(h.answered(turn, style), generate=False) for turn in turns])
+        turns = {text: h.Turn(calls=((h.NAMES[0], {h.KEYS[0]: text, h.KEYS[1]: "z"}),)) for text in texts}
         own = promises.own_closings(dialect)
         wrong: list[str] = []
         limits: list[str] = []
-        for text, turn, rendered in zip(texts, turns, shown, strict=True):
-            if rendered.error or self.cut.start not in rendered.text:
-                continue
-            prompt, raw = self.cut.split(self.views.alone(rendered.text))
-            if _missing(turn, raw):
-                continue
-            # A tokenizer turns such a text into a special token; a model that quotes the text does not.
-            why = self._read(dialect, turn, prompt, raw, ids=False)
-            if why:
-                closed = any(c in text or text[2:-2] in c for c in own) or self._unescaped(dialect, turn, raw)
+        for text, why, raw in self._misread(dialect, turns, h.TOOLS):
+            if not _missing(turns[text], raw):
+                closed = any(c in text or text[2:-2] in c for c in own) or self._unescaped(dialect, turns[text], raw)
                 (limits if closed else wrong).append(f"{text!r}: {why}")
-        yield Case("values that hold markers", "fail" if wrong else "pass", "; ".join(wrong[:3]))
-        if limits:
-            yield Case("values that hold their own closing", "limit", "; ".join(limits[:3]))
+        return _judged("values that hold markers", wrong, "values that hold their own closing", limits)
+
+    def _misread(
+        self, dialect: Dialect, turns: Mapping[str, h.Turn], tools: list[dict[str, Any]]
+    ) -> Iterator[tuple[str, str, str]]:
+        """The turns that are read wrongly, each with the reason and what the template writes."""
+        requests = [h.request(h.answered(t, self.views.style), generate=False, tools=tools) for t in turns.values()]
+        for (what, turn), rendered in zip(turns.items(), self.renderer.render(requests), strict=True):
+            text = self.views.alone(rendered.text)
+            if rendered.error or self.cut.start not in behind_user(text) or turn.calls[0][0] not in behind_user(text):
+                continue
+            prompt, raw = self.cut.split(text)
+            # A tokenizer turns a marker in a value into a special token; a model that quotes the marker does not.
+            why = self._read(dialect, turn, prompt, raw, ids=False, tools=tools)
+            if why:
+                yield what, why, raw
+
+
+def _judged(name: str, wrong: Sequence[str], limit: str, limits: Sequence[str]) -> Iterator[Case]:
+    yield Case(name, "fail" if wrong else "pass", "; ".join(wrong[:3]))
+    if limits:
+        yield Case(limit, "limit", "; ".join(limits[:3]))
 
 
 def _kept(dialect: Dialect) -> Iterator[Case]:

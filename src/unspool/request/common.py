@@ -9,8 +9,9 @@ from typing import Any
 from ..arguments import json_shown
 from ..engines import Sampling
 from ..errors import ToolsError
+from ..schema import nests_deeper
 from ..toolset import Toolset, read_toolset
-from .fields import Fields, depth_within
+from .fields import Fields
 from .reasoning import EFFORTS
 from .server_tools import ServerTools
 from .settings import Limits
@@ -59,7 +60,7 @@ def toolset(
         holder = fields if options is None or not error.field.startswith("tool_choice") else options
         raise holder.wrong(error.field, error.message) from None
     for i, one in enumerate(tools):
-        if not depth_within(one["function"].get("parameters", {}), limits.depth):
+        if nests_deeper(one["function"].get("parameters", {}), limits.depth + 1):
             raise fields.wrong(f"tools[{i}]", f"the schema is nested deeper than {limits.depth}")
     return found
 

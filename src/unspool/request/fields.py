@@ -184,13 +184,3 @@ def _decode_slowly(body: bytes) -> Any:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not allowed")
-
-
-def depth_within(value: Any, most: int) -> bool:
-    """Whether lists and objects nest at most ``most`` levels deep."""
-    level = [value]
-    for _ in range(most + 1):
-        level = [c for v in level for c in (v.values() if isinstance(v, dict) else v) if isinstance(c, dict | list)]
-        if not level:
-            return True
-    return False

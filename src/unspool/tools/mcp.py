@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from .. import __version__
-from ..schema import MAX_NESTING
+from ..schema import MAX_NESTING, nests_deeper
 from .base import (
     Approval,
     ServerTool,
@@ -399,23 +399,9 @@ def _fault(schema: object, limit: int) -> str:
         return f"its schema is not JSON: {error}"
     if len(text) > limit:
         return f"its schema has {len(text):,} characters; allowed are {limit:,}"
-    if text.count(b"{") + text.count(b"[") > MAX_NESTING and _depth(schema) > MAX_NESTING:
+    if nests_deeper(schema, MAX_NESTING - 1):
         return f"its schema is deeper than {MAX_NESTING}"
     return ""
-
-
-def _depth(value: object) -> int:
-    depth = 0
-    level = [value]
-    while level:
-        depth += 1
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return depth
 
 
 def _message(error: BaseException) -> str:
