@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from unspool.tools import Approval, ToolLimits, ToolResult, Tools, ToolServerError
-from unspool.tools.config import read_list, request_server
+from unspool.tools.config import read_list
+from unspool.tools.targets import Endpoint
 
 pytestmark = pytest.mark.tools
 
@@ -345,9 +346,6 @@ def test_a_server_that_a_request_names_is_not_looked_for_at_private_addresses(ur
     async def work(tools: Tools) -> None:
         assert "is not a public address" in (await tools.list_tools()).failures["asked"]
 
-    run(Tools([request_server("asked", url, {}, LIMITS)]), work)
+    from unspool.tools.mcp import MCPToolServer
 
-
-def test_a_server_that_a_request_names_must_be_https() -> None:
-    with pytest.raises(ValueError, match="is not a URL of https"):
-        request_server("asked", "http://example.com/mcp", {}, LIMITS)
+    run(Tools([MCPToolServer("asked", Endpoint((("http", url), ("sse", url)), public=True), limits=LIMITS)]), work)

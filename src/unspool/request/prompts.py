@@ -29,11 +29,12 @@ from ..engines.media import is_medium
 from ..errors import TemplateError
 from ..infer.sources import SPECIAL
 from ..parser import parse
+from ..schema import nests_deeper
 from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
 from .common import QUOTED, SWITCHES, call_of, tool
 from .disguise import Change, Disguise, Neutral, broken_up
-from .fields import BadRequest, depth_within
+from .fields import BadRequest
 from .parts.places import FORGED, Places, find_places
 from .shapes import LATE, MOVED, Traits, described, examine, missing, shape, switches_in
 from .special_tokens import SpecialTokens, markers
@@ -46,18 +47,15 @@ _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
 """The output is four times as long as the longest messages that the server takes."""
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
-_DEEPEST: Final = 128
-"""The most levels of arguments that a template is given as an object."""
-_TRUSTED: Final = {"system", "developer"}
-"""Roles whose text belongs to the application."""
+_DEEPEST: Final = 128  # levels of arguments that a template is given as an object
+_TRUSTED: Final = {"system", "developer"}  # roles whose text belongs to the application
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *SPECIAL}
 _BUILT_IN_TOOLS: Final = "builtin_tools"
 """The variable with the names of tools that the model was trained on; the template itself describes them."""
 _BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
 
 _TOOLS_AS_TEXT: Final = "functions"
-_TIME: Final = "datetime"
-"""The variables of older templates: the tools as JSON, and the time."""
+_TIME: Final = "datetime"  # these two are variables of older templates: the tools as JSON, and the time
 
 Form = Literal["object", "text"]
 
@@ -67,11 +65,8 @@ class NoBridge(TemplateError):
 
 
 class Prompts:
-    """Renders prompts with a model's prompt settings. It is thread-safe.
-
-    Raises:
-        TemplateError: a template is not valid Jinja, or meets a limit.
-    """
+    """Renders prompts with a model's prompt settings. It is thread-safe. `TemplateError` if a template is not valid
+    Jinja, or meets a limit."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -95,12 +90,10 @@ class Prompts:
         return self._tokenizer.added
 
     def spelled(self, text: str) -> bool:
-        """Whether a text spells a special token."""
         return self._ready().guards[0].special.spelled(text)
 
     @property
     def places(self) -> Places:
-        """What the template writes for media."""
         return self._ready().places
 
     @property
@@ -116,12 +109,8 @@ class Prompts:
 
     def render(self, request: ChatRequest, waiting: Waiting | None = None, *, generate: bool = True) -> str:
         """Render the prompt of a request, without lone surrogates, which tokenizers refuse. The model's turn begins at
-        its end if it is to generate.
-
-        Raises:
-            BadRequest: the request sets a variable that the template does not use, or the template refuses it, meets a
-                limit, or leaves out the text of a message.
-        """
+        its end if it is to generate. `BadRequest` if the request sets a variable that the template does not use, or the
+        template refuses it, meets a limit, or leaves out the text of a message."""
         for name in request.template:
             if name not in self._variables and name not in SWITCHES:
                 allowed = ", ".join(sorted(self._variables)) or "none"
@@ -148,15 +137,8 @@ class Prompts:
         ends: Sequence[str],
         waiting: Waiting | None = None,
     ) -> Bridge:
-        """Return the text between an answer that was just written and the next answer, with the results of its calls.
-
-        Args:
-            answer: a message with calls, all of which have results.
-            ends: strings that end an answer.
-
-        Raises:
-            NoBridge: the template would write earlier text differently, or changes calls.
-        """
+        """Return the text between an answer that was just written, with calls that all have results, and the next
+        answer. `NoBridge` if the template would write earlier text differently, or changes calls."""
         going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
         found = self._found(_Writing(self, going_on, waiting), going_on, len(request.messages), ends)
         before = solid(os.path.commonprefix(found.asked))  # noqa: RUF071 - of strings
@@ -165,12 +147,8 @@ class Prompts:
         return found.bridge
 
     def bridge(self, request: ChatRequest, at: int, ends: Sequence[str], waiting: Waiting | None = None) -> Bridge:
-        """Return the text between an answer of the history, not its last message, and the next answer.
-
-        Raises:
-            NoBridge: the template changes the answer's last text, or what follows it.
-            BadRequest: the template refuses the request.
-        """
+        """Return the text between an answer of the history, not its last message, and the next answer. `NoBridge` if
+        the template changes the answer's last text, or what follows it; `BadRequest` if it refuses the request."""
         writing = _Writing(self, request, waiting)
         found = self._found(writing, request, at, ends).bridge
         if not clean(writing.write(request.messages)).endswith(found.text):
@@ -352,7 +330,9 @@ class Prompts:
         )
         traits = traits.but(held=places.held)
         made_up = {w for w in markers(written) if "zq" in w.lower()}
-        named = [*self._tokenizer.special.values(), *(() if self._dialect is None else _literals(self._dialect))]
+        named = [*self._tokenizer.special.values()]
+        if self._dialect is not None:
+            named += [*self._dialect.start, *self._dialect.end, *(t.text for t in self._dialect.templates)]
         words = {*self._tokenizer.added, *markers([*texts, *written, *named]), LATE, MOVED} - made_up
         words |= set(places.literals)
         own = SpecialTokens({*places.literals, *FORGED})
@@ -364,7 +344,8 @@ class Prompts:
         """The special tokens inside of answers."""
         if self._dialect is None:
             return set()
-        return markers(_literals(self._dialect)) - markers((*self._dialect.start, *self._dialect.end))
+        inside = markers(template.text for template in self._dialect.templates)
+        return inside - markers((*self._dialect.start, *self._dialect.end))
 
     # -- the check at the start ------------------------------------------------------------------------------------
 
@@ -637,13 +618,6 @@ def _thought_markers(dialect: Dialect) -> "Iterator[tuple[str, str]]":
             yield opening.strip(), closing.strip()
 
 
-def _literals(dialect: Dialect) -> "Iterator[str]":
-    """The texts in which a dialect's markers are."""
-    yield from (*dialect.start, *dialect.end)
-    for group in (dialect.reasoning, dialect.content, dialect.preamble, dialect.calls, dialect.call, dialect.argument):
-        yield from (template.text for template in group)
-
-
 def _is_unchanged(value: Any, change: Change) -> bool:
     """Whether neutral values are the same. Those in disguise keep the form of the neutral ones."""
     return isinstance(change, Disguise) or change.arguments(value) == value
@@ -681,4 +655,4 @@ def _as_object(arguments: Any) -> Any:
         value = json.loads(arguments)
     except (ValueError, RecursionError):
         value = None
-    return value if isinstance(value, dict) and depth_within(value, _DEEPEST) else {INVALID_JSON: arguments}
+    return value if isinstance(value, dict) and not nests_deeper(value, _DEEPEST) else {INVALID_JSON: arguments}
