@@ -495,7 +495,7 @@ class TestCost:
     def test_a_tokenizer_is_not_kept_alive(self) -> None:
         makers: list[Callable[[], Any]] = [
             # Not all versions of `tokenizers` allow weak references, so the test watches an object that contains one.
-            *(lambda: OnlyDecodes(LLAMA), lambda: FastOfTransformers(LLAMA), lambda: FastOfTransformers(BYTE_LEVEL)),
+            *(lambda: OnlyDecodes(LLAMA), lambda: FastOfTransformers(LLAMA), lambda: FastOfTransformers(BYTE_LEVEL))
         ]
         for make in makers:
             tokenizer = make()

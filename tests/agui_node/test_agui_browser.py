@@ -120,10 +120,7 @@ def test_the_command_serves_pages_of_other_origins_on_this_machine(client: Clien
     command = [sys.executable, "-m", "unspool", "serve", "--port", "0", "--tool-server", "demo"]
     command += ["--engine", f"replay:{tmp_path}"]
     log = tmp_path / "stderr"
-    with (
-        log.open("wb") as stderr,
-        subprocess.Popen([*command, "--tool-approval", "python"], stderr=stderr) as process,
-    ):
+    with log.open("wb") as stderr, subprocess.Popen([*command, "--tool-approval", "python"], stderr=stderr) as process:
         try:
             until(lambda: "listening on" in log.read_text() or process.poll() is not None, patience=120)
             found = re.search(r"listening on (http://\S+);", log.read_text())

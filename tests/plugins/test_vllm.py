@@ -131,9 +131,7 @@ def test_foreign_special_tokens_are_dropped_but_in_calls(tokens: Tokens) -> None
         assert answer == ("So.", "Sure.", [("get_weather", '{"city": "Pa%s"}' % FOREIGN)])  # noqa: UP031
 
 
-def test_without_our_tool_parser_markup_of_calls_is_content_and_the_end_follows_white_space(
-    tokens: Tokens,
-) -> None:
+def test_without_our_tool_parser_markup_of_calls_is_content_and_the_end_follows_white_space(tokens: Tokens) -> None:
     first, _ = halves("hermes", tokens)
     first.mate = None
     first.set_prompt_token_ids(tokens.encode("<|im_start|>assistant\n<think>"))
@@ -250,9 +248,7 @@ def test_many_openings_in_a_thought_are_each_read_once(tokens: Tokens, monkeypat
     assert len(ids) - begin <= pushed <= len(ids)
 
 
-def test_ids_distinguish_a_call_from_text_that_spells_one(
-    tokens: Tokens,
-) -> None:
+def test_ids_distinguish_a_call_from_text_that_spells_one(tokens: Tokens) -> None:
     spelled = spell(tokens, CALL)
     ids = [*spelled, *tokens.encode(f"</think>{CALL}")]
     text = tokens.decode(ids, skip_special_tokens=False)

@@ -229,7 +229,7 @@ def test_requests_carry_our_structural_tag(host: Any, tokenizer: Any, dialect: D
 
 def test_vllm_finds_the_dialect_by_the_template(host: Any) -> None:
     tokenizer = make_tokenizer(["<|im_start|>", "<|im_end|>"])
-    tokenizer.chat_template = invented.KNOWN
+    tokenizer.chat_template = invented.TEMPLATES["known"]
     kind = host.manager.get_parser(
         tool_parser_name="unspool_auto",
         reasoning_parser_name="unspool_auto",

@@ -169,13 +169,7 @@ def test_ids_equal_transformers_exactly_if_the_template_keeps_history(
 
     special = {"bos_token": "<BOS>", "eos_token": "<EOS>"}
     conversation = Conversation(
-        source.dialect,
-        tok,
-        template=text,
-        messages=[ASKED],
-        tools=TOOLS,
-        variables=source.variables,
-        special=special,
+        source.dialect, tok, template=text, messages=[ASKED], tools=TOOLS, variables=source.variables, special=special
     )
     assert conversation.prompt() == encode(first)
     if written is None:  # the template does not write it after its own prompt, so the dialect does

@@ -358,11 +358,7 @@ def rebuilt(events: list[dict[str, Any]], *, reasoning: bool = False) -> list[di
             calls = [c for m in made.values() for c in m.get("toolCalls", ()) if c["id"] == event["toolCallId"]]
             calls[0]["function"]["arguments"] += event["delta"]
         elif kind == "TOOL_CALL_RESULT":
-            made[event["messageId"]] = {
-                "role": "tool",
-                "toolCallId": event["toolCallId"],
-                "content": event["content"],
-            }
+            made[event["messageId"]] = {"role": "tool", "toolCallId": event["toolCallId"], "content": event["content"]}
     return list(made.values())
 
 

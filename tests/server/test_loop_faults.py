@@ -129,10 +129,7 @@ def test_a_call_that_the_limit_of_tokens_cut_is_not_run() -> None:
     workshop = Workshop()
     engine = Scripted(['<tool_call>\n{"name": "add", "arguments": {"a": 1'], reason="length")
     with live(engine, "hermes", servers=[workshop]) as server:
-        for path, body in (
-            (CHAT, {"messages": asked("go")}),
-            ("/v1/responses", {"input": "go", "tools": [MCP]}),
-        ):
+        for path, body in ((CHAT, {"messages": asked("go")}), ("/v1/responses", {"input": "go", "tools": [MCP]})):
             answer = server.post(path, **body, stream=True)
             assert chunks(answer.text)
     assert workshop.calls == []
@@ -146,10 +143,7 @@ def test_a_server_that_is_down_is_reported_and_does_not_stop_the_others() -> Non
         tools = [{"type": "mcp", "server_label": label} for label in ("down", "up")]
         answer = server.post("/v1/responses", input="go", tools=tools).json()
         streamed = server.post("/v1/responses", input="go", tools=tools, stream=True)
-    assert [(i["server_label"], i["error"]) for i in answer["output"][:2]] == [
-        ("down", "nobody answers"),
-        ("up", None),
-    ]
+    assert [(i["server_label"], i["error"]) for i in answer["output"][:2]] == [("down", "nobody answers"), ("up", None)]
     assert answer["output"][-1]["content"][0]["text"] == "Two."
     assert "response.mcp_list_tools.failed" in [e["type"] for e in chunks(streamed.text)]
 

@@ -12,16 +12,7 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from tests.engines.upstream.support import (
-    DONE,
-    STREAM,
-    Answer,
-    Asked,
-    Connection,
-    Fake,
-    event,
-    fails,
-)
+from tests.engines.upstream.support import DONE, STREAM, Answer, Asked, Connection, Fake, event, fails
 from tests.media import base64_of, digest, part, png, url, wav
 from tests.request.parts.test_places import BLIND_RESULTS, SEEING, SPAN, prompts
 from tests.request.parts.test_reading import PROTOCOLS, image

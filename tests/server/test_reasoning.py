@@ -184,11 +184,7 @@ def test_a_run_of_ag_ui_tells_the_sealed_value_of_its_reasoning_and_its_history_
             {"id": "u", "role": "user", "content": "More"},
         ]
         assert server.post("/ag-ui", **{**AGUI, "messages": history}).status_code == 200
-    assert engine.requests[-1].messages[1] == {
-        "role": "assistant",
-        "content": "Done.",
-        "reasoning_content": THOUGHT,
-    }
+    assert engine.requests[-1].messages[1] == {"role": "assistant", "content": "Done.", "reasoning_content": THOUGHT}
 
 
 def test_a_stream_of_responses_tells_the_summary_as_the_official_client_expects_it() -> None:
