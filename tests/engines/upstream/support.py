@@ -186,13 +186,18 @@ def says(*pieces: bytes, head: bytes = STREAM) -> Answer:
     return answer
 
 
-def fails(status: int, body: Any = None, content_type: str = "application/json") -> Answer:
-    """Answers with an error."""
+def tells(body: Any, status: int = 200, content_type: str = "application/json") -> Answer:
+    """Answers with one value."""
 
     async def answer(connection: Connection, asked: Asked) -> None:
-        await connection.json({} if body is None else body, status, content_type)
+        await connection.json(body, status, content_type)
 
     return answer
+
+
+def fails(status: int, body: Any = None, content_type: str = "application/json") -> Answer:
+    """Answers with an error."""
+    return tells({} if body is None else body, status, content_type)
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
