@@ -273,12 +273,6 @@ def test_an_examples_message_has_the_calls_as_json_text() -> None:
     assert message.tool_calls[0].arguments.startswith("{")
 
 
-def test_a_closing_with_which_another_part_begins_is_refused() -> None:
-    head = HEAD.replace("<think>{reasoning}</think>", "<think>{reasoning}<tools>")
-    found = problems(GOOD, head)
-    assert any(p.where == "reasoning" and "closes with '<tools>', and" in p.what for p in found)
-
-
 def test_a_start_that_ends_as_calls_begin_does_not_hide_calls_in_reasoning() -> None:
     keys = """name = "mine"
 start = "<|a|>@@@"
@@ -380,38 +374,6 @@ tool_calls = [{ name = "f" }]
 
 
 @pytest.mark.parametrize(
-    ("keys", "where", "what"), [
-        ('calls = "<a>{calls}</x>"\ncall = "<b>{name}|{arguments}</x>"', "calls", "of `call` both close with '</x>'"),
-        ('call = "<b>{name}|{arguments}</x>"\nargument = "<c {key}>{value}</x>"', "call",
-         "of `argument` both close with '</x>'"),
-        ('call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"', "reasoning", "with '</x>'"),
-        ('call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"\ncontent = "<d>{content}</d>"',
-         "reasoning", "with '</x>'"),
-        ('calls = "tools:{calls};"\ncall = "<b>{name}|{arguments}</b>"', "calls", "may also separate two parts"),
-        ('calls = "tools:{calls};/"\ncall = "<b>{name}|{arguments}</b>"', "calls", "like a separator of calls"),
-        ('reasoning = "```think\\n{reasoning}\\n```"', "reasoning", "and its opening begins with it"),
-        ('reasoning = "(x {reasoning} x)"', "reasoning", "so that '(x)' contains both"),
-        ('end = ["@end"]\nreasoning = "<r>{reasoning}@end"', "reasoning", "at which the model stops"),
-        ('end = ["@end"]\ncalls = "<t>{calls}</t>"\ncall = "<f>{name}{arguments}@end"', "call", "'@end', one of `end`"),
-        ('end = ["<r>"]\nreasoning = "<r>\\n{reasoning}</r>"', "reasoning", "'<r>', one of `end`, at which"),
-        ('reasoning = "<r>{reasoning}/#"\ncall = "#f/#{name}({arguments})#e#"', "reasoning", "mentions a call"),
-        ('call = "<f {name}{arguments}/>"', "call", "'/' may be in a name"),
-        ('reasoning = " f:\\n{reasoning};/"\ncall = "<c>{name}: {arguments}</c>"', "reasoning", "a tool is named 'f'"),
-        ('reasoning = "<r>{reasoning}</r>"\ncall = "<{name}>{arguments}</c>"', "reasoning", "a tool is named 'r'"),
-        ('reasoning = "<r{reasoning}</r>"\ncontent = "<rx{content}</rx>"', "reasoning", "neither begin with the other"),
-        ('reasoning = ["<r{reasoning}/r>", "<rx>{reasoning}</rx>"]', "reasoning", "neither begin with the other"),
-        ('content = "[{content} ;;/"\ncall = "<c>{name}: {arguments}</c>"', "content", "opens with '[', as JSON does"),
-        ("call = '\"{name}\": {arguments}'\nanywhere = ['\"']", "anywhere", "and JSON contains it: leave it out"),
-        ("call = '[\"{name}\", {arguments}]'\nanywhere = ['[\"']", "anywhere", "and JSON contains it: leave it out"),
-        ("call = '\"{name}\"<a>{arguments}'\nanywhere = ['\"']", "anywhere", "and JSON contains it: leave it out"),
-    ],
-)  # fmt: skip
-def test_markers_that_could_be_read_as_another_parts_are_refused(keys: str, where: str, what: str) -> None:
-    found = problems('[[examples]]\nraw = "x"\ncontent = "x"\n', f'name = "mine"\n{keys}\n')
-    assert any(p.where == where and what in p.what for p in found), found
-
-
-@pytest.mark.parametrize(
     ("reasoning", "where", "what"),
     [
         ("<a>{reasoning}</r>", "'<f>f<a>Paris</a>", "let no other part open or close with what a call contains"),
@@ -493,27 +455,6 @@ call = "<s>do {name}<t>{arguments}<e>"
 """
     example = """[[examples]]\nraw = 'do f<t>{"a": "x"}<e>'\ntool_calls = [{ name = "f", arguments.a = "x" }]\n"""
     assert problems(example, head) == []
-
-
-def test_white_space_after_a_call_belongs_to_calls() -> None:
-    head = """name = "mine"\ncalls = "{calls}\\n"\ncall = "<f>{name}{arguments}</f>\\n\\n"\n"""
-    first, *_ = problems('[[examples]]\nraw = "Hello."\ncontent = "Hello."\n', head)
-    assert str(first).startswith(
-        "call: '<f>{name}{arguments}</f>\\n\\n' ends with white space, and no marker of `calls` follows"
-    )
-    assert "write it into `calls`, as in '{calls}\\n\\n\\n', and into `separator.calls`" in first.what
-
-
-@pytest.mark.parametrize(
-    ("keys", "where", "message"), [
-        ("content = '<a>{content}</a>'\ncalls = '<c>{calls}</c>'\ncall = '<a>{name}{arguments}</f>'", "call",
-         "in text, they look the same"),
-        ("calls = '```tools{calls}```'\ncall = '<f>{name}{arguments}</f>'", "calls", "write anywhere = ['```tools']"),
-    ],
-)  # fmt: skip
-def test_a_call_that_does_not_fit_its_block_is_refused(keys: str, where: str, message: str) -> None:
-    found = problems(GOOD.replace("<think>plan</think>", "plan"), f'name = "mine"\n{keys}\n')
-    assert any(p.where == where and message in p.what for p in found), found
 
 
 def test_calls_that_each_open_a_json_list_are_refused_with_a_proposal_that_reads_lists(write: Any) -> None:

@@ -18,7 +18,7 @@ from unspool.request.prompts import Prompts, Tokenizer
 from unspool.request.protocols import AguiProtocol, ResponsesProtocol
 from unspool.request.settings import Settings
 
-from .support import CHAT, HELLO, WEATHER, Live, Scripted, live
+from .support import CHAT, HELLO, MINIMAL, TALK, WEATHER, Live, Scripted, live
 
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -71,20 +71,12 @@ PROTOCOLS = {
             ],
             "tool_choice": {"type": "function", "function": {"name": "f"}},
             "parallel_tool_calls": True,
-            "n": 1,
             "stop": ["x"],
             "max_tokens": 5,
             "max_completion_tokens": 5,
-            "temperature": 1,
-            "top_p": 1,
-            "top_k": 1,
-            "min_p": 0,
-            "presence_penalty": 0,
-            "frequency_penalty": 0,
-            "repetition_penalty": 1,
-            "seed": 1,
+            **dict.fromkeys(("n", "temperature", "top_p", "top_k", "repetition_penalty", "seed", "top_logprobs"), 1),
+            **dict.fromkeys(("min_p", "presence_penalty", "frequency_penalty"), 0),
             "logprobs": True,
-            "top_logprobs": 1,
             "stream": False,
             "stream_options": {"include_usage": True},
             "response_format": {
@@ -242,12 +234,8 @@ PROTOCOLS = {
         },
         (
             "state",
-            "messages[0].id",
-            "messages[1].id",
-            "messages[2].id",
+            *(f"messages[{i}].id" for i in range(5)),
             "messages[2].toolCalls[0].type",
-            "messages[3].id",
-            "messages[4].id",
             "messages[4].activityType",
             "messages[4].content",
             "tools[0].parameters.",
@@ -370,14 +358,6 @@ def test_no_value_of_any_field_fails_the_server(rendering: Live, protocol: Proto
 
 # -- one by one --------------------------------------------------------------------------------------------------------
 
-TALK: Any = {"max_tokens": 1, "messages": HELLO}
-MINIMAL: dict[str, dict[str, Any]] = {
-    CHAT: {"messages": HELLO},
-    "/v1/completions": {"prompt": "Once"},
-    "/v1/responses": {"input": "x"},
-    "/v1/messages": TALK,
-    "/ag-ui": {"threadId": "t", "runId": "r", "messages": []},
-}
 HARMLESS: dict[str, list[dict[str, Any]]] = {
     CHAT: [
         {"tools": None},

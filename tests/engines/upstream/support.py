@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -224,6 +225,23 @@ async def connected(*fakes: Fake, **options: Any) -> AsyncIterator[Upstream]:
             yield engine
         finally:
             await engine.close()
+
+
+@contextlib.contextmanager
+def threaded(fake: Fake) -> Iterator[Fake]:
+    """A server that runs in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    running = fake.running()
+    asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result(PATIENCE)
+    try:
+        yield fake
+    finally:
+        asyncio.run_coroutine_threadsafe(running.__aexit__(None, None, None), loop).result(PATIENCE)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PATIENCE)
+        loop.close()
 
 
 def request(prompt: Any = "<s>Hi", **fields: Any) -> Request:
