@@ -8,36 +8,10 @@ import unspool
 from unspool import Dialect, Parser, Stage
 from unspool.check import check_dialect
 
-FILE = r"""# White space stands around content.
-name = "margins"
-start = "[bot:]"
-end = ["<end>"]
-reasoning = "<mull>{reasoning}</mull>"
-content = " {content}\n"
-calls = "\n{calls}"
-call = '<do>{"name": "{name}", "arguments": {arguments}}</do>'
-
-[[examples]]
-raw = [" Hello.\n", " Hello.\n<end>", "Hello.", "Hello.<end>"]
-content = "Hello."
-
-[[examples]]
-raw = ["<mull>plan</mull>answer\n", "<mull>plan</mull>answer"]
-reasoning = "plan"
-content = "answer"
-
-[[examples]]
-raw = " Sure.\n<do>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</do>"
-content = "Sure."
-tool_calls = [{ name = "f", arguments = { a = 1 } }]
-"""
-
 
 @pytest.fixture
-def dialect(tmp_path: Path) -> Dialect:
-    path = tmp_path / "margins.toml"
-    path.write_text(FILE, encoding="utf-8")
-    return unspool.load_dialect(path)
+def dialect() -> Dialect:
+    return unspool.load_dialect(Path(__file__).parents[1] / "dialect" / "files" / "margins.toml")
 
 
 def test_a_dialect_with_content_margins_keeps_every_promise(dialect: Dialect) -> None:
