@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import unspool
-from tests.support import DIALECTS
+from tests.support import DIALECTS, run
 from unspool import NOTICES, DialectError, Event, Markup, Stage
 from unspool.check import Problem, check_dialect, example_message, read_file
 from unspool.dialect.loader import parse_dialect
@@ -291,11 +291,8 @@ def test_reasoning_whose_whole_opening_the_start_has_is_not_opened_by_nothing(wr
     )
     dialect = read_file(write('[[examples]]\nraw = "x"\nreasoning = "x"\n', keys))
     for pieces in (["plan</b>ok"], list("plan</b>ok"), ["<t>", "<t>plan</b>ok"]):
-        parser = unspool.Parser(dialect)
-        for piece in pieces:
-            parser.feed(piece)
-        parser.close()
-        assert (parser.message.reasoning, parser.message.content) == ("plan", "ok")
+        message, _ = run(dialect, pieces)
+        assert (message.reasoning, message.content) == ("plan", "ok")
 
 
 def test_an_opening_of_reasoning_that_takes_no_text_is_not_repeated(write: Any) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import unspool
+from tests.support import run
 from unspool import Dialect, DialectError
 from unspool.check import check_dialect, read_file
 
@@ -65,9 +66,6 @@ def test_the_end_of_a_start_is_not_written_first_and_counts_only_before_a_whole_
     prompt = "<|start_header_id|>assistant<|end_header_id|>\n\n>>>"
     text = "all\nType:\n>>> 1 + 1\n2 >>>>\n>>>now\n{}"
     for chunks in ([text], list(text)):
-        parser = unspool.Parser("functionary-v3.2", prompt=prompt)
-        for chunk in chunks:
-            parser.feed(chunk)
-        parser.close()
-        assert parser.message.content == "Type:\n>>> 1 + 1\n2 >>>>\n"
-        assert [c.name for c in parser.message.tool_calls] == ["now"]
+        message, _ = run("functionary-v3.2", chunks, prompt=prompt)
+        assert message.content == "Type:\n>>> 1 + 1\n2 >>>>\n"
+        assert [c.name for c in message.tool_calls] == ["now"]

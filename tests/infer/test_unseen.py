@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool import Dialect, Message, Parser
+from tests.support import run
+from unspool import Dialect, Message
 from unspool.infer import Limits
 from unspool.infer.rendering import Renderer
 
@@ -85,11 +86,8 @@ def message(said: Said) -> dict[str, Any]:
 
 
 def read(dialect: Dialect, prompt: str, chunks: list[str]) -> Message:
-    parser = Parser(dialect, tools=TOOLS, prompt=prompt)
-    for chunk in chunks:
-        parser.feed(chunk)
-    parser.close()
-    return parser.message
+    message, _ = run(dialect, chunks, tools=TOOLS, prompt=prompt)
+    return message
 
 
 OTHERWISE = ("reasoning-that-only-closes", "a-last-turn-to-be-gone-on-with", "spaces-by-place")

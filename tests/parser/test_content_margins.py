@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import unspool
+from tests.support import run
 from unspool import Dialect, Parser, Stage
 from unspool.check import check_dialect
 
@@ -25,11 +26,8 @@ def test_a_dialect_with_content_margins_keeps_every_promise(dialect: Dialect) ->
 )
 def test_only_the_margins_that_the_format_writes_are_removed(dialect: Dialect, text: str, content: str) -> None:
     for chunks in ([text], list(text)):
-        parser = Parser(dialect)
-        for chunk in chunks:
-            parser.feed(chunk)
-        parser.close()
-        assert parser.message.content == content
+        message, _ = run(dialect, chunks)
+        assert message.content == content
     assert unspool.parse(text, dialect, prompt="hi[bot:]").content == content
 
 

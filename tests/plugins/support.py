@@ -81,8 +81,3 @@ class Gathered:
     @property
     def parts(self) -> Parts:
         return self._texts[0], self._texts[1], [(name, arguments) for name, arguments in self._calls]
-
-
-def pieces(raw: str, size: int) -> list[str]:
-    """A text cut into pieces."""
-    return [raw[i : i + size] for i in range(0, len(raw), size)]

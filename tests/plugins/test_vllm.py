@@ -17,8 +17,8 @@ from unspool.plugins.host import foreign_tokens
 from unspool.plugins.reader import CallDelta, Delta
 from unspool.tokens import Detokenizer
 
-from ..support import CALLING, named, tools_of
-from .support import WEATHER, Gathered, Parts, byte_level, objects, parts, pieces, raws
+from ..support import CALLING, named, pieces, tools_of
+from .support import WEATHER, Gathered, Parts, byte_level, objects, parts, raws
 
 MARKERS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_start|>", "<|im_end|>"]
 FOREIGN = "<|nobody|>"

@@ -12,8 +12,8 @@ import unspool
 from unspool import Dialect, Policy, Stage, ToolStrictLevel
 
 from ..infer import invented
-from ..support import CALLING, named, tools_of
-from .support import WEATHER, Gathered, Parts, byte_level, parts, pieces, raws, read
+from ..support import CALLING, named, pieces, tools_of
+from .support import WEATHER, Gathered, Parts, byte_level, parts, raws, read
 from .vllm_server import markers
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
