@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -199,19 +199,6 @@ def tells(body: Any, status: int = 200, content_type: str = "application/json") 
 def fails(status: int, body: Any = None, content_type: str = "application/json") -> Answer:
     """Answers with an error."""
     return tells({} if body is None else body, status, content_type)
-
-
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a test's coroutine, which must end in time and leave no tasks behind."""
-
-    async def whole() -> T:
-        async with asyncio.timeout(PATIENCE):
-            found = await main
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        assert not others, others
-        return found
-
-    return asyncio.run(whole())
 
 
 @contextlib.asynccontextmanager

@@ -24,6 +24,7 @@ from unspool.engines.upstream.kinds import body
 from unspool.grammar.gbnf import gbnf
 from unspool.wire import Usage
 
+from ...conftest import run
 from .support import (
     GENERATE,
     STREAM,
@@ -36,7 +37,6 @@ from .support import (
     fails,
     fault,
     request,
-    run,
     says,
     tells,
     text,
