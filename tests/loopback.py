@@ -54,7 +54,7 @@ def _serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
             thread.join()
 
 
-def sends(data: bytes, status: int = 200, **headers: str) -> Answer:
+def sends(data: bytes, status: int = 200, /, **headers: str) -> Answer:
     """Answers with these bytes."""
 
     def answer(handler: BaseHTTPRequestHandler) -> None:

@@ -86,9 +86,7 @@ def make_deepseek() -> Tokenizer:
     tokens += [f"filler{n}" for n in range(len(tokens), max(DEEPSEEK.values()) + 1)]
     for text, token in DEEPSEEK.items():
         tokens[token] = text
-    tokenizer = byte_level(tokens)
-    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in DEEPSEEK])
-    return tokenizer
+    return byte_level(tokens, special=DEEPSEEK)
 
 
 def sentencepiece_vocabulary() -> tuple[dict[str, int], list[tuple[str, str]]]:

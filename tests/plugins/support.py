@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
 import unspool
 from unspool import Dialect, Message, Stage
 from unspool.dialect.file import Example
@@ -48,16 +46,6 @@ def raws(dialect: Dialect) -> Iterator[tuple[Example, str]]:
     for example in dialect.examples:
         for raw in example.raw:
             yield example, raw
-
-
-def byte_level(special: list[str]) -> Any:
-    """A tokenizer of bytes with special tokens."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens(special)
-    return made
 
 
 class Gathered:

@@ -18,7 +18,8 @@ from unspool.plugins.reader import CallDelta, Delta
 from unspool.tokens import Detokenizer
 
 from ..support import CALLING, named, pieces, tools_of
-from .support import WEATHER, Gathered, Parts, byte_level, objects, parts, raws
+from ..tokenizer import byte_level
+from .support import WEATHER, Gathered, Parts, objects, parts, raws
 
 MARKERS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_start|>", "<|im_end|>"]
 FOREIGN = "<|nobody|>"
@@ -29,7 +30,7 @@ class Tokens:
     """A byte-level tokenizer with special tokens, and with only the methods that the halves use."""
 
     def __init__(self) -> None:
-        inner = byte_level([*MARKERS, FOREIGN])
+        inner = byte_level(special=[*MARKERS, FOREIGN])
         self.backend_tokenizer = inner
         self.added_tokens_decoder = inner.get_added_tokens_decoder()
         self.name_or_path = "Qwen/Qwen3-8B"

@@ -13,7 +13,8 @@ from unspool import Dialect, Policy, Stage, ToolStrictLevel
 
 from ..infer import invented
 from ..support import CALLING, named, pieces, tools_of
-from .support import WEATHER, Gathered, Parts, byte_level, parts, raws, read
+from ..tokenizer import byte_level
+from .support import WEATHER, Gathered, Parts, parts, raws, read
 from .vllm_server import markers
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
@@ -37,7 +38,7 @@ def tokenizer() -> Any:
 
 def make_tokenizer(special: list[str]) -> Any:
     """A byte-level tokenizer of transformers with special tokens."""
-    return importlib.import_module("transformers").PreTrainedTokenizerFast(tokenizer_object=byte_level(special))
+    return importlib.import_module("transformers").PreTrainedTokenizerFast(tokenizer_object=byte_level(special=special))
 
 
 def parser_of(

@@ -32,6 +32,12 @@ for _case in examples():
     GROUPS.setdefault((_case.dialect.name, _case.example.stage), []).append(_case)
 
 
+def played(group: list[Case]) -> Replay:
+    """An engine that plays the example whose number is in the last message, cut at random."""
+    cut = [(random_split(case.raw, random.Random(case.raw)), f"#{case.number}#") for case in group]
+    return Replay([recorded(pieces, words) for pieces, words in cut], speed=0)
+
+
 def opened(dialect: Dialect, stage: Stage) -> Prompts:
     """A chat template that opens the answer's reasoning, and for content closes it too."""
     opening, closing = (
@@ -85,8 +91,7 @@ def test_every_stream_equals_the_whole_answer_and_the_message(group: list[Case])
     prompts = opened(dialect, stage) if stage else None
     richest = max(group, key=lambda c: (len(c.calls), len(c.raw)))
     protocols = (by_chat, by_responses, by_agui, by_messages)
-    engine = Replay([recorded(random_split(c.raw, random.Random(c.raw)), f"#{c.number}#") for c in group], speed=0)
-    with live(engine, dialect.name, prompts=prompts) as server:
+    with live(played(group), dialect.name, prompts=prompts) as server:
         for i, case in enumerate(group):
             message, _ = parse_case(case, ids=number)
             messages = [{"role": "user", "content": f"#{case.number}#"}]
