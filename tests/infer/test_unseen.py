@@ -1,6 +1,7 @@
 """A proven dialect reads texts that inference has not seen, as the template itself writes them."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,41 +37,8 @@ TOOLS = [
 USER = {"role": "user", "content": "Where to?"}
 Said = tuple[str, str, list[tuple[str, dict[str, Any]]]]
 
-SAID: dict[str, Said] = {
-    "code in content": ("", "See:\n\n```python\nprint([1, 2], {'a': 1})\n```\nBye!", []),
-    "a thought": ("Two lines:\na < b && c > d.", "The answer is **4**.", []),
-    "values of every type": (
-        "",
-        "",
-        [
-            ("clock", {}),
-            (
-                "book_flight",
-                {
-                    "origin": 'São "P"\n& <b>x</b> {y} [z]',
-                    "seats": 2,
-                    "notes": ["a", "b, c"],
-                    "options": {"price": 1.5},
-                },
-            ),
-        ],
-    ),
-    "all at once": (
-        "1. x\n2. y",
-        "Let me see.",
-        [("fs.read-file", {"path": "C:\\dir", "name": "it's"}), ("clock", {})],
-    ),
-    "values like JSON": ("", "", [("fs.read-file", {"path": '{"name": "x", "arguments": {}}', "name": "123"})]),
-    "odd keys": (
-        "",
-        "",
-        [("fs.read-file", {"path": "x", "Max-N": "y", "two words": "z", "größe": "1", "2nd": "null"})],
-    ),
-    "numbers": ("", "", [("book_flight", {"seats": 98765432109876543210, "options": {"price": 1e-07}})]),
-    "a long value": ("", "", [("fs.read-file", {"path": "some words, and more (of them) " * 500, "name": ""})]),
-    "five calls of one tool": ("", "", [("book_flight", {"seats": i}) for i in (1, 0, -1, 1, 1)]),
-    "values in space": ("", "", [("fs.read-file", {"path": "  two  ", "name": "\nl1\nl2\n"})]),
-}
+SAID: dict[str, Said] = json.loads(Path(__file__).with_name("unseen.json").read_text(encoding="utf-8"))
+"""Turns: a thought, content, and the names and arguments of calls."""
 
 
 def message(said: Said) -> dict[str, Any]:
