@@ -22,7 +22,7 @@ from unspool.request.settings import Settings
 
 from .support import CHAT, HELLO, MINIMAL, TALK, WEATHER, Live, Scripted, live
 
-REQUESTS: dict[str, Any] = json.loads(Path(__file__).with_name("requests.json").read_text(encoding="utf-8"))
+REQUESTS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("requests.json").read_text(encoding="utf-8"))
 
 
 class Protocol(NamedTuple):
