@@ -11,16 +11,20 @@ import msgspec
 from .literals import finder, firsts
 from .loose import Loose
 from .patterns import (
+    DIGITS,
     FEW_SPACES,
     LITERAL,
     MORE,
+    NAME,
     NO,
     SPACE,
     SPACES,
     TAG_BEGINS,
     TAG_ENDS,
+    WORD,
     Atom,
     Pattern,
+    plain_name,
     spaced,
     worded,
 )
@@ -254,7 +258,12 @@ class Candidates(list[_C]):
         """By the fewer characters with which a text ends."""
 
     def at(self, text: str, i: int) -> list[_C]:
-        """The markers whose first literal may be at ``i``."""
+        """The markers that may be at ``i``, as far as the literals before their first field tell."""
+        found = self.near(text, i)
+        return [each for each in found if each.pattern.begins(text, i)] if len(found) > 1 else found
+
+    def near(self, text: str, i: int) -> list[_C]:
+        """The markers whose first characters may be at ``i``."""
         head = text[i : i + _HEAD]
         whole = self._whole or self._sorted()
         found = whole.get(head) if len(head) == _HEAD else self._cut.get(head)
@@ -324,17 +333,26 @@ class Scan:
 
 def _follows(markers: Iterable[Marker], strays: Iterable[Stray]) -> dict[str, str]:
     """What must follow the first literals of some markers, as regular expressions. The bracket or fence that begins a
-    closing, or a call without a marker, may be in a text thousands of times without one."""
+    closing, or a call without a marker, may be in a text thousands of times without one; so may the sign of which the
+    beginning of a marker is a run."""
     followed: dict[str, set[str]] = {s.pattern.first: {""} for s in strays}
     for marker in markers:
-        after = marker.pattern.atoms[1:]
-        then = next((a for a in after if a.kind != SPACE), None)
-        text = ""
-        # What only begins a call's marker is told, and spares its closing.
-        if (isinstance(marker, Closing) or not marker.marked) and then and then.kind == LITERAL and not then.any_case:
-            text = f"{SPACES if after[0].kind == SPACE else ''}(?:{re.escape(then.text[0])}|\\Z)"
-        followed.setdefault(marker.pattern.first, set()).add(text)
-    return {first: f"(?={'|'.join(sorted(texts))})" for first, texts in followed.items() if "" not in texts}
+        followed.setdefault(marker.pattern.first, set()).add(_then(marker))
+    return {first: "|".join(sorted(texts)) for first, texts in followed.items() if "" not in texts}
+
+
+def _then(marker: Marker) -> str:
+    """A regular expression for what follows the first literal of a marker; ``""`` if that may be anything."""
+    first, after = marker.pattern.first, marker.pattern.atoms[1:]
+    then = next((a for a in after if a.kind != SPACE), None)
+    if then is None or then.any_case:
+        return ""
+    # What only begins a call's marker is told, and spares its closing.
+    if then.kind == LITERAL and (isinstance(marker, Closing) or not marker.marked):
+        return f"{SPACES if after[0].kind == SPACE else ''}(?:{re.escape(then.text[0])}|\\Z)"
+    named = then.kind in (NAME, DIGITS, WORD) and not plain_name(first[0])
+    other = named if then.kind != LITERAL else then.text[0] != first[0]
+    return f"(?!{re.escape(first[0])})" if other and not first.strip(first[0]) else ""
 
 
 class Region(msgspec.Struct, eq=False):
@@ -410,6 +428,7 @@ def tag_of(pattern: Pattern) -> str:
     return first[: next(ends, 0)]
 
 
+@lru_cache(256)
 def text(pattern: Pattern) -> str:
     """The literals of a pattern."""
     return "".join(a.text for a in pattern.atoms if a.kind == LITERAL)

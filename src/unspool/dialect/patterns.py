@@ -52,7 +52,7 @@ _KINDS = {
 }
 
 # White space is soft where a template has some, and before and after a tag.
-_SOFT = Regex(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]])|(?<=\})(?=\[/?\w)")
+_SOFT = Regex(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]>])|(?<=\})(?=\[/?\w)")
 
 
 _ANY_SPACE: Final = Prefix(r"\s*+")
@@ -111,19 +111,24 @@ class Pattern:
         alone: whether it consists of that literal only.
         any_case: whether that literal is matched in any case.
         weight: how literal it is: the number of literal characters.
+        shows: whether that literal alone shows a marker, however the text goes on: it has letters or digits, and does
+            not end with one.
         after_name: whether a literal comes after the name, so that the name is certain to be complete.
         last_name: the index of its last name among the atoms; -1 if it has none.
         splits_name: the position, from 1, of a name that ends inside a run of name characters; 0 if none does.
     """
 
     __slots__ = (
-        "_fields", "_simple", "after_name", "alone", "any_case", "atoms", "first", "last_name", "splits_name", "weight",
+        "_fields", "_simple", "after_name", "alone", "any_case", "atoms", "begins", "first", "last_name",
+        "shows", "splits_name", "weight",
     )  # fmt: skip
     _simple: Callable[[str, int], re.Match[str] | None] | None
     """Matches the whole pattern, with fields that are written simply, each in a group; any other text may still match.
     ``None`` if there is no such expression."""
     _fields: list[str]
     """The names of those fields."""
+    begins: Callable[[str, int], object]
+    """Whether a text may match at a place, as far as the literals before the first field tell."""
 
     def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = (), *, any_case: bool = False) -> None:
         self.atoms = _atoms(parts)
@@ -158,6 +163,8 @@ class Pattern:
             self.splits_name = 0
             self.after_name = False
             self._simple = None
+            self.begins = _may if self.any_case or not atoms else self._first_begins
+            self.shows = shows(self.first)
             return
         kinds = [a.kind for a in atoms]
         self.first = atoms[0].text if atoms and kinds[0] == LITERAL else ""
@@ -168,7 +175,10 @@ class Pattern:
         self.last_name = max(named, default=-1)
         self.splits_name = next((i + 1 for i, a in enumerate(atoms) if a.kind == NAME and not a.quote and a.stops), 0)
         self.after_name = self.last_name >= 0 and LITERAL in kinds[self.last_name :]
-        self._simple = None if self.any_case or not self.first or SAME in kinds or ANY in kinds else self._first_match
+        simple = self.first and not self.any_case and SAME not in kinds and ANY not in kinds
+        self._simple = self._first_match if simple else None
+        self.begins = self._first_begins if self.first and not any(a.any_case for a in atoms) else _may
+        self.shows = shows(self.first)
 
     def _first_match(self, text: str, i: int) -> re.Match[str] | None:
         # Made on first use, as most patterns are never used.
@@ -180,6 +190,13 @@ class Pattern:
             return None
         self._simple = re.compile("".join(simple)).match
         return self._simple(text, i)
+
+    def _first_begins(self, text: str, i: int) -> object:
+        regex = ""
+        for atom in reversed(self.head().atoms):
+            regex = SPACES + regex if atom.kind == SPACE else f"(?:{re.escape(atom.text)}{regex}|{_cut(atom.text)}\\Z)"
+        self.begins = re.compile(regex).match
+        return self.begins(text, i)
 
     def _fill(self, m: re.Match[str], fields: dict[str, str]) -> bool:
         """Fill in fields that are written simply; false if one is only white space."""
@@ -217,6 +234,8 @@ class Pattern:
                     # A field counts with the white space around it, so only a short match is certain.
                     if m is not None and (not self._fields or (m.end() - i <= MAX_FIELD and self._fill(m, fields))):
                         return m.end()
+                if not self.begins(text, i):
+                    return NO
             elif not self.any_case:
                 return MORE if n - i < len(first) and first.startswith(text[i:]) else NO
         for atom in self.atoms:
@@ -254,9 +273,7 @@ class Pattern:
         regex = then
         for atom in reversed(self.atoms):
             if atom.kind == LITERAL and not atom.any_case:
-                part = ""
-                for c in reversed(atom.text[:-1]):
-                    part = f"(?:{re.escape(c)}{part})?"
+                part = _cut(atom.text)
                 regex = f"(?:{re.escape(atom.text)}{regex}|{part})" if regex else part
             elif atom.kind == SPACE:
                 regex = regex and f"{FEW_SPACES}{regex}"
@@ -404,6 +421,19 @@ class Pattern:
         return end
 
 
+def _may(text: str, i: int) -> bool:
+    """Whether a text may match a pattern about which nothing simple is known."""
+    return True
+
+
+def _cut(literal: str) -> str:
+    """A regular expression for the beginning of a literal, which may be empty."""
+    regex = ""
+    for c in reversed(literal[:-1]):
+        regex = f"(?:{re.escape(c)}{regex})?"
+    return regex
+
+
 def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
     """Match a field that extends to the first of its stops."""
     limit = MAX_ANY if atom.kind == ANY else MAX_FIELD
@@ -486,6 +516,11 @@ def without_beginning(text: str, stops: Iterable[str]) -> str:
 def worded(text: str) -> bool:
     """Whether a text contains a letter or digit, not only punctuation and white space."""
     return any(map(str.isalnum, text))
+
+
+def shows(text: str) -> bool:
+    """Whether a text contains letters or digits, and ends with something else than one of them or white space."""
+    return bool(text) and not (text[-1].isalnum() or text[-1].isspace()) and worded(text)
 
 
 def solid(text: str) -> str:

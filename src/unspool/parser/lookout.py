@@ -202,7 +202,8 @@ class Lookout(msgspec.Struct, eq=False):
         if not closings or self._spared_at == here:  # it was looked at before
             return
         self._spared_at = here
-        for literal, pattern in {text(t): t for c in closings for t in (tags(c) or (c,)) if t}.items():
+        tagged = [t for c in dict.fromkeys(closings) for t in (tags(c) or (c,)) if t.atoms]
+        for literal, pattern in {text(t): t for t in tagged}.items():
             _, times = self.spared.get(literal, (pattern, 0))
             self.spared[literal] = pattern, times + 1
 
