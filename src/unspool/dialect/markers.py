@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Set
 from functools import cached_property, lru_cache
-from itertools import product
 from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -243,51 +242,42 @@ class Parameter(msgspec.Struct, eq=False):
 
 _HEAD: Final = 3
 """The number of characters by which candidates are chosen."""
+_HEADS: Final = 256
+"""How many different ones are remembered."""
 
 
 class Candidates(list[_C]):
     """Markers, or strays, in the order in which they are tried; `at` picks those that may match at a place."""
 
-    __slots__ = ("_cut", "_whole")
+    __slots__ = ("_heads",)
 
     def __init__(self, found: Iterable[_C] = ()) -> None:
         super().__init__(found)
-        self._whole: dict[str, list[_C]] = {}
-        """By the first characters of a text, or by a shorter literal that a text begins with."""
-        self._cut: dict[str, list[_C]] = {}
-        """By the fewer characters with which a text ends."""
+        self._heads: dict[str, list[_C]] = {}
 
     def at(self, text: str, i: int) -> list[_C]:
         """The markers that may be at ``i``, as far as the literals before their first field tell."""
-        found = self.near(text, i)
+        found = self._heads.get(text[i : i + _HEAD])
+        if found is None:
+            found = self.near(text, i)
         return [each for each in found if each.pattern.begins(text, i)] if len(found) > 1 else found
 
     def near(self, text: str, i: int) -> list[_C]:
         """The markers whose first characters may be at ``i``."""
         head = text[i : i + _HEAD]
-        whole = self._whole or self._sorted()
-        found = whole.get(head) if len(head) == _HEAD else self._cut.get(head)
-        return whole.get(head[:2]) or whole.get(head[:1]) or whole[""] if found is None else found
-
-    def _sorted(self) -> dict[str, list[_C]]:
-        heads = {spelled for c in self for spelled in _spellings(c.pattern)}
-        begun = {"", *(head[:n] for head in heads for n in range(1, min(len(head) + 1, _HEAD)))}
-        self._cut = {head: [c for c in self if _begins(c.pattern, head, cut=True)] for head in begun}
-        self._whole = {head: [c for c in self if _begins(c.pattern, head)] for head in {"", *heads}}
-        return self._whole
+        found = self._heads.get(head)
+        if found is None:
+            if len(self._heads) >= _HEADS:
+                self._heads.clear()
+            found = self._heads[head] = [each for each in self if _begins(each.pattern, head)]
+        return found
 
 
-def _begins(pattern: Pattern, head: str, *, cut: bool = False) -> bool:
-    """Whether a pattern may match a text that begins with ``head``, or that is ``head`` (``cut``)."""
+def _begins(pattern: Pattern, head: str) -> bool:
+    """Whether a pattern may match a text that begins with these characters; if they are fewer, the text ends."""
     first = pattern.first[:_HEAD]
     head = head.lower() if pattern.any_case else head
-    return head.startswith(first) or (cut and first.startswith(head))
-
-
-def _spellings(pattern: Pattern) -> list[str]:
-    """The first characters of a pattern's first literal, in every case that counts."""
-    head = pattern.first[:_HEAD]
-    return ["".join(each) for each in product(*({c, c.upper()} for c in head))] if pattern.any_case else [head]
+    return head.startswith(first) or (len(head) < _HEAD and first.startswith(head))
 
 
 class Scan:

@@ -172,12 +172,12 @@ class Calls(Steps):
         if not form.arguments or form.forced or form.syntax == Syntax.TEXT:
             return None
         buf, i, names = self._tape.buf, match.end, self._openings.names
-        if len(buf) - i < _SOON and form.closing.first not in buf[i:]:
+        if len(buf) - i < _SOON and buf.find(form.closing.first, i) < 0:
             return None
-        name = match.fields.get("name", "")
         if form.shape is not None:
             whole = whole_object_call(form, buf, i)
         elif form.syntax is None:
+            name = match.fields.get("name", "")
             whole = whole_markup(self._openings, tools.schema(name), form, name, buf, i)
         else:
             whole = whole_literal(self._openings, form, match.fields, buf, i)

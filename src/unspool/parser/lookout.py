@@ -115,7 +115,7 @@ class Lookout(msgspec.Struct, eq=False):
             r = i + len(pattern.first)
         else:
             r = pattern.match(buf, i, {} if fields is None else fields)
-        if r == NO or not self.ignores or not self.spelled(pattern.first, i, max(r, i)):
+        if not self.ignores or r == NO or not self.spelled(pattern.first, i, max(r, i)):
             return r
         # A tag may go on in another case than the token, and then counts.
         return MORE if r == MORE and pattern.any_case and not self._tape.final else NO

@@ -68,11 +68,12 @@ class Prose(Steps):
         """At a boundary: read white space, then the next part or text."""
         tape, ledger = self._tape, self._ledger
         buf = tape.buf
-        i = tape.i
+        i = j = tape.i
         n = len(buf)
         if i == n:
             return False
-        j = skip_space(buf, i)
+        if not " " < buf[i] < "\x7f":
+            j = skip_space(buf, i)
         if j - i > MAX_SPACE:
             ledger.notice("hold_overflow", "white space")
             j = i + MAX_SPACE
@@ -90,14 +91,16 @@ class Prose(Steps):
                 tape.i = foreign.pop(0)[1] - tape.base
                 ledger.markup(tape.here)
                 return True
-            r = self._marker_at(self._look.outline.edge, j, edge=True)
-            if r == NO:
+            outline = self._look.outline
+            r = self._marker_at(outline.edge, j, edge=True)
+            if r == NO and outline.strays:
                 r = self._drop_at(j)
-            if r == MORE:
-                return False
             if r >= 0:
                 return True
-            self._note_header(j)
+            if r == MORE:
+                return False
+            if self._plan.framed:
+                self._note_header(j)
         self._parts.put_edge(tape.end)
         self._at.state = states.TEXT
         tape.i = max(i, ledger.at - tape.base)
@@ -110,7 +113,7 @@ class Prose(Steps):
     def _note_header(self, i: int) -> None:
         """Emit a notice if text begins at ``i`` with the marker of a call that counts only where a message begins."""
         outline = self._look.outline
-        if not (outline.calls and self._plan.framed):
+        if not outline.calls:
             return
         markers = outline.edge.near(self._tape.buf, i)
         begun = self._begun_calls([o for o in markers if o.pattern.first not in outline.text.scan.triggers], i)
@@ -267,8 +270,10 @@ class Prose(Steps):
 
     def _marker_at(self, markers: Candidates[Marker], i: int, *, edge: bool) -> int:
         """Act on the marker at ``i``, at a boundary (``edge``) or in text; `NO` or `MORE` if there is none (yet)."""
-        partial = _NOTHING
-        for o in markers.at(self._tape.buf, i):
+        partial, buf = _NOTHING, self._tape.buf
+        for o in markers.near(buf, i):
+            if not (o.pattern.alone or o.pattern.begins(buf, i)):
+                continue
             r, match = self._match(o, i, edge=edge)
             if r >= 0 and match is not None and match.weak:
                 if edge or not self._ledger.thinking:
@@ -307,7 +312,7 @@ class Prose(Steps):
         if match is not None:
             return self._begin_call(o, i, match)
         if edge:
-            if not o.pattern.first:  # a blank opening: text begins here
+            if not o.pattern.first and self._plan.framed:  # a blank opening: text begins here
                 self._note_header(i)
             return self._parts.begin(o, i, end)
         if isinstance(o, Opening) and o.kind == CALL:  # calls are text, with their closings
@@ -320,10 +325,11 @@ class Prose(Steps):
         r = self._empty_reasoning(i) if edge else NO
         if r != NO:
             return r
-        weak = partial.weak_alone()
-        if weak is not None and (edge or not self._look.quoted(i)):
-            return self._begin_call(weak[0], i, weak[1])
-        r = NO if partial.cut is None else self._drop_cut(partial.cut, i)
+        if partial is not _NOTHING:
+            weak = partial.weak_alone()
+            if weak is not None and (edge or not self._look.quoted(i)):
+                return self._begin_call(weak[0], i, weak[1])
+            r = NO if partial.cut is None else self._drop_cut(partial.cut, i)
         if r >= 0 or edge or self._ledger.thinking:
             return r
         r = self._drop_at(i)
