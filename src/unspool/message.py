@@ -246,10 +246,11 @@ class Fold(msgspec.Struct, eq=False):
         segments = []
         texts: dict[str, list[str]] = {"reasoning": [], "content": []}
         for s in self._segments:
-            text = "" if s.text is None else "".join(s.text)
-            segments.append(Segment(s.kind, s.start, s.end, text, s.call, s.token_start, s.token_end))
-            if text:
+            text = ""
+            if s.text is not None:
+                text = "".join(s.text)
                 texts[s.kind].append(text)
+            segments.append(Segment(s.kind, s.start, s.end, text, s.call, s.token_start, s.token_end))
         return Message(
             reasoning="".join(texts["reasoning"]),
             content="".join(texts["content"]),
