@@ -174,7 +174,7 @@ class Prose(Steps):
                     if r >= 0:
                         self._resume_with(o, j, r)
                         return True
-                elif r >= 0 and not match.weak and not self._calls.refused(j):
+                elif r >= 0 and not match.weak and isinstance(o, Opening) and not self._calls.refused(j):
                     self._calls.open(o, j, match)
                     return True
                 if r == MORE and not tape.final:
