@@ -175,7 +175,7 @@ class Parser:
                 if keep is not None:
                     keep(text)
                 at = self._at
-                if turn.__class__ is str:
+                if isinstance(turn, str):
                     self._at = end = at + len(text)
                     put(turn)
                     return [ToolCallDelta(call, turn, at, end)]

@@ -39,8 +39,10 @@ def test_a_piece_is_read_the_same_from_memory_and_anew() -> None:
                 assert turn == anew == part[0]
             else:
                 assert turn is again
-                assert isinstance(turn, tuple)
-                assert isinstance(anew, tuple)
+                assert turn is not None
+                assert not isinstance(turn, str)
+                assert anew is not None
+                assert not isinstance(anew, str)
                 assert turn[:2] == anew[:2] == (part[0], part[0])
                 assert turn[2].waits == anew[2].waits == part[1]
                 assert turn[2] is kind.state(part[1])
