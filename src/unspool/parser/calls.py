@@ -148,7 +148,7 @@ class Calls(Steps):
         tape = self._tape
         call.name = self._openings.named
         call.announce(tape.base + i)
-        literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._openings.repairing)
+        literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._plan.repairs)
         self.reader = ArgumentsReader(call, self._openings, literal)
         tape.i = i
         self._at.state = states.ARGUMENTS
@@ -356,7 +356,7 @@ class Calls(Steps):
 
     def cut_string(self, call: Call, inner: ArgumentsReader) -> None:
         """End the call at a closing marker in a string of its arguments: the token's id says that it is one."""
-        if self._openings.repairing:
+        if self._plan.repairs:
             self._tape.i = len(self._tape.buf)  # the beginning of an escape means nothing
         inner.cut()
         if isinstance(self.reader, ObjectReader):

@@ -128,8 +128,13 @@ class Lookout(msgspec.Struct, eq=False):
 
     def argument(self, parameters: Iterable[Parameter], i: int) -> int:
         """The end of the opening of an argument at ``i``, which may lack a tag, or repeat one."""
-        r = self.first([p.opening for p in parameters], i)
-        return r if r >= 0 else first_of((r, self.first([p.loose for p in parameters if p.loose], i)))
+        found = NO
+        for parameter in parameters:
+            r = self.stands(parameter.opening, i)
+            if r >= 0:
+                return r
+            found = min(found, r)
+        return first_of((found, self.first([p.loose for p in parameters if p.loose], i)))
 
     def progress(self, pattern: Pattern, i: int) -> int:
         """How much of a pattern's beginning matches at ``i``, by the rules of `stands`."""

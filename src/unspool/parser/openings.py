@@ -90,11 +90,6 @@ class Openings(msgspec.Struct, eq=False):
     _searched: tuple[int, int] = (0, 0)
     """The offsets between which nothing may end an open string."""
 
-    @property
-    def repairing(self) -> bool:
-        """Whether arguments are repaired."""
-        return self.look.plan.repairs
-
     # -- openings -----------------------------------------------------------------------------------------------------
 
     def match(self, o: Opening, i: int, *, edge: bool) -> Match:

@@ -295,7 +295,7 @@ class MarkupReader(Reader):
             if self.containers.all_closed:
                 self._end()
                 self.status = call.status
-            elif openings.repairing and alone:
+            elif self._plan.repairs and alone:
                 self._end()
                 call.status = "repaired"
                 self.status = call.status
