@@ -194,7 +194,8 @@ class Pattern:
     def _first_begins(self, text: str, i: int) -> object:
         regex = ""
         for atom in reversed(self.head().atoms):
-            regex = SPACES + regex if atom.kind == SPACE else f"(?:{re.escape(atom.text)}{regex}|{_cut(atom.text)}\\Z)"
+            cut = f"(?s:.{{0,{len(atom.text) - 1}}}+)\\Z"  # whatever it is
+            regex = SPACES + regex if atom.kind == SPACE else f"(?:{re.escape(atom.text)}{regex}|{cut})"
         self.begins = re.compile(regex).match
         return self.begins(text, i)
 
@@ -273,7 +274,9 @@ class Pattern:
         regex = then
         for atom in reversed(self.atoms):
             if atom.kind == LITERAL and not atom.any_case:
-                part = _cut(atom.text)
+                part = ""
+                for c in reversed(atom.text[:-1]):
+                    part = f"(?:{re.escape(c)}{part})?"
                 regex = f"(?:{re.escape(atom.text)}{regex}|{part})" if regex else part
             elif atom.kind == SPACE:
                 regex = regex and f"{FEW_SPACES}{regex}"
@@ -424,14 +427,6 @@ class Pattern:
 def _may(text: str, i: int) -> bool:
     """Whether a text may match a pattern about which nothing simple is known."""
     return True
-
-
-def _cut(literal: str) -> str:
-    """A regular expression for the beginning of a literal, which may be empty."""
-    regex = ""
-    for c in reversed(literal[:-1]):
-        regex = f"(?:{re.escape(c)}{regex})?"
-    return regex
 
 
 def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
