@@ -8,6 +8,7 @@ of text.
 import itertools
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -111,8 +112,6 @@ class Pattern:
         alone: whether it consists of that literal only.
         any_case: whether that literal is matched in any case.
         weight: how literal it is: the number of literal characters.
-        shows: whether that literal alone shows a marker, however the text goes on: it has letters or digits, and does
-            not end with one.
         after_name: whether a literal comes after the name, so that the name is certain to be complete.
         last_name: the index of its last name among the atoms; -1 if it has none.
         splits_name: the position, from 1, of a name that ends inside a run of name characters; 0 if none does.
@@ -120,7 +119,7 @@ class Pattern:
 
     __slots__ = (
         "_fields", "_simple", "after_name", "alone", "any_case", "atoms", "begins", "first", "last_name",
-        "shows", "splits_name", "weight",
+        "splits_name", "weight",
     )  # fmt: skip
     _simple: Callable[[str, int], re.Match[str] | None] | None
     """Matches the whole pattern, with fields that are written simply, each in a group; any other text may still match.
@@ -163,8 +162,7 @@ class Pattern:
             self.splits_name = 0
             self.after_name = False
             self._simple = None
-            self.begins = _may if self.any_case or not atoms else self._first_begins
-            self.shows = shows(self.first)
+            self.begins = _may
             return
         kinds = [a.kind for a in atoms]
         self.first = atoms[0].text if atoms and kinds[0] == LITERAL else ""
@@ -177,8 +175,7 @@ class Pattern:
         self.after_name = self.last_name >= 0 and LITERAL in kinds[self.last_name :]
         simple = self.first and not self.any_case and SAME not in kinds and ANY not in kinds
         self._simple = self._first_match if simple else None
-        self.begins = self._first_begins if self.first and not any(a.any_case for a in atoms) else _may
-        self.shows = shows(self.first)
+        self.begins = self._first_begins
 
     def _first_match(self, text: str, i: int) -> re.Match[str] | None:
         # Made on first use, as most patterns are never used.
@@ -192,6 +189,9 @@ class Pattern:
         return self._simple(text, i)
 
     def _first_begins(self, text: str, i: int) -> object:
+        if not self.first or any(a.any_case for a in self.atoms):
+            self.begins = _may
+            return True
         regex = ""
         for atom in reversed(self.head().atoms):
             cut = f"(?s:.{{0,{len(atom.text) - 1}}}+)\\Z"  # whatever it is
@@ -513,8 +513,10 @@ def worded(text: str) -> bool:
     return any(map(str.isalnum, text))
 
 
+@lru_cache(1024)
 def shows(text: str) -> bool:
-    """Whether a text contains letters or digits, and ends with something else than one of them or white space."""
+    """Whether a text shows a marker, however it goes on: it has letters or digits, and ends with neither these nor
+    white space."""
     return bool(text) and not (text[-1].isalnum() or text[-1].isspace()) and worded(text)
 
 

@@ -20,7 +20,7 @@ from ..dialect.markers import (
     Scan,
     tag_of,
 )
-from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space, solid, worded
+from ..dialect.patterns import MAX_SPACE, MORE, NO, shows, skip_space, solid, worded
 from . import states
 from .calls import Calls
 from .ledger import CAP, Why
@@ -91,16 +91,14 @@ class Prose(Steps):
                 tape.i = foreign.pop(0)[1] - tape.base
                 ledger.markup(tape.here)
                 return True
-            outline = self._look.outline
-            r = self._marker_at(outline.edge, j, edge=True)
-            if r == NO and outline.strays:
+            r = self._marker_at(self._look.outline.edge, j, edge=True)
+            if r == NO:
                 r = self._drop_at(j)
             if r >= 0:
                 return True
             if r == MORE:
                 return False
-            if self._plan.framed:
-                self._note_header(j)
+            self._note_header(j)
         self._parts.put_edge(tape.end)
         self._at.state = states.TEXT
         tape.i = max(i, ledger.at - tape.base)
@@ -113,7 +111,7 @@ class Prose(Steps):
     def _note_header(self, i: int) -> None:
         """Emit a notice if text begins at ``i`` with the marker of a call that counts only where a message begins."""
         outline = self._look.outline
-        if not outline.calls:
+        if not (outline.calls and self._plan.framed):
             return
         markers = outline.edge.near(self._tape.buf, i)
         begun = self._begun_calls([o for o in markers if o.pattern.first not in outline.text.scan.triggers], i)
@@ -272,7 +270,7 @@ class Prose(Steps):
         """Act on the marker at ``i``, at a boundary (``edge``) or in text; `NO` or `MORE` if there is none (yet)."""
         partial, buf = _NOTHING, self._tape.buf
         for o in markers.near(buf, i):
-            if not (o.pattern.alone or o.pattern.begins(buf, i)):
+            if not o.pattern.begins(buf, i):
                 continue
             r, match = self._match(o, i, edge=edge)
             if r >= 0 and match is not None and match.weak:
@@ -312,7 +310,7 @@ class Prose(Steps):
         if match is not None:
             return self._begin_call(o, i, match)
         if edge:
-            if not o.pattern.first and self._plan.framed:  # a blank opening: text begins here
+            if not o.pattern.first:  # a blank opening: text begins here
                 self._note_header(i)
             return self._parts.begin(o, i, end)
         if isinstance(o, Opening) and o.kind == CALL:  # calls are text, with their closings
@@ -445,7 +443,7 @@ class Prose(Steps):
         buf, pattern = self._tape.buf, o.pattern
         if not buf.startswith(pattern.first, p):
             return False
-        if pattern.shows:
+        if shows(pattern.first):
             return True
         here = buf[p : pattern.progress(buf, p, whole=True)]
         return not solid(here).isalnum() and (worded(here) or listed(here, self._plan.dialect.anywhere))
@@ -532,7 +530,7 @@ class Prose(Steps):
         text = max([look.stands(o.pattern, p) for o in markers if o.kind != CALL], default=NO)
         if text >= 0:
             found = [o for o in found if o.pattern.progress(self._tape.buf, p) >= text]
-        return [o for o in found if not (look.ignores and look.spelled(o.pattern.first, p, p + len(o.pattern.first)))]
+        return [o for o in found if not look.spelled(o.pattern.first, p, p + len(o.pattern.first))]
 
     def _enter_nameless(self, pairs: list[tuple[Block, Form]], p: int) -> int:
         """If the markers of a block and of a call without a name are at ``p``, open the block: later calls count."""
