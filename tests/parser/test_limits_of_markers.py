@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from unspool import Dialect, Message, Parser
+from unspool import Dialect, Message
 from unspool.check.promises import literals
 from unspool.dialect.patterns import MAX_ANY, MAX_FIELD, MAX_SPACE
 from unspool.parser.ledger import CAP
 from unspool.parser.quoting import MAX_SPAN
 
-from ..support import CALLING, DIALECTS, named, tool
+from ..support import CALLING, DIALECTS, named, pieces, run, tool
 
 _FIELD = re.compile(r"\{([a-z_]+)\}")
 _VALUES = {
@@ -67,11 +67,8 @@ def test_no_limit_depends_on_how_an_output_is_cut(dialect: Dialect) -> None:
         options: dict[str, Any] = {"tools": rng.choice((None, TOOLS)), "stage": rng.choice((None, None, "undecided"))}
         readings = []
         for size in (len(text) or 1, 997, *((1, 7, 97) if limit < CAP else ()), rng.randint(1, len(text) or 1)):
-            parser = Parser(dialect, **options)
-            for at in range(0, len(text), size):
-                parser.feed(text[at : at + size])
-            parser.close("stop")
-            readings.append(said(parser.message))
+            message, _ = run(dialect, pieces(text, size), **options, finish_reason="stop")
+            readings.append(said(message))
         assert all(reading == readings[0] for reading in readings), (options, text[:3000])
 
 
@@ -88,11 +85,8 @@ def test_a_field_ends_at_a_marker_that_begins_within_its_limit(dialect: Dialect)
             text = rest[0].strip() + "a" * size + rest[1]
             readings = []
             for step in (len(text), 1, 5):
-                parser = Parser(dialect, tools=None)
-                for at in range(0, len(text), step):
-                    parser.feed(text[at : at + step])
-                parser.close("stop")
-                readings.append(said(parser.message))
+                message, _ = run(dialect, pieces(text, step), tools=None, finish_reason="stop")
+                readings.append(said(message))
             assert readings[1:] == readings[:1] * 2, size
 
 
@@ -100,8 +94,7 @@ def test_a_field_ends_at_a_marker_that_begins_within_its_limit(dialect: Dialect)
 def test_a_run_of_a_markers_sign_is_looked_at_once(dialect: Dialect) -> None:
     """Not at each of its characters, with a piece of text and a notice for each."""
     for sign in {c for literal in literals(dialect) for c in literal}:
-        parser = Parser(dialect, tools=TOOLS, stage="content")
-        events = [*parser.feed("a " + sign * 200), *parser.close()]
+        _, events = run(dialect, ["a " + sign * 200], tools=TOOLS, stage="content")
         assert len(events) < 10, sign
 
 
@@ -111,10 +104,7 @@ def test_a_run_of_a_markers_sign_is_looked_at_once(dialect: Dialect) -> None:
 def test_a_run_of_a_markers_sign_is_read_alike_however_it_is_cut(text: str) -> None:
     readings = []
     for size in range(1, len(text) + 1):
-        parser = Parser("functionary-v3.2", tools=TOOLS)
-        for at in range(0, len(text), size):
-            parser.feed(text[at : at + size])
-        parser.close()
-        readings.append((said(parser.message), parser.message.notices))
+        message, _ = run("functionary-v3.2", pieces(text, size), tools=TOOLS)
+        readings.append((said(message), message.notices))
     assert readings == readings[:1] * len(text)
     assert len(readings[0][1]) <= 1
