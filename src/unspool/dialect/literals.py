@@ -34,19 +34,8 @@ def firsts(patterns: Iterable[Pattern]) -> Set[str]:
 
 
 def finder(literals: Set[str], follows: Mapping[str, str] = {}) -> re.Pattern[str]:
-<<<<<<< HEAD
-    """Finds the first of the literals, or the beginning of one at the end of the text.
-
-    It is a trie, so the search reads every character once.
-
-    Args:
-        literals: the literals.
-        follows: regular expressions for what must follow some of them.
-    """
-=======
     """Finds the first of the literals, or the beginning of one at the end of the text. It is a trie, so the search
-    reads every character once. ``follows``: expressions without width for what must follow some of them."""
->>>>>>> main
+    reads every character once. ``follows``: expressions for what must follow some of them."""
     if not literals:
         return re.compile(r"(?!)")
     any_case = literals.any_case if isinstance(literals, Literals) else ()

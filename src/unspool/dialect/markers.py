@@ -239,14 +239,8 @@ class Parameter(msgspec.Struct, eq=False):
         return self._plain
 
 
-<<<<<<< HEAD
-_HEAD: Final = 3
-"""The number of characters by which candidates are chosen."""
-_HEADS: Final = 256
-"""How many different ones are remembered."""
-=======
 _HEAD: Final = 3  # the number of characters by which candidates are chosen
->>>>>>> main
+_HEADS: Final = 256  # how many different ones are remembered
 
 
 class Candidates(list[_C]):
