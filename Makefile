@@ -330,8 +330,8 @@ $(TRAINERS)/.installed: pyproject.toml
 	$(TRAINERS)/bin/python $(INSTALL) --no-deps $(SMALL)
 	touch $@
 
-trainers: $(TRAINERS)/.installed ## test TRL's GRPO, with sessions too, and verl's agent loop on small models (installs torch)
-	OMP_NUM_THREADS=1 $(TRAINERS)/bin/python -m pytest -m trainers tests/rl $(ARGS)
+trainers: $(TRAINERS)/.installed $(PLUGINS)/.engine ## test TRL's GRPO, also on sessions of llama.cpp and vLLM, and verl's agent loop on small models (installs torch twice, and vLLM)
+	OMP_NUM_THREADS=1 PYTHON_OF_VLLM=$(CURDIR)/$(PLUGINS)/bin/python $(TRAINERS)/bin/python -m pytest -m trainers tests/rl $(ARGS)
 
 # CHROMIUM names a browser. The default is the system's, or else Playwright's own.
 $(UI)/.installed: pyproject.toml
