@@ -160,7 +160,7 @@ $(PLUGINS)/.engine: $(PLUGINS)/.installed tests/plugins/engine-cpu.txt
 	ln -sf $(CURDIR)/$(PLUGINS)/cpu/vllm/_C*.so $$($(PLUGINS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/vllm/
 	touch $@
 
-vllm-engine: $(PLUGINS)/.engine ## test the plug-in in vLLM's engine on a CPU, and unspool serve in front of it (minutes)
+vllm-engine: $(PLUGINS)/.engine $(PLUGINS)/.vision ## test the plug-in in vLLM's engine on a CPU, and unspool serve in front of it, with images too (minutes)
 	$(PLUGINS)/bin/python -m pytest -m vllm_engine tests/plugins $(ARGS)
 
 $(PLUGINS)/.tests: $(PLUGINS)/.installed tests/plugins/vllm-tests.txt tests/plugins/vllm-source.txt
