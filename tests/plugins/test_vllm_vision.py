@@ -19,7 +19,7 @@ import unspool
 from ..media import png
 from ..request.parts.test_places import ADDED, SEEING
 from ..request.parts.test_reading import PROTOCOLS, image
-from ..sessions.proxy import Proxy
+from ..sessions.proxy import Proxy, Sampling
 from .test_vllm_engine import END, ENGINE, unspool_serve
 from .test_vllm_host import make_tokenizer
 from .vllm_server import CONFIG, VISION, VISION_PATH, post, serving
@@ -146,6 +146,12 @@ def piece(protocol: str, event: Any) -> str:
     return event["delta"] if event["type"] == kind else ""
 
 
+def generated(served: Served) -> tuple[Any, Sampling]:
+    """The first event of the last answer to images, and what was sampled; unspool examines its engine meanwhile."""
+    at = max(i for i, asked in enumerate(served.proxy.bodies) if "prompt" not in asked)
+    return events(served.proxy.answers[at].decode())[0], served.proxy.record[at]
+
+
 SHOWN: Final = {
     "an image": (1, "user"),
     "two images": (2, "user"),
@@ -171,13 +177,12 @@ def test_vllm_reads_what_it_renders_itself(served: Served, protocol: str, count:
         assert "--enable-scale-out" in refused.value.read().decode()
         return
     said = ask(served, protocol, asked)
-    first = events(served.proxy.answers[-1].decode())[0]
+    first, sampled = generated(served)
     own = body("chat", parts("chat", count), role)
-    shown = {"skip_special_tokens": False, "spaces_between_special_tokens": False, "return_token_ids": True}
-    wanted = post(f"{served.engine}{PATHS['chat']}", {**own, **shown})
+    wanted = post(f"{served.engine}{PATHS['chat']}", {**own, "skip_special_tokens": True, "return_token_ids": True})
     (choice,) = wanted["choices"]
     assert first["prompt_token_ids"] == wanted["prompt_token_ids"]
-    assert served.proxy.record[-1].ids == choice["token_ids"]
+    assert sampled.ids == choice["token_ids"]
     # At an end by length, vLLM withholds the bytes of a character that is not complete.
     assert said.rstrip(CUT) == choice["message"]["content"].rstrip(CUT)
     if served.scale_out:
@@ -203,7 +208,7 @@ def test_a_session_keeps_what_was_sampled_after_images_and_does_not_call_it_exac
     assert session["exact"]
     assert not call["exact"]
     if served.scale_out:
-        sampled = served.proxy.record[-1]
+        _, sampled = generated(served)
         assert len(sampled.ids) == CHOSEN["max_tokens"]
         assert (call["output_ids"], call["logprobs"]) == (sampled.ids, sampled.logprobs)
         assert call["prompt_ids"] == sampled.prompt
