@@ -162,6 +162,11 @@ def test_a_document_becomes_its_text(protocol: str, given_part: dict[str, Any]) 
     assert content(protocol, [TEXT, given_part]) == "What is this?[a.txt]\nHello.\n[End of a.txt]\n"
 
 
+def test_what_is_said_about_a_document_stands_before_its_text() -> None:
+    given_part = {"type": "document", "source": {"type": "text", "data": "Hello."}, "context": "A letter."}
+    assert content("messages", [given_part]) == "[document]\nA letter.\n\nHello.\n[End of document]\n"
+
+
 FORBIDDEN = [
     "file:///etc/passwd",
     "FILE:///etc/passwd",

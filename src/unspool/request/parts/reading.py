@@ -44,6 +44,7 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
         kind: one of `unspool.engines.media.MEDIA`, ``document``, or ``file`` for any.
         data, url: its bytes, or where they are.
         name: the name of a document.
+        context: what is said about it.
     """
 
     where: str
@@ -51,6 +52,7 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes | None = None
     url: str = ""
     name: str = ""
+    context: str = ""
 
 
 Forms = Mapping[str, Callable[[Fields], Unread]]
@@ -133,8 +135,11 @@ def _source(kind: str) -> Callable[[Fields], Unread]:
     """Anthropic's and AG-UI's form: the bytes, the text or the URL in ``source``."""
 
     def read(part: Fields) -> Unread:
-        source = part.object("source")
-        name = part.text("title", "") or ""
+        found = read_source(part.object("source"), part.text("title", "") or "")
+        context = part.text("context", "") or ""
+        return msgspec.structs.replace(found, context=context) if context else found
+
+    def read_source(source: Fields, name: str) -> Unread:
         form = source.one_of("type", ("base64", "data", "url", "text"))
         if form == "text":
             return Unread(where=source.path("data"), kind="document", data=source.text("data").encode(), name=name)
@@ -228,7 +233,8 @@ def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[st
         raise BadRequest(one.where, f"the image has {shown}; allowed are {limits.pixels:,} in all")
     if found.kind == "document":
         name = one.name or "document"
-        return {"type": "text", "text": f"[{name}]\n{data.decode()}\n[End of {name}]\n"}
+        context = one.context and f"{one.context}\n\n"
+        return {"type": "text", "text": f"[{name}]\n{context}{data.decode()}\n[End of {name}]\n"}
     digest = sha256(data).hexdigest()
     medium = Medium(
         kind=found.kind, type=found.type, data=data, sha256=digest, width=found.width, height=found.height, role=role
