@@ -139,6 +139,7 @@ def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
         {"id": "2", "role": "assistant", "toolCalls": [call]},
         {"id": "3", "role": "tool", "toolCallId": "1", "content": "r"},
         {"id": "4", "role": "activity", "activityType": "x", "content": {}},
+        {"id": "5", "role": "tool", "toolCallId": "1", "content": "", "error": "failed"},
     ]
     with live(engine) as server:
         context = [{"description": "page", "value": "home"}]
@@ -148,7 +149,16 @@ def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
         {"role": "user", "content": "a"},
         {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "th"},
         {"role": "tool", "tool_call_id": "1", "content": "r"},
+        {"role": "tool", "tool_call_id": "1", "content": "failed"},
     ]
+
+
+def test_a_refusal_of_an_earlier_answer_is_its_content() -> None:
+    engine = Scripted(["ok"])
+    refused = {"role": "assistant", "content": None, "refusal": "No."}
+    with live(engine) as server:
+        assert server.post("/v1/chat/completions", model="m", messages=[*HELLO, refused, *HELLO]).status_code == 200
+    assert engine.requests[0].messages[1]["content"] == "No."
 
 
 def test_reasoning_after_a_message_of_ag_ui_belongs_to_it_and_is_dropped_without_one() -> None:
