@@ -18,6 +18,7 @@ from unspool.grammar.flat import lacking
 from unspool.grammar.gbnf import gbnf
 from unspool.grammar.nodes import Chars, Const, Grammar, Node, Repeat, Seq, Text, Word
 
+from ..support import closed_tool
 from ..writing import an_id
 from .gbnf_reader import Reader
 from .support import WITH_CALLS, constrained, eos, matcher, validate
@@ -33,13 +34,7 @@ SCHEMA: dict[str, Any] = {
     "required": ["city"],
     "additionalProperties": False,
 }
-TOOLS = [
-    {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}},
-    {
-        "type": "function",
-        "function": {"name": "now", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}},
-    },
-]
+TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}, closed_tool("now")]
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("get_weather", {"city": "Zürich 🌍", "unit": 'quo"ted', "days": -3, "at": [1.5, 2e9]}),
     ("get_weather", {"city": "", "unit": "back\\slash"}),
