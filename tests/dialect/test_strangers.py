@@ -46,7 +46,7 @@ class Read(msgspec.Struct):
     what: str
     keys: str
     means: list[tuple[str, str]]
-    bad_arguments: str | None = None
+    bad_arguments: Any = None
 
 
 _FILE = Path(__file__).with_name("strangers.toml")

@@ -143,7 +143,7 @@ def test_generated_texts_parse_into_valid_calls(d: Dialect) -> None:
     message = unspool.parse(data.decode(), d, tools=TOOLS, tool_choice="required", stage="content")
     assert [c.status for c in message.tool_calls] == ["ok"], data.decode()
     (call,) = message.tool_calls
-    schemas = {t["function"]["name"]: t["function"]["parameters"] for t in TOOLS}  # type: ignore[index]
+    schemas = {t["function"]["name"]: t["function"]["parameters"] for t in TOOLS}
     validate(json.loads(call.arguments), schemas[call.name])
 
 
