@@ -33,10 +33,8 @@ MAX_NESTING: Final = 512
 """How deep arrays and objects may be nested in a value."""
 _REMEMBERED: Final = 64
 """The most names of members that a schema caches besides those that it lists, and their longest length."""
-_MAX_KEPT: Final = 16_384
-"""The largest schema, in bytes of JSON, that is kept for later requests."""
-_MAX_POINTER: Final = 2_048
-"""The longest ``$ref``, in characters."""
+_MAX_KEPT: Final = 16_384  # the largest schema, in bytes of JSON, that is kept for later requests
+_MAX_POINTER: Final = 2_048  # the longest ``$ref``, in characters
 
 _encode: Final = msgspec.json.Encoder().encode
 _NAMES: Final = frozenset(get_args(JsonType))
@@ -65,13 +63,14 @@ class Kinds(msgspec.Struct, frozen=True):
 class Schema:
     """One node of a schema, read lazily; its ``$ref`` pointers start from ``root``."""
 
-    __slots__ = ("_declared", "_elements", "_kinds", "_known", "_members", "_node", "_root")
+    __slots__ = ("_any_string", "_declared", "_elements", "_kinds", "_known", "_members", "_node", "_root")
 
     def __init__(self, node: object, root: object = None) -> None:
         self._node = node
         self._root = node if root is None else root
         self._known = False
         self._kinds: Kinds | None = None
+        self._any_string = False
         self._members: dict[str, Schema | None] = {}  # results of earlier queries
         self._declared: dict[str, bool] = {}
         self._elements: Schema | Literal[False] | None = False
@@ -81,8 +80,15 @@ class Schema:
         if not self._known:
             kinds = _Walk(self._root).kinds(self._node, 0)
             self._kinds = kinds if kinds and kinds.types else None
+            self._any_string = kinds is not None and "string" in kinds.types and kinds.strings is None
             self._known = True
         return self._kinds
+
+    def any_string(self) -> bool:
+        """Whether a value may be any string."""
+        if not self._known:
+            self.kinds()
+        return self._any_string
 
     @property
     def types(self) -> Types | None:
@@ -557,6 +563,17 @@ def _is_json(text: str, nesting: int) -> bool:
         _JSON.decode(text)
     except (ValueError, RecursionError):  # the latter only if the caller's own stack is nearly used up
         return False
+    return True
+
+
+def nests_deeper(value: Any, most: int) -> bool:
+    """Whether lists and objects in a value nest more than ``most`` deep, the value itself included."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [v for v in level if isinstance(v, dict | list)]
+        if not level:
+            return False
+        level = [child for v in level for child in (v.values() if isinstance(v, dict) else v)]
     return True
 
 

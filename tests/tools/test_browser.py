@@ -15,9 +15,9 @@ from yarl import URL
 
 from tests.loopback import answering, sends
 from unspool.tools import ServerTool, Session, ToolLimits, ToolResult
-from unspool.tools.addresses import is_public
+from unspool.tools.addresses import Refused, is_public
 from unspool.tools.demo import DemoToolServer
-from unspool.tools.fetch import Fetched, Fetcher, Refused
+from unspool.tools.fetch import Fetched, Fetcher
 from unspool.tools.page import WIDTH, read_page
 
 HTML = "text/html; charset=utf-8"

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from unspool.tools import Approval, ToolLimits, ToolResult, Tools, ToolServerError
-from unspool.tools.config import read_list, request_server
+from unspool.tools.config import read_list
+from unspool.tools.targets import Endpoint
 
 pytestmark = pytest.mark.tools
 
@@ -296,10 +297,8 @@ async def test_a_hundred_sessions_at_once_share_one_child_and_each_has_its_answe
     "url", ["https://localhost:1/mcp", "https://127.0.0.1/mcp", "https://[::1]/mcp", "https://169.254.169.254/"]
 )
 async def test_a_server_that_a_request_names_is_not_looked_for_at_private_addresses(url: str) -> None:
-    async with closing(Tools([request_server("asked", url, {}, LIMITS)])) as tools:
+    from unspool.tools.mcp import MCPToolServer
+
+    asked = MCPToolServer("asked", Endpoint((("http", url), ("sse", url)), public=True), limits=LIMITS)
+    async with closing(Tools([asked])) as tools:
         assert "is not a public address" in (await tools.list_tools()).failures["asked"]
-
-
-def test_a_server_that_a_request_names_must_be_https() -> None:
-    with pytest.raises(ValueError, match="is not a URL of https"):
-        request_server("asked", "http://example.com/mcp", {}, LIMITS)

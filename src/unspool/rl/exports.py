@@ -15,24 +15,12 @@ These shapes have a number for every token: that of a token that is not learnt i
 import io
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count, groupby
+from itertools import count, groupby, zip_longest
 from typing import Any, Final
 
 import msgspec
 
 from .rollouts import Role, Rollout, Row
-
-__all__ = [
-    "ENCODINGS",
-    "FORMATS",
-    "to_nemo_rl",
-    "to_prime_rl",
-    "to_skyrl",
-    "to_table",
-    "to_trl",
-    "to_verl",
-    "written",
-]
 
 ENCODINGS: Final = ("json", "jsonl", "arrow")
 _LEARNT: Final[tuple[Role, ...]] = ("agent", "auxiliary")
@@ -151,7 +139,7 @@ def to_skyrl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> di
         "stop_reasons": [row.finish_reason for _, row in rows],
         "rollout_logprobs": [_known(row)[row.prompt_length :] for _, row in rows],
         "trajectory_ids": [{"instance_id": id, "repetition_id": next(counts[id])} for id in owners],
-        "is_last_step": [id != following for id, following in zip(owners, [*owners[1:], None], strict=True)],
+        "is_last_step": [id != following for id, following in zip_longest(owners, owners[1:])],
     }
 
 
@@ -197,17 +185,9 @@ FORMATS: Final = ("json", *_SHAPES)
 
 
 def written(rollouts: Sequence[Rollout], form: str = "json", encoding: str = "json") -> tuple[bytes, str]:
-    """Write rollouts, and return the bytes and their media type.
-
-    Args:
-        rollouts: the rollouts; as ``json`` in ``json``, one.
-        form: one of `FORMATS`.
-        encoding: one of `ENCODINGS`. As lines and in Arrow, ``json`` has the rows alone.
-
-    Raises:
-        ValueError: the form needs something that a rollout does not have.
-        ImportError: Arrow is not installed.
-    """
+    """Write rollouts in one of `FORMATS` and `ENCODINGS`, and return the bytes and their media type. As lines and in
+    Arrow, ``json`` has the rows alone. `ValueError` if the form needs something that a rollout does not have;
+    `ImportError` if Arrow is not installed."""
     if form == "json" and encoding == "json":
         whole: Any = rollouts[0] if len(rollouts) == 1 else list(rollouts)
         return msgspec.json.encode(whole), "application/json"

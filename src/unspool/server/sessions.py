@@ -12,7 +12,7 @@ it is reached by a loopback address.
 
 import hmac
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -21,23 +21,18 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..engines import Sampling
-from ..generation.admission import Overloaded
 from ..generation.service import Service
 from ..request.common import MAX_TOKENS, sampling
 from ..request.fields import BadRequest, Fields, read_object
 from ..rl import exports
 from ..sessions import About, Limits, Refused, Session, Sessions
-from ..store import StoreError
-from ..wire.encoding import encode
+from ..wire.encoding import cleaned, encode
 from .endpoint import SESSION, check_known, failure_of, integer_of, keys_of, query_of, read_body
 from .replies import ErrorBody, Reply, failed, header
 
-__all__ = ["SessionRoutes"]
-
 _ROOT: Final = "/sessions"
 _HEADER: Final = b"x-session-id"
-_LIMIT: Final = 1024 * 1024
-"""The bytes of a request about a session."""
+_LIMIT: Final = 1024 * 1024  # the bytes of a request about a session
 _WAIT: Final = 600.0
 _SECRET: Final = "the key of the session, or of the server, is missing or wrong; send it as Authorization: Bearer KEY"
 _AT_ONCE: Final = 100
@@ -62,14 +57,15 @@ class SessionRoutes:
         id, below = _named(path)
         error_body = self._error_body("/" + below if below else path)
         try:
-            if path == _ROOT or (id and not _of_model(below)):
+            of_model = below.startswith("v1/") or below == "ag-ui"
+            if path == _ROOT or (id and not of_model):
                 reply = await self._about(scope, receive, id, below)
                 await reply.send(send)
                 return
             session = await self._session(scope, id)
         except ClientDisconnect:
             return
-        except (BadRequest, Overloaded, StoreError) as error:
+        except Exception as error:
             await failed(error_body, failure_of(error, scope), close=True).send(send)
             return
         if session is not None:
@@ -82,11 +78,8 @@ class SessionRoutes:
     # -- which session -----------------------------------------------------------------------------------------------
 
     async def _session(self, scope: Scope, id: str) -> Session | None:
-        """The session of a model's request; ``None`` if it belongs to none.
-
-        Raises:
-            Refused: there is no such session, or its key is needed.
-        """
+        """The session of a model's request; ``None`` if it belongs to none. `Refused` if it is unknown, or needs its
+        key."""
         for key in keys_of(scope):
             found = await self._sessions.by_key(key.decode("latin-1"))
             if found is not None:
@@ -99,11 +92,7 @@ class SessionRoutes:
         return await self._admitted(scope, named) if named else None
 
     async def _admitted(self, scope: Scope, id: str) -> Session:
-        """A session that the client may use.
-
-        Raises:
-            Refused: 401 without a key that is good for it, 404 if there is none.
-        """
+        """A session that the client may use; `Refused`: 401 without a key that is good for it, 404 if there is none."""
         found = await self._sessions.get(id)
         keys = [key.decode("latin-1") for key in keys_of(scope)]
         if found is not None and any(hmac.compare_digest(key.encode(), found.about.key.encode()) for key in keys):
@@ -124,11 +113,6 @@ class SessionRoutes:
     # -- about sessions ----------------------------------------------------------------------------------------------
 
     async def _about(self, scope: Scope, receive: Receive, id: str, below: str) -> Reply:
-        """Answer a request about sessions.
-
-        Raises:
-            Refused: see `_admitted`; or the method or the path is none.
-        """
         method = scope["method"]
         if not id:
             if not self._is_server(scope):
@@ -160,7 +144,7 @@ class SessionRoutes:
         chosen = {**msgspec.structs.asdict(sampling(given)), "max_tokens": given.integer("max_tokens", 1, MAX_TOKENS)}
         chosen = {name: value for name, value in chosen.items() if value is not None}
         session = await self._sessions.create(
-            fields.text("id", None), chosen, _limits(fields.object("limits")), fields.object("metadata").raw
+            fields.text("id", None), chosen, _limits(fields.object("limits")), _metadata(fields, {})
         )
         examined = [await self._sessions.examine(model) for model in self._service.models]
         problems = [problem for one in examined for problem in one.problems]
@@ -218,6 +202,8 @@ class SessionRoutes:
             body, media_type = await self._service.aside(session.size, lambda _: write())
         except ImportError as error:
             raise Refused(f"encoding: needs a package that is not installed: {error.name}", 501) from None
+        except ValueError as error:
+            raise Refused(f"format: {error}", 409) from None
         return Reply(body, media_type=media_type)
 
     _ROUTES: Final[dict[tuple[str, str], Callable[["SessionRoutes", Session, Scope, Fields], Awaitable[Reply]]]] = {
@@ -234,11 +220,6 @@ def _named(path: str) -> tuple[str, str]:
         return "", ""
     id, _, below = path[len(_ROOT) + 1 :].partition("/")
     return id, below
-
-
-def _of_model(below: str) -> bool:
-    """Whether a path below a session is that of a model's protocol."""
-    return below.startswith("v1/") or below == "ag-ui"
 
 
 def _on_loopback(scope: Scope) -> bool:
@@ -271,8 +252,20 @@ def _outcome(session: Session, fields: Fields) -> dict[str, Any]:
     if "reward" in fields.raw:
         found["reward"] = fields.number("reward", -sys.float_info.max, sys.float_info.max)
     if fields.has("metadata"):
-        found["metadata"] = {**session.about.metadata, **fields.object("metadata").raw}
+        found["metadata"] = _metadata(fields, session.about.metadata)
     return found
+
+
+def _metadata(fields: Fields, before: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of a request, added to what the session has."""
+    found = cleaned({**before, **fields.object("metadata").raw})
+    try:
+        size = len(msgspec.msgpack.encode(found))
+    except OverflowError:
+        raise fields.wrong("metadata", "has an integer of more than 64 bits") from None
+    if size > _LIMIT:
+        raise fields.wrong("metadata", f"has {size:,} bytes in all; allowed are {_LIMIT:,}")
+    return dict(found)
 
 
 def _described(about: About) -> dict[str, Any]:

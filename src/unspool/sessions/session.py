@@ -22,16 +22,17 @@ from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..rl.rollouts import Call, Link, Rollout, rows_of
 from ..store import Store
+from ..wire.encoding import clean, cleaned, encode
 from .capture import Capture, Output
 from .examine import Examined
 from .kinds import Kinds
 from .records import About, Model, Node, Recorded, ids_of, packed, put_about, put_call
 from .tree import Tree
 
-__all__ = ["Recording", "Refused", "Session"]
-
 log = logging.getLogger("unspool.sessions")
 
+_SMALLEST: Final = 4096
+"""About how many bytes a session without calls takes."""
 _WANTED: Final = (
     "temperature",
     "top_p",
@@ -59,18 +60,12 @@ class Refused(BadRequest):
 
 
 class Session:
-    """An agent's run.
-
-    Args:
-        about: what is stored of it.
-        store: keeps what it records.
-        blobs: tools and grammars, by their digests.
+    """An agent's run. ``blobs`` are tools and grammars, by their digests.
 
     Attributes:
         used: the time of its last use, by the monotonic clock.
         running: the number of requests in flight.
         size: about how many bytes it takes in memory.
-        deleted: whether it was deleted.
     """
 
     def __init__(self, about: About, store: Store, blobs: dict[bytes, bytes] | None = None) -> None:
@@ -85,29 +80,24 @@ class Session:
         self.running = 0
         self.tokens = 0
         self.used = time.monotonic()
-        self.size = sum(map(len, self.blobs.values()))
+        self.size = _SMALLEST + len(msgspec.msgpack.encode(about)) + sum(map(len, self.blobs.values()))
         self.deleted = False
         self._finishing = False
 
     @property
     def calls(self) -> int:
-        """The number of its calls."""
         return len(self._records)
 
     def tree(self, model: Model) -> Tree:
-        """The calls of a model."""
         name = model.settings.model
         with self._lock:
             if name not in self._trees:
-                self._trees[name] = self._planted(model)
+                assert model.prompts is not None, "sessions need a chat template"
+                self._trees[name] = Tree(model.settings, model.prompts, model.engine.tokenizer, self.about.secret)
                 for of, record in self._records:
                     if of == name:
                         self._trees[name].add(record)
             return self._trees[name]
-
-    def _planted(self, model: Model) -> Tree:
-        assert model.prompts is not None, "sessions need a chat template"
-        return Tree(model.settings, model.prompts, model.engine.tokenizer, self.about.secret)
 
     def load(self, model: str, record: Recorded) -> None:
         """Take a call that was stored, before there is a tree."""
@@ -122,18 +112,14 @@ class Session:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Begin a request.
-
-        Raises:
-            Refused: 409 if it is finished, 403 if a limit is reached.
-        """
+        """Begin a request; `Refused`: 409 if the session is finished, 403 if a limit is reached."""
         about, limits = self.about, self.about.limits
         if self.deleted:
             raise Refused(f"the session {about.id} was deleted", 404)
         if about.status != "open" or self._finishing:
             raise Refused(f"the session {about.id} is finished", 409)
         reached = {
-            "calls": limits.calls is not None and self.calls >= limits.calls,
+            "calls": limits.calls is not None and self.calls + self.running >= limits.calls,
             "tokens": limits.tokens is not None and self.tokens >= limits.tokens,
             "seconds": limits.seconds is not None and time.time() >= about.created + limits.seconds,
         }
@@ -144,14 +130,22 @@ class Session:
         self._idle.clear()
 
     def leave(self) -> None:
-        """End a request."""
         self.used = time.monotonic()
         self.running -= 1
         if not self.running:
             self._idle.set()
 
     def adapted(self, request: _Request, edges: Sequence[tuple[str, str]]) -> _Request:
-        """A request with the session's own sampling, within its limit of tokens, and with these edges."""
+        """A request with the session's own sampling, within its limit of tokens, and with these edges.
+
+        Raises:
+            Refused: 403 if its choices are more calls than are left.
+        """
+        most_calls = self.about.limits.calls
+        if most_calls is not None and self.calls + self.running - 1 + request.n > most_calls:
+            raise Refused(
+                f"limits.calls: {request.n} choices are more than the session has left of {most_calls:,}", 403
+            )
         fields = {name: value for name, value in self.about.sampling.items() if name != "max_tokens"}
         most = [n for n in (self.about.sampling.get("max_tokens"), request.max_tokens) if n is not None][:1]
         if self.about.limits.tokens is not None:
@@ -164,11 +158,8 @@ class Session:
         )
 
     async def finish(self, seconds: float | None = None) -> None:
-        """Take no more requests, and wait for those in flight.
-
-        Raises:
-            TimeoutError: they take longer; then it stays closed to requests, and is not finished.
-        """
+        """Take no more requests, and wait for those in flight. After a `TimeoutError` it stays closed to requests,
+        unfinished."""
         self._finishing = True
         async with asyncio.timeout(seconds):
             await self._idle.wait()
@@ -176,15 +167,19 @@ class Session:
             await self.change(status="finished")
 
     async def change(self, **fields: Any) -> None:
-        """Change what is stored of it."""
+        before = {name: getattr(self.about, name) for name in fields}
         for name, value in fields.items():
             setattr(self.about, name, value)
-        await self._store.writing(lambda w: put_about(w, self.about))
+        try:
+            await self._store.writing(lambda w: put_about(w, self.about))
+        except BaseException:
+            for name, value in before.items():
+                setattr(self.about, name, value)
+            raise
 
     # -- recording -------------------------------------------------------------------------------------------------
 
     def recording(self, model: Model, prepared: Prepared, asked: engines.Request, examined: Examined) -> "Recording":
-        """Begin to record a generation."""
         return Recording(self, model, prepared, asked, examined)
 
     def record(self, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> "Future[Any]":
@@ -198,19 +193,14 @@ class Session:
         return self._store.write(lambda w: put_call(w, self.about.id, model, record, new))
 
     def blame(self, problem: str) -> None:
-        """Note what went wrong in recording."""
         if problem not in self.about.problems:
             self.about.problems.append(problem)
 
     # -- what was recorded -----------------------------------------------------------------------------------------
 
     def rollout(self, models: Mapping[str, Model], examined: Mapping[str, Examined]) -> Rollout:
-        """Everything that was recorded. It computes the kinds of tokens, which takes a while.
-
-        Args:
-            models: the served models, by name.
-            examined: what is known of their engines, by the same names.
-        """
+        """Everything that was recorded. It computes the kinds of tokens, which takes a while. Both arguments are by the
+        models' names."""
         links: list[Link] = []
         problems: dict[str, None] = dict.fromkeys(self.about.problems)
         kinds: dict[str, Kinds] = {}
@@ -368,20 +358,20 @@ class Recording:
             finish_reason=reason or written.message.finish_reason,
             stop=stop,
             sampling=_sampling(asked),
-            requested={name: request.body[name] for name in _WANTED if request.body.get(name) is not None},
+            requested=_requested(request.body),
             versions=list(output.versions),
             experts=output.experts,
             problems=problems,
-            calls=[(call.name, call.status) for call in written.message.tool_calls],
+            calls=[(clean(call.name), call.status) for call in written.message.tool_calls],
             tool_count=len(request.toolset.callable),
-            tool_choice=request.toolset.choice,
+            tool_choice=cleaned(request.toolset.choice),
             started=self._started,
             seconds=round(time.monotonic() - self._began, 6),
         )
         self._tree.identify(record, request, prompt, written)
         blobs: dict[bytes, bytes] = {}
         if record.tools:
-            blobs[record.tools] = msgspec.json.encode(request.tools)
+            blobs[record.tools] = encode(request.tools)
         if asked.constraint is not None:
             try:
                 lark = asked.constraint.lark.encode()
@@ -415,6 +405,12 @@ def _results(text: str, request: ChatRequest) -> list[tuple[int, int]]:
         found.append((at, at + len(content)))
         end = at
     return found[::-1]
+
+
+def _requested(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What a request says of how tokens are chosen, in the names of any protocol: only its own are checked."""
+    found = {name: body.get(name) for name in _WANTED}
+    return {name: n for name, n in found.items() if isinstance(n, int | float) and abs(n) < 2**63}
 
 
 def _sampling(asked: engines.Request) -> dict[str, Any]:

@@ -22,8 +22,6 @@ from ..media import MEDIA, placed
 from .answers import SglangReader
 from .kinds import KINDS, Kind
 
-__all__ = ["CHAT", "SGLANG", "WITH_MEDIA", "ranges", "with_marker"]
-
 SGLANG: Final = "sglang"
 """The kind whose row is also the one for tokens as they were sampled."""
 
@@ -36,6 +34,8 @@ def _vllm(request: Request, prompt: Any) -> dict[str, Any]:
 def _chat(request: Request, prompt: Any) -> dict[str, Any]:
     if any(medium.role != "user" for medium in request.media):
         raise EngineError("vLLM takes media in results of tools only if it is started with --enable-scale-out", 400)
+    if request.spoken is None:
+        raise EngineError("vLLM takes this conversation with media only if it is started with --enable-scale-out", 400)
     media = {m.sha256: m for m in request.media}
 
     def part(one: Any) -> Any:
@@ -45,12 +45,13 @@ def _chat(request: Request, prompt: Any) -> dict[str, Any]:
     def content(value: Any) -> Any:
         return [part(one) for one in value] if isinstance(value, list) else value
 
-    asked: dict[str, Any] = {"messages": [{**m, "content": content(m.get("content"))} for m in request.messages]}
-    if request.tools:
-        asked |= {"tools": list(request.tools), "tool_choice": "none"}
+    said = request.spoken
+    asked: dict[str, Any] = {"messages": [{**m, "content": content(m.get("content"))} for m in said["messages"]]}
+    if said["tools"]:
+        asked |= {"tools": said["tools"], "tool_choice": "none"}
     if request.sampling.logprobs is not None:
         asked |= {"logprobs": True, "top_logprobs": request.sampling.logprobs}
-    return asked | ({"chat_template_kwargs": dict(request.variables)} if request.variables else {})
+    return asked | ({"chat_template_kwargs": said["chat_template_kwargs"]} if said["chat_template_kwargs"] else {})
 
 
 def _sglang(request: Request, prompt: Any) -> dict[str, Any]:
@@ -164,14 +165,7 @@ CHAT: Final = _row(
 
 
 def with_marker(request: Request, props: Mapping[str, Any], adds_bos: bool) -> str:
-    """The prompt for llama.cpp.
-
-    Args:
-        request: the request, with a prompt that is text.
-        props: the answer of ``/props``.
-        adds_bos: whether the server begins texts with the token that begins a sequence, which the template may have
-            written.
-    """
+    """The prompt for llama.cpp, whose text may begin with the token that the server adds itself (``adds_bos``)."""
     marker, prompt = props.get("media_marker") or "<__media__>", request.needed_prompt()
     assert isinstance(prompt, str), "media have places in texts"
     text = placed(prompt, request.media, lambda i: marker)

@@ -46,7 +46,6 @@ class AguiProtocol(WireProtocol):
         return () if options.get("server_tools") is False or options.get("tool_choice") == "none" else None
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
-        """See `WireProtocol.read`."""
         fields.text("threadId")
         fields.text("runId")
         fields.text("parentRunId", None)
@@ -77,7 +76,6 @@ class AguiProtocol(WireProtocol):
         )
 
     def writer(self, request: ChatRequest, id: str, created: int) -> AguiWriter:
-        """See `WireProtocol.writer`."""
         seal = self.seal_for(request.caller)
         return AguiWriter(
             thread_id=request.body["threadId"],
@@ -127,7 +125,10 @@ def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
             reasoning = []
             last = last if role == "tool" else None
             call_id = {"tool_call_id": one.text("toolCallId")} if role == "tool" else {}
-            message = {"role": role, **call_id, "content": read_content(one, AGUI)}
+            content = read_content(one, AGUI)
+            if role == "tool":  # a failed call may have nothing else
+                content = content or one.text("error", content)
+            message = {"role": role, **call_id, "content": content}
         messages.append(message)
         if role == "assistant":
             last = answers[one.text("id", "")] = message

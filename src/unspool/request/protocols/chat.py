@@ -32,8 +32,6 @@ MAX_LOGPROBS = 20
 
 
 class ChatProtocol(WireProtocol):
-    """OpenAI's own profile."""
-
     id_prefix = "chatcmpl-"
     error_body = staticmethod(wire.error_body)
     custom_tools = True
@@ -44,7 +42,6 @@ class ChatProtocol(WireProtocol):
         return () if fields.raw.get("server_tools") is False or fields.raw.get("tool_choice") == "none" else None
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
-        """See `WireProtocol.read`."""
         limits = self.settings.limits
         for legacy, instead in (("functions", "tools"), ("function_call", "tool_choice")):
             if fields.has(legacy):
@@ -96,7 +93,6 @@ class ChatProtocol(WireProtocol):
         return [[ours, *(m for m in rounds if m["role"] == "tool"), answer], [answer]]
 
     def writer(self, request: ChatRequest, id: str, created: int) -> ChatWriter:
-        """See `WireProtocol.writer`."""
         return ChatWriter(
             id=id,
             model=self.settings.model,
@@ -114,22 +110,18 @@ class ChatProtocol(WireProtocol):
 
 
 class MindieProtocol(ChatProtocol):
-    """The MindIE profile."""
-
     id_prefix = "endpoint_common_"
     custom_tools = False
     invalid_status = 422
     error_body = staticmethod(mindie_wire.error_body)
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
-        """See `WireProtocol.read`. There must be one choice."""
         request = super().read(fields, offer)
         if request.n != 1:
             raise fields.wrong("n", f"{request.n} is not 1")
         return request
 
     def writer(self, request: ChatRequest, id: str, created: int) -> MindieWriter:
-        """See `WireProtocol.writer`."""
         return MindieWriter(
             id=id,
             model=self.settings.model,
@@ -143,13 +135,10 @@ class MindieProtocol(ChatProtocol):
 
 
 class CandleProtocol(ChatProtocol):
-    """The candle profile."""
-
     keeps_events = True
     custom_tools = False
 
     def writer(self, request: ChatRequest, id: str, created: int) -> CandleWriter:
-        """See `WireProtocol.writer`."""
         return CandleWriter(
             id=id,
             model=self.settings.model,
@@ -201,7 +190,7 @@ def _part(part: Fields, forms: Forms) -> dict[str, Any]:
     kind = part.text("type")
     if kind not in ("text", "refusal"):
         return read_part(part, forms, "text")
-    return {**part.raw, "type": "text", "text": part.text(kind)}
+    return {"type": "text", "text": part.text(kind)}
 
 
 def _message(fields: Fields) -> dict[str, Any]:
@@ -209,10 +198,12 @@ def _message(fields: Fields) -> dict[str, Any]:
     content = read_content(fields)
     for field in ("name", "tool_call_id", "reasoning_content", "reasoning"):
         fields.text(field, None)
+    _check_role(fields, role, content)
     message = {k: v for k, v in fields.raw.items() if k not in ("reasoning", "reasoning_details")}
     if isinstance(content, list):
         message["content"] = content
     if role == "assistant":
+        message["content"] = content or fields.text("refusal", content)
         list(fields.objects("reasoning_details", ()))
         reasoning = reasoning_of(fields.raw)
         if reasoning:
@@ -220,6 +211,16 @@ def _message(fields: Fields) -> dict[str, Any]:
         if fields.has("tool_calls"):
             message["tool_calls"] = [_call(call) for call in fields.objects("tool_calls")]
     return message
+
+
+def _check_role(fields: Fields, role: str, content: Any) -> None:
+    """Refuse what would be lost, and calls of others than the assistant."""
+    if fields.has("function_call"):
+        raise fields.wrong("function_call", "is not supported; use tool_calls")
+    if fields.has("audio") and not content:
+        raise fields.wrong("audio", "is not supported: no sounds are stored; send content")
+    if role != "assistant" and fields.raw.get("tool_calls") not in (None, []):
+        raise fields.wrong("tool_calls", f"a message of role {role!r} has none")
 
 
 def _call(fields: Fields) -> dict[str, Any]:
