@@ -71,6 +71,19 @@ def table_of_states() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The arguments with which servers would have been started, by commands that start one."""
+    calls: list[tuple[Any, ...]] = []
+
+    def serve(*arguments: Any, **_: Any) -> bool:
+        calls.append(arguments)
+        return True
+
+    monkeypatch.setattr("unspool.server.serve", serve, raising=False)
+    return calls
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run coroutines, in the event loop of the fixture ``runner`` if the test has one; pytest itself does not.

@@ -13,7 +13,6 @@ import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 CORE = (
@@ -27,16 +26,6 @@ CORE = (
 SAMPLE = ("--cases", "10")
 """How many cases of each test run, since a difference shows in all of them. ``--cases 0`` runs all."""
 _ASK = "import platform, sysconfig; print(platform.python_version(), sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
-
-
-class Interpreter(NamedTuple):
-    """A Python on this machine."""
-
-    version: tuple[int, ...]
-    path: Path
-
-    def __str__(self) -> str:
-        return ".".join(map(str, self.version))
 
 
 def promised() -> list[str]:
@@ -53,28 +42,23 @@ def candidates() -> Iterator[Path]:
     yield from (folder / f"python{version}" for folder in folders for version in promised())
 
 
-def interpreters() -> list[Interpreter]:
-    """The interpreters of promised versions with a global lock, the oldest first; each version once."""
-    found: dict[tuple[int, ...], Path] = {}
-    for path in candidates():
-        if not path.is_file():
-            continue
+def interpreters() -> dict[str, Path]:
+    """The interpreters of promised versions with a global lock, by version; pyenv's shims may belong to none."""
+    found: dict[str, Path] = {}
+    for path in filter(Path.is_file, candidates()):
         told = subprocess.run([path, "-c", _ASK], capture_output=True, text=True, check=False)
-        told_version = re.fullmatch(r"(3\.\d+)\.(\d+) 0\n", told.stdout)
-        if (
-            told.returncode == 0 and told_version and told_version[1] in promised()
-        ):  # pyenv's shims may belong to no version
-            found.setdefault(tuple(map(int, f"{told_version[1]}.{told_version[2]}".split("."))), path)
-    return [Interpreter(version, path) for version, path in sorted(found.items())]
+        version = re.fullmatch(r"((3\.\d+)\.\d+) 0\n", told.stdout)
+        if told.returncode == 0 and version and version[2] in promised():
+            found.setdefault(version[1], path)
+    return found
 
 
-def environment(folder: Path, interpreter: Interpreter) -> Path:
+def environment(made: Path, interpreter: Path) -> Path:
     """The interpreter of an environment with the tests' packages, which is made if it is missing or out of date."""
-    made = folder / f"python-{interpreter}"
     python, stamp, project = made / "bin" / "python", made / ".installed", ROOT / "pyproject.toml"
     if not stamp.is_file() or stamp.stat().st_mtime < project.stat().st_mtime:
-        print(f"installing what tests need for Python {interpreter} into {made}: a minute", flush=True)
-        subprocess.run([interpreter.path, "-m", "venv", made], check=True)
+        print(f"installing what tests need into {made}: a minute", flush=True)
+        subprocess.run([interpreter, "-m", "venv", made], check=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "--upgrade", "pip>=25.1"], cwd=ROOT, check=True)
         subprocess.run([*pip, "--group", "test", "--editable", ".[all]"], cwd=ROOT, check=True)
@@ -90,20 +74,22 @@ def main() -> int:
     options, arguments = p.parse_known_args()
     found = interpreters()
     if options.list or not found:
-        print("\n".join(f"{one}\t{one.path}" for one in found) or f"no Python {', '.join(promised())} is here")
+        print(
+            "\n".join(f"{one}\t{path}" for one, path in found.items()) or f"no Python {', '.join(promised())} is here"
+        )
         return 0 if found else 2
     named = any(argument.startswith("tests") for argument in arguments)
-    given = [*SAMPLE, *arguments] if named else [*SAMPLE, *arguments, *(f"tests/{name}" for name in CORE)]
-    results: list[tuple[Interpreter, int, float]] = []
-    for one in found:
-        python = environment(options.folder, one)
+    given = [*SAMPLE, *arguments, *(() if named else (f"tests/{name}" for name in CORE))]
+    results: list[str] = []
+    for one, path in found.items():
+        python = environment(options.folder / f"python-{one}", path)
         began = time.monotonic()
-        print(f"Python {one} ({one.path})", flush=True)
+        print(f"Python {one} ({path})", flush=True)
         code = subprocess.run([python, "-m", "pytest", "-n", "2", *given], cwd=ROOT, check=False).returncode
-        results.append((one, code, time.monotonic() - began))
-    for one, code, took in results:
-        print(f"Python {one}: {'passed' if code == 0 else f'FAILED ({code})'} in {took:.0f} s")
-    return int(any(code for _, code, _ in results))
+        state = f"FAILED ({code})" if code else "passed"
+        results.append(f"Python {one}: {state} in {time.monotonic() - began:.0f} s")
+    print("\n".join(results))
+    return int(any("FAILED" in line for line in results))
 
 
 if __name__ == "__main__":

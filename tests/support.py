@@ -91,6 +91,14 @@ def tool(name: str, **properties: Any) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": schemas}}}
 
 
+def closed_tool(name: str, *optional: str, **properties: Any) -> dict[str, Any]:
+    """A tool that takes no other properties, and needs all but the optional ones."""
+    made = tool(name, **properties)
+    required = [key for key in properties if key not in optional]
+    made["function"]["parameters"] |= {"required": required, "additionalProperties": False}
+    return made
+
+
 # -- running -----------------------------------------------------------------------------------------------------------
 
 

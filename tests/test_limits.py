@@ -21,6 +21,7 @@ from .support import (
     named,
     notices,
     number,
+    pieces,
     run,
     same,
     tool,
@@ -35,11 +36,6 @@ TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), 
 # -- 5. hold back only what must be ------------------------------------------------------------------------------------
 
 SENTENCE = "It was a warm day, and 3 cats sat there. "
-
-
-def pieces(text: str, size: int) -> list[str]:
-    """A text in pieces of a size."""
-    return [text[i : i + size] for i in range(0, len(text), size)]
 
 
 def pending(parser: Parser, chunks: Sequence[str]) -> int:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.loopback import answering, sends
-from tests.server.support import Scripted, live, replay
+from tests.server.support import Scripted, live, replay, write_lines
+from tests.support import pieces
 from unspool.cli import main
 from unspool.engines import EngineError
 
@@ -37,10 +38,9 @@ def chat(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> 
 
 def recorded(tmp_path: Path, *outputs: str) -> str:
     for number, raw in enumerate(outputs):
-        pieces = [{"type": "chunk", "text": raw[i : i + 6]} for i in range(0, len(raw), 6)]
-        lines = [{"type": "request"}, *pieces, {"type": "chunk", "finish_reason": "stop"}]
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (tmp_path / f"{number}.jsonl").write_text(text, encoding="utf-8")
+        chunks = [{"type": "chunk", "text": piece} for piece in pieces(raw, 6)]
+        last = {"type": "chunk", "finish_reason": "stop"}
+        write_lines(tmp_path / f"{number}.jsonl", {"type": "request"}, *chunks, last)
     return f"replay:{tmp_path}"
 
 

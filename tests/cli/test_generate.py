@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.server.support import write_lines
+from tests.support import pieces
 from unspool.cli import main
 
 RAW = '<think>A city.</think><tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
@@ -13,22 +15,12 @@ TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": 
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> list[str]:
-    pieces = [RAW[i : i + 5] for i in range(0, len(RAW), 5)]
-    lines = [{"type": "request"}, *({"type": "chunk", "text": p} for p in pieces)]
-    lines.append({"type": "chunk", "text": "", "finish_reason": "stop"})
-    (tmp_path / "one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    chunks = [{"type": "chunk", "text": piece} for piece in pieces(RAW, 5)]
+    last = {"type": "chunk", "text": "", "finish_reason": "stop"}
+    write_lines(tmp_path / "one.jsonl", {"type": "request"}, *chunks, last)
     (tmp_path / "tools.json").write_text(json.dumps(TOOLS), encoding="utf-8")
-    tools = str(tmp_path / "tools.json")
-    return [
-        "generate",
-        "Weather?",
-        "--engine",
-        f"replay:{tmp_path / 'one.jsonl'}",
-        "--dialect",
-        "hermes",
-        "--tools",
-        tools,
-    ]
+    tools = ["--tools", str(tmp_path / "tools.json")]
+    return ["generate", "Weather?", "--engine", f"replay:{tmp_path / 'one.jsonl'}", *("--dialect", "hermes"), *tools]
 
 
 @pytest.mark.parametrize(

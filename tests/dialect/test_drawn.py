@@ -75,24 +75,6 @@ argument = "<p={key}>{value}</p>"
     assert promises.refusal(constraint.lark, "<<a\n* f: and g>>").startswith("does not allow")
 
 
-def test_calls_that_open_as_they_close_are_read_however_they_are_cut() -> None:
-    dialect = loaded('\ncall = "@end{name}|{arguments}@end"\n')
-    raw = "@endf|{}@end@endnow|{}@end"
-    for chunks in chunkings(raw):
-        message, _ = run(dialect, chunks, tools=[tool("f"), tool("now")])
-        assert [c.name for c in message.tool_calls] == ["f", "now"], chunks
-        assert message.content == ""
-
-
-def test_a_broken_call_ends_at_the_closing_that_repeats_its_name() -> None:
-    keys = '\ncalls = "\\n{calls}"\ncall = "<{name}>{arguments}</{name}>"\nseparator.calls = "\\n"\n'
-    dialect = loaded(keys)
-    for chunks in chunkings('<f>{"a": </b>}</f>\n<now>{}</now>'):
-        message, _ = run(dialect, chunks, tools=[tool("f"), tool("now")])
-        assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")], chunks
-        assert message.tool_calls[0].arguments == '{"a": </b>}'
-
-
 def test_calls_in_frames_are_given_back_as_text_with_their_separators() -> None:
     keys = """
 start = "«bot»"

@@ -1,12 +1,11 @@
 """Arguments in markup: which text may wait between them, and which arguments are complete."""
 
 import json
-from typing import Any
 
 import pytest
 
 import unspool
-from tests.support import pieces, run
+from tests.support import pieces, run, tool
 from unspool import Dialect, Stage
 from unspool.dialect.compiling import compile_plan
 from unspool.dialect.patterns import MORE, skip_space
@@ -15,18 +14,7 @@ MARKUP = [d for d in unspool.list_dialects() if d.argument]
 UNSEPARATED = [d for d in MARKUP if not compile_plan(d).arguments.comma]
 NUMBERS = {"days": 3, "ratio": -0.25, "far": 3e20, "sure": True, "zero": 0, "note": "x < y", "last": 12}
 KINDS = {int: "integer", float: "number", bool: "boolean", str: "string"}
-TOOLS: list[dict[str, Any]] = [
-    {
-        "type": "function",
-        "function": {
-            "name": "plot",
-            "parameters": {
-                "type": "object",
-                "properties": {key: {"type": KINDS[type(value)]} for key, value in NUMBERS.items()},
-            },
-        },
-    }
-]
+TOOLS = [tool("plot", **{key: KINDS[type(value)] for key, value in NUMBERS.items()})]
 
 
 def written(dialect: Dialect) -> str:

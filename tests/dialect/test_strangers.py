@@ -1,8 +1,10 @@
 """Files as people write them who only know the guide: what they mean, and what the check says about them."""
 
 import json
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.grammar.support import constrained
@@ -38,6 +40,26 @@ def said(keys: str, examples: str) -> str:
     return "\n".join(line for p in problems for line in (str(p), *p.why))
 
 
+class Read(msgspec.Struct):
+    """Keys of a file, with outputs and what they mean: the names and arguments of calls, or their status."""
+
+    what: str
+    keys: str
+    means: list[tuple[str, str]]
+    bad_arguments: Any = None
+
+
+_FILE = Path(__file__).with_name("strangers.toml")
+READ = msgspec.toml.decode(_FILE.read_bytes(), type=dict[str, list[Read]])["read"]
+
+
+@pytest.mark.parametrize("case", READ, ids=[case.what for case in READ])
+def test_an_output_is_read_as_it_is_meant_however_it_is_cut(case: Read) -> None:
+    policy = Policy(bad_arguments=case.bad_arguments)
+    for raw, calls in case.means:
+        assert read(dialect_of(case.keys), raw, policy=policy) == [(name, value) for name, value in json.loads(calls)]
+
+
 # -- arguments ---------------------------------------------------------------------------------------------------------
 
 INDENTED = """
@@ -46,75 +68,10 @@ argument = "  - {key}: {value} <end>\\n"
 """
 
 
-def test_an_indented_argument_whose_closing_is_missing_ends_where_the_next_one_begins() -> None:
-    dialect = dialect_of(INDENTED)
-    for end in ("\n", " \n"):
-        raw = f"tool: f\nargs:\n  - a: x{end}  - b: y <end>\ndone."
-        assert read(dialect, raw) == [("f", {"a": "x", "b": "y"})]
-    raw = "tool: f\nargs:\n  - a: see  - b: y <end>\ndone."
-    assert read(dialect, raw) == [("f", {"a": "see  - b: y"})]
-
-
-def test_a_separator_before_an_argument_is_no_part_of_the_value_before_it_whose_closing_is_missing() -> None:
-    dialect = dialect_of(
-        'call = "<f {name}>{arguments}</f>"\nargument = "[{key}]={value};;"\nseparator.arguments = " "'
-    )
-    assert read(dialect, "<f f>[a]=x [b]=y;;</f>") == [("f", {"a": "x", "b": "y"})]
-
-
-def test_what_separates_arguments_is_no_part_of_a_value_however_the_text_is_cut() -> None:
-    keys = 'call = "<f {name}>{arguments}</f>"\nargument = "<p {key}>{value}</p>"\nseparator.arguments = "]"'
-    assert read(dialect_of(keys), "<f f><p a>x]y]<p b>z</p></f>") == [("f", {"a": "x]y", "b": "z"})]
-    lines = keys.replace('"]"', '"\\n] "')
-    assert read(dialect_of(lines), "<f f><p a>x\n] <p b>z</p></f>") == [("f", {"a": "x", "b": "z"})]
-
-
 def test_a_grammar_for_indented_arguments_keeps_the_openings_of_others_out_of_a_value() -> None:
     constraint = constrained(dialect_of(INDENTED), TOOLS, "required", strict_level=ToolStrictLevel.PARAMETER)
     assert promises.refusal(constraint.lark, "tool: f\nargs:\n  - a: x\n  - c <end>\ndone.") == ""
     assert promises.refusal(constraint.lark, "tool: f\nargs:\n  - a: x\n  - b: y <end>\ndone.") != ""
-
-
-TAGS = """
-calls = "<calls>{calls}</calls>"
-call = "{number}|{name}|{arguments}<end>"
-argument = "<{key}>{value}</{key}>"
-"""
-
-
-def test_a_call_that_begins_with_its_number_is_read_after_one_that_lacks_its_closing() -> None:
-    dialect = dialect_of(TAGS)
-    for first in ("1|f|", "7|f|"):
-        raw = f"<calls>{first}<a>x</a>2|now|<end></calls>"
-        assert read(dialect, raw) == [("f", {"a": "x"}), ("now", {})]
-    raw = "<calls>1|f|<a>x</a>2|unknown|</a><end></calls>"
-    assert read(dialect, raw) == [("f", {"a": "x</a>2|unknown|"})]
-
-
-def test_an_end_tag_after_an_argument_opens_no_argument_however_the_text_is_cut() -> None:
-    assert read(dialect_of(TAGS), "<calls>1|f|<n>3</n></t>") == [("f", "incomplete")]
-
-
-def test_a_closing_is_no_key_where_keys_are_tags() -> None:
-    dialect = dialect_of(TAGS.replace("</calls>", "<over>"))
-    assert read(dialect, "<calls>1|f|<a>x</a><end><over>") == [("f", {"a": "x"})]
-    assert read(dialect, "<calls>1|f|<a>x</a><over>") == [("f", {"a": "x"})]
-
-
-def test_a_separator_of_calls_may_follow_an_argument_where_its_call_lacks_the_closing() -> None:
-    keys = 'calls = "<t>{calls}</t>"\ncall = "<f {name}>{arguments}</f>"\nargument = "<p {key}>{value}</p>"\n'
-    for separator in (", ", " | ", "<sep>"):
-        dialect = dialect_of(f'{keys}separator.calls = "{separator}"')
-        raw = f"<t><f f><p a>x</p>{separator}<f now></f></t>"
-        assert read(dialect, raw) == [("f", {"a": "x"}), ("now", {})]
-
-
-def test_a_declared_call_without_a_marker_of_its_own_is_read_after_one_that_lacks_its_closing() -> None:
-    dialect = dialect_of(
-        'calls = "<t>{calls}</t>"\ncall = "* {name}: {arguments} */"\nargument = "<p {key}>{value}</p>"'
-    )
-    assert read(dialect, "<t>* f: <p a>x</p>* now:  */</t>") == [("f", {"a": "x"}), ("now", {})]
-    assert read(dialect, "<t>* f: <p a>x</p>* other: </p> */</t>") == [("f", {"a": "x</p>* other: "})]
 
 
 GUILLEMETS = """
@@ -131,7 +88,6 @@ def test_a_grammar_allows_a_closing_that_begins_as_the_next_argument_does() -> N
     constraint = constrained(dialect, TOOLS, "required", strict_level=ToolStrictLevel.PARAMETER)
     for arguments in ("«a = x»", "«a = x» «b = y»"):
         assert promises.refusal(constraint.lark, f"«calls»«call f» {arguments} «/call»«/calls»") == ""
-    assert read(dialect, "«calls»«call f» «a = x» «call now»  «/call»«/calls»") == [("f", {"a": "x"}), ("now", {})]
 
 
 def test_arguments_may_close_with_two_commas_or_semicolons_but_not_with_one() -> None:
@@ -145,28 +101,9 @@ def test_arguments_may_close_with_two_commas_or_semicolons_but_not_with_one() ->
 
 # -- calls -------------------------------------------------------------------------------------------------------------
 
-LINES = """
-calls = "\\n~~~tools\\n{calls}\\n~~~"
-call = "run {name} {arguments}"
-separator.calls = "\\n"
-"""
 
-
-def test_in_a_block_the_next_call_ends_a_broken_one_that_nothing_closes() -> None:
-    dialect = dialect_of(LINES)
-    raw = '~~~tools\nrun f {"a": @@}\nrun now {}\n~~~'
-    assert read(dialect, raw) == [("f", "invalid"), ("now", {})]
-    cut = '~~~tools\nrun f {"a": "x"\nrun now {}\n~~~'
-    assert read(dialect, cut, policy=Policy(bad_arguments="repair")) == [("f", {"a": "x"}), ("now", {})]
-
-
-def test_brackets_end_a_broken_call_that_neither_begins_nor_ends_with_a_word() -> None:
+def test_calls_between_brackets_need_a_separator_or_a_marker() -> None:
     keys = 'calls = "[calls]\\n{calls}\\n[/calls]"\ncall = "{number}. {name}: {arguments}"\n'
-    dialect = dialect_of(keys + 'separator.calls = "\\n"')
-    raw = '[calls]\n1. f: {"a": @@}\n2. now: {}\n[/calls]'
-    assert read(dialect, raw) == [("f", "invalid"), ("now", {})]
-    cut = '[calls]\n1. f: {"a": "x"\n2. now: {}\n[/calls]'
-    assert read(dialect, cut, policy=Policy(bad_arguments="repair")) == [("f", {"a": "x"}), ("now", {})]
     text = said(
         keys, HELLO + """[[examples]]\nraw = "[calls]\\n1. now: {}\\n[/calls]"\ntool_calls = [{name = "now"}]"""
     )
@@ -187,14 +124,6 @@ argument = "<{key}>{value}</{key}>"
     assert [(c.name, c.arguments) for c in message.tool_calls] == [("think", '{"a": "x"}')]
     found = check_dialect(loaded(keys.replace("<tools>{calls}</tools>", "{calls}")))
     assert "contains if a tool is named 'think'" in found[0].what
-
-
-def test_the_next_call_ends_one_without_arguments_that_nothing_closes() -> None:
-    dialect = dialect_of(
-        'calls = "<t>{calls}</t>"\ncall = "- tool: {name} with:{arguments}"\nargument = "@{key}: {value} <end>"'
-    )
-    raw = "<t>- tool: now with:- tool: f with:@a: x <end></t>"
-    assert read(dialect, raw) == [("now", {}), ("f", {"a": "x"})]
 
 
 def test_a_grammar_allows_reasoning_that_begins_with_the_same_sign_as_calls() -> None:

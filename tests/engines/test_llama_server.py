@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import unspool
+from tests.support import closed_tool
 from unspool.engines import Request, Sampling
 
 from .processes import GREEDY, collect, connected, free_port, generated, process, text
@@ -30,29 +31,9 @@ pytestmark = [pytest.mark.llama, pytest.mark.filterwarnings("ignore")]
 OWN = os.environ.get("LLAMA_SERVER", "")
 SERVERS = ["llama-cpp-python", *(["llama.cpp"] if OWN else [])]
 FEED_FORWARD = 64
-TOOLS: list[dict[str, Any]] = [
-    {
-        "type": "function",
-        "function": {
-            "name": "get_weather",
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    "city": {"type": "string", "maxLength": 8},
-                    "unit": {"enum": ["celsius", "fahrenheit"]},
-                    "hourly": {"type": "boolean"},
-                    "days": {"type": "integer", "minimum": 1, "maximum": 14},
-                },
-                "required": ["city", "unit"],
-                "additionalProperties": False,
-            },
-        },
-    },
-    {
-        "type": "function",
-        "function": {"name": "now", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}},
-    },
-]
+_DAYS = {"type": "integer", "minimum": 1, "maximum": 14}
+_WEATHER = {"city": {"type": "string", "maxLength": 8}, "unit": {"enum": ["celsius", "fahrenheit"]}}
+TOOLS = [closed_tool("get_weather", "hourly", "days", **_WEATHER, hourly="boolean", days=_DAYS), closed_tool("now")]
 
 
 def write(path: Path, *, hidden: bool = False, random: bool = False) -> None:

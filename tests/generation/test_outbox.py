@@ -1,7 +1,8 @@
 """Messages are sent at once while the connection takes them, and wait in order while it does not."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+import contextlib
+from collections.abc import AsyncIterator, MutableMapping
 from typing import Any
 
 import pytest
@@ -33,18 +34,16 @@ class Connection:
         return [m["body"] for m in self.taken if "body" in m]
 
 
-def with_connection(test: Callable[[Connection, Outbox], Awaitable[None]], limit: int = 3) -> None:
-    async def run() -> None:
-        connection = Connection()
-        outbox = Outbox(StreamReply(connection.send, "id"), limit)
-        await test(connection, outbox)
-        await outbox.close()
-
-    asyncio.run(run())
+@contextlib.asynccontextmanager
+async def connected(limit: int = 3) -> AsyncIterator[tuple[Connection, Outbox]]:
+    connection = Connection()
+    outbox = Outbox(StreamReply(connection.send, "id"), limit)
+    yield connection, outbox
+    await outbox.close()
 
 
-def test_put_sends_before_it_returns() -> None:
-    async def test(connection: Connection, outbox: Outbox) -> None:
+async def test_put_sends_before_it_returns() -> None:
+    async with connected() as (connection, outbox):
         assert not outbox.begun
         outbox.put(b"a", 1)
         outbox.put(b"b", 1)
@@ -55,11 +54,9 @@ def test_put_sends_before_it_returns() -> None:
         assert connection.bodies == [b"a", b"b", b"z", b""]
         assert not connection.taken[-1].get("more_body")
 
-    with_connection(test)
 
-
-def test_data_for_a_stalled_connection_waits_and_is_sent_in_one_piece() -> None:
-    async def test(connection: Connection, outbox: Outbox) -> None:
+async def test_data_for_a_stalled_connection_waits_and_is_sent_in_one_piece() -> None:
+    async with connected() as (connection, outbox):
         connection.open.clear()
         for piece in (b"a", b"b", b"c"):
             outbox.put(piece, 1)
@@ -78,11 +75,9 @@ def test_data_for_a_stalled_connection_waits_and_is_sent_in_one_piece() -> None:
         outbox.put(b"e", 1)
         assert connection.bodies[-1] == b"e"
 
-    with_connection(test)
 
-
-def test_data_put_within_one_turn_of_the_loop_is_sent_in_one_piece() -> None:
-    async def test(connection: Connection, outbox: Outbox) -> None:
+async def test_data_put_within_one_turn_of_the_loop_is_sent_in_one_piece() -> None:
+    async with connected() as (connection, outbox):
         outbox._clock = lambda: 7.0
         for piece in (b"a", b"b", b"c"):
             outbox.put(piece, 1)
@@ -98,11 +93,9 @@ def test_data_put_within_one_turn_of_the_loop_is_sent_in_one_piece() -> None:
         assert b"".join(connection.bodies) == b"abcdefgz"
         assert connection.bodies[-1] == b""
 
-    with_connection(test)
 
-
-def test_a_connection_lost_within_one_turn_is_reported_to_the_next_put() -> None:
-    async def test(connection: Connection, outbox: Outbox) -> None:
+async def test_a_connection_lost_within_one_turn_is_reported_to_the_next_put() -> None:
+    async with connected() as (connection, outbox):
         outbox._clock = lambda: 7.0
         outbox.put(b"a", 1)
         outbox.put(b"b", 1)
@@ -111,11 +104,9 @@ def test_a_connection_lost_within_one_turn_is_reported_to_the_next_put() -> None
         with pytest.raises(ConnectionResetError):
             outbox.put(b"c", 1)
 
-    with_connection(test)
 
-
-def test_the_end_is_sent_after_waiting_data() -> None:
-    async def test(connection: Connection, outbox: Outbox) -> None:
+async def test_the_end_is_sent_after_waiting_data() -> None:
+    async with connected() as (connection, outbox):
         connection.open.clear()
         outbox.put(b"a", 1)
         outbox.put(b"b", 1)
@@ -125,11 +116,9 @@ def test_the_end_is_sent_after_waiting_data() -> None:
         await ending
         assert b"".join(connection.bodies) == b"abz"
 
-    with_connection(test)
 
-
-def test_a_connection_that_does_not_accept_the_end_counts_as_stalled() -> None:
-    async def test(connection: Connection, outbox: Outbox) -> None:
+async def test_a_connection_that_does_not_accept_the_end_counts_as_stalled() -> None:
+    async with connected() as (connection, outbox):
         outbox.put(b"a", 1)
         connection.closes_after = b"z"
         ending = asyncio.ensure_future(outbox.end(b"z"))
@@ -140,12 +129,10 @@ def test_a_connection_that_does_not_accept_the_end_counts_as_stalled() -> None:
         await ending
         assert connection.bodies == [b"a", b"z", b""]
 
-    with_connection(test)
-
 
 @pytest.mark.parametrize("wait", [False, True])
-def test_a_lost_connection_is_reported_to_whoever_puts_or_waits(wait: bool) -> None:
-    async def test(connection: Connection, outbox: Outbox) -> None:
+async def test_a_lost_connection_is_reported_to_whoever_puts_or_waits(wait: bool) -> None:
+    async with connected() as (connection, outbox):
         connection.open.clear()
         for _ in range(5):
             outbox.put(b"a", 1)
@@ -158,11 +145,9 @@ def test_a_lost_connection_is_reported_to_whoever_puts_or_waits(wait: bool) -> N
         with pytest.raises(ConnectionResetError):
             outbox.put(b"b", 1) if not wait else await outbox.end(b"")
 
-    with_connection(test)
 
-
-def test_closing_cancels_what_is_being_sent() -> None:
-    async def test(connection: Connection, outbox: Outbox) -> None:
+async def test_closing_cancels_what_is_being_sent() -> None:
+    async with connected() as (connection, outbox):
         connection.open.clear()
         outbox.put(b"a", 1)
         outbox.put(b"b", 1)
@@ -171,11 +156,9 @@ def test_closing_cancels_what_is_being_sent() -> None:
         await asyncio.sleep(0)
         assert connection.taken == []
 
-    with_connection(test)
 
-
-def test_many_bytes_make_the_engine_wait_like_many_events() -> None:
-    async def test(connection: Connection, outbox: Outbox) -> None:
+async def test_many_bytes_make_the_engine_wait_like_many_events() -> None:
+    async with connected(1000) as (connection, outbox):
         connection.open.clear()
         for _ in range(3):
             outbox.put(b"x" * (MOST_BYTES // 2), 1)
@@ -187,5 +170,3 @@ def test_many_bytes_make_the_engine_wait_like_many_events() -> None:
         connection.open.set()
         await room
         assert not outbox.full
-
-    with_connection(test, limit=1000)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unspool
+from tests.support import closed_tool
 from unspool import ConstraintError, Dialect, Stage
 from unspool.check.promises import closings
 from unspool.grammar import constrain, regular
@@ -44,18 +45,7 @@ GOOD = (
     "-x = {1: [2]}\n+x = None\n*** Delete File: d\n*** End Patch"
 )
 BAD = [GOOD.replace("+def", "def"), GOOD.replace("*** End Patch", ""), "cat c.py", GOOD + "\nMore", ""]
-TOOL: Any = {
-    "type": "function",
-    "function": {
-        "name": "apply_patch",
-        "parameters": {
-            "type": "object",
-            "properties": {"input": {"type": "string"}},
-            "required": ["input"],
-            "additionalProperties": False,
-        },
-    },
-}
+TOOL = closed_tool("apply_patch", input="string")
 GRAMMARS = {"apply_patch": read_lark(PATCH)}
 
 

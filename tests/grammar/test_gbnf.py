@@ -18,6 +18,7 @@ from unspool.grammar.flat import lacking
 from unspool.grammar.gbnf import gbnf
 from unspool.grammar.nodes import Chars, Const, Grammar, Node, Repeat, Seq, Text, Word
 
+from ..support import closed_tool
 from ..writing import an_id
 from .gbnf_reader import Reader
 from .support import WITH_CALLS, constrained, eos, matcher, validate
@@ -33,13 +34,7 @@ SCHEMA: dict[str, Any] = {
     "required": ["city"],
     "additionalProperties": False,
 }
-TOOLS = [
-    {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}},
-    {
-        "type": "function",
-        "function": {"name": "now", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}},
-    },
-]
+TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}, closed_tool("now")]
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("get_weather", {"city": "Zürich 🌍", "unit": 'quo"ted', "days": -3, "at": [1.5, 2e9]}),
     ("get_weather", {"city": "", "unit": "back\\slash"}),
@@ -148,7 +143,7 @@ def test_generated_texts_parse_into_valid_calls(d: Dialect) -> None:
     message = unspool.parse(data.decode(), d, tools=TOOLS, tool_choice="required", stage="content")
     assert [c.status for c in message.tool_calls] == ["ok"], data.decode()
     (call,) = message.tool_calls
-    schemas = {t["function"]["name"]: t["function"]["parameters"] for t in TOOLS}  # type: ignore[index]
+    schemas = {t["function"]["name"]: t["function"]["parameters"] for t in TOOLS}
     validate(json.loads(call.arguments), schemas[call.name])
 
 

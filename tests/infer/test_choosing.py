@@ -98,15 +98,8 @@ def test_wrong_arguments_of_prove_are_reported(
 
 
 def test_the_server_uses_the_proven_dialect_logs_it_and_never_guesses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    served: list[Any] = []
-
-    def serve(*arguments: Any, **_: Any) -> bool:
-        served.append(arguments)
-        return True
-
-    monkeypatch.setattr("unspool.server.serve", serve, raising=False)
     (tmp_path / "r.jsonl").write_text('{"type": "request"}\n')
     command = ["serve", "--port", "0", "--engine", f"replay:{tmp_path / 'r.jsonl'}", "--tokenizer"]
     new = str(checkpoint(tmp_path / "new", invented.TEMPLATES["numbered-calls"]))

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import unspool
+from tests.support import closed_tool
 from unspool import Dialect, Stage
 
 from .support import WEATHER, Gathered, Parts, parts
@@ -41,24 +42,10 @@ ENGINE = {
 }
 FLAGS = ["--load-format", "dummy", "--enforce-eager", "--max-num-seqs", "4"]
 FLAGS += ["--logits-processors", "tests.plugins.scripted:Scripted"]
-BOUNDED: dict[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "book",
-        "strict": True,
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "city": {"enum": ["Oslo", "Zürich"]},
-                "class": {"enum": ["first", "second"]},
-                "seats": {"type": "integer", "minimum": 1, "maximum": 9},
-                "window": {"type": "boolean"},
-            },
-            "required": ["city", "class", "seats"],
-            "additionalProperties": False,
-        },
-    },
-}
+_CHOICES = {"city": {"enum": ["Oslo", "Zürich"]}, "class": {"enum": ["first", "second"]}}
+_SEATS = {"type": "integer", "minimum": 1, "maximum": 9}
+BOUNDED = closed_tool("book", "window", **_CHOICES, seats=_SEATS, window="boolean")
+BOUNDED["function"]["strict"] = True
 """A tool whose calls a model of random weights can end."""
 SHORT = {"type": "string", "maxLength": 6}
 """Added if the grammar enforces lengths, as in JSON. In markup, xgrammar also counts bytes that are no characters."""

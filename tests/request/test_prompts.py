@@ -327,15 +327,8 @@ def test_the_server_refuses_a_dialect_that_does_not_fit_and_says_which_would(tmp
 
 @pytest.mark.slow
 def test_serve_checks_the_template_and_finds_its_dialect_unless_told_not_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    served: list[Any] = []
-
-    def serve(*arguments: Any, **_: Any) -> bool:
-        served.append(arguments)
-        return True
-
-    monkeypatch.setattr("unspool.server.serve", serve, raising=False)
     (tmp_path / "r.jsonl").write_text('{"type": "request"}\n')
     command = ["serve", "--engine", f"replay:{tmp_path / 'r.jsonl'}", "--tokenizer", str(folder(tmp_path, TEXTUAL))]
     assert main([*command, "--dialect", "hermes"]) == 2

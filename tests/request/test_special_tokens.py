@@ -1,9 +1,11 @@
 """Text that spells special tokens never becomes one, with real tokenizers."""
 
 import html
+import json
 import random
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,31 +14,9 @@ from tokenizers import AddedToken, Tokenizer, normalizers
 from tests.tokenizer import byte_level
 from unspool.request.special_tokens import BREAK, SpecialTokens
 
-FAMILIES: dict[str, list[str]] = {
-    "qwen": [
-        "<|im_start|>",
-        "<|im_end|>",
-        "<|endoftext|>",
-        "<tool_call>",
-        "</tool_call>",
-        "<tool_response>",
-        "<think>",
-    ],
-    "deepseek": [
-        "<｜User｜>",
-        "<｜Assistant｜>",
-        "<｜end▁of▁sentence｜>",
-        "<｜tool▁calls▁begin｜>",
-        "<｜tool▁call▁begin｜>",
-    ],
-    "llama": ["<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|python_tag|>"],
-    "mistral": ["<s>", "</s>", "[INST]", "[/INST]", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[ARGS]"],
-    "harmony": ["<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>"],
-    "gemma": ["<bos>", "<start_of_turn>", "<end_of_turn>", "<|tool_call>", "<tool_call|>", '<|"|>'],
-    "minimax": ["]~!b[", "]~b]", "[e~[", "]!p~[", "<minimax:tool_call>"],
-    "reserved": [f"<|reserved_special_token_{i}|>" for i in range(300)],
-    "overlapping": ["<|a|>", "|><|", "<<|a|>>", "aaa", "<|a|><|a|>", "a|>"],
-}
+_FILE = Path(__file__).with_name("special_tokens.json")
+FAMILIES: dict[str, list[str]] = json.loads(_FILE.read_text(encoding="utf-8"))
+FAMILIES["reserved"] = [f"<|reserved_special_token_{i}|>" for i in range(300)]
 
 
 def added(made: Tokenizer, text: str) -> list[int]:

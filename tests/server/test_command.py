@@ -38,19 +38,6 @@ def free(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Non
         monkeypatch.setattr("unspool.cli.serve.listen", lambda options: socket.create_server(("127.0.0.1", 0)))
 
 
-@pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """The arguments with which the server would have been started."""
-    calls: list[tuple[Any, ...]] = []
-
-    def serve(*arguments: Any, listener: socket.socket, **more: Any) -> bool:
-        calls.append(arguments)
-        return True
-
-    monkeypatch.setattr(unspool.server, "serve", serve, raising=False)
-    return calls
-
-
 @pytest.mark.parametrize(
     ("options", "dialect", "reasoning"),
     [

@@ -17,40 +17,14 @@ from ..support import random_split
 from .support import PATIENCE, both, write_lines
 from .test_operating import started
 
-V31 = (
-    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"location": "北京", "unit": "c"}'
-    "<｜tool▁call▁end｜>"
-)
 V3 = (
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n"
     '```json\n{"location": "北京", "unit": "c"}\n```<｜tool▁call▁end｜>'
 )
 END = "<｜tool▁calls▁end｜><｜end▁of▁sentence｜>"
-SECOND = V3.removeprefix("<｜tool▁calls▁begin｜>").replace("北京", "上海")
 
-OUTPUTS: dict[str, dict[str, str]] = {
-    "unsloth/DeepSeek-R1-BF16": {
-        "answer": "用户问天气。\n</think>\n\n今天晴。<｜end▁of▁sentence｜>",
-        "answer, opened": "<think>\n用户问天气。\n</think>\n\n今天晴。",
-        "call": f"<think>\n查天气。\n</think>\n\n{V3}{END}",
-        "calls": f"查天气。</think>{V3}\n{SECOND}{END}",
-    },
-    "unsloth/DeepSeek-V3-0324-BF16": {
-        "answer": "今天晴。<｜end▁of▁sentence｜>",
-        "call": f"{V3}{END}",
-        "calls": f"{V3}\n{SECOND}{END}",
-        "prose first": f"让我查一下。{V3}{END}",
-    },
-    "unsloth/DeepSeek-V3.1-BF16": {
-        "answer": "今天晴。",
-        "answer with thinking": "用户问天气。</think>今天晴。",
-        "call": f"{V31}{END}",
-        "call with thinking": f"查天气。</think>{V31}{END}",
-        "calls": f"</think>{V31}<｜tool▁call▁begin｜>now<｜tool▁sep｜>{{}}<｜tool▁call▁end｜>{END}",
-        "broken": f"查天气。</think>{V31.replace('}', '')}{END}",
-        "text between": f"{V31}然后{V31.removeprefix('<｜tool▁calls▁begin｜>')}{END}",
-    },
-}
+_FILE = Path(__file__).with_name("deepseek.json")
+OUTPUTS: dict[str, dict[str, str]] = json.loads(_FILE.read_text(encoding="utf-8"))
 """The output of each model, by request."""
 
 TOOLS: Any = [

@@ -370,17 +370,8 @@ def test_show_reports_what_it_cannot_open(
 
 
 def test_show_serves_the_recording_with_its_dialects_file(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    served: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import unspool.server
-
-    served: list[Any] = []
-
-    def serve(*arguments: Any, **options: Any) -> bool:
-        served.append(arguments)
-        return True
-
-    monkeypatch.setattr(unspool.server, "serve", serve, raising=False)
     (tmp_path / "own.toml").write_text(get_dialect("hermes").file[1])
     file = tmp_path / "r.jsonl"
     write_recording(file, Asked(dialect=str(tmp_path / "own.toml")), ["hi"])

@@ -21,6 +21,7 @@ from unspool.wire import Failure, Usage
 
 from .readers import frames
 from .streams import IDENTITY, candle, stream
+from .test_mindie import SAMPLES
 
 HEAD = {**IDENTITY, "object": "chat.completion.chunk"}
 
@@ -143,41 +144,8 @@ def test_a_whole_answer_is_the_specifications_with_its_extensions() -> None:
         Finish("tool_calls", 0, 0),
     ]
     usage = Usage(prompt_tokens=50, completion_tokens=100, cached_tokens=20)
-    expected: dict[str, Any] = {
-        **IDENTITY,
-        "object": "chat.completion",
-        "choices": [
-            {
-                "index": 0,
-                "message": {
-                    "role": "assistant",
-                    "content": "The answer is 42.",
-                    "tool_calls": [
-                        {
-                            "id": "call_abc123",
-                            "type": "function",
-                            "function": {"name": "calculate", "arguments": arguments},
-                        }
-                    ],
-                },
-                "finish_reason": "tool_calls",  # by the specification's list of reasons; its example has `stop`
-            }
-        ],
-        "usage": {
-            "prompt_tokens": 50,
-            "completion_tokens": 100,
-            "total_tokens": 150,
-            "prompt_tokens_details": {"cached_tokens": 20},
-        },
-        "extensions": {
-            "reasoning_chunks": thoughts,
-            "tool_call_chunks": [
-                {"type": "start", "tool_call_id": "call_abc123", "tool_name": "calculate"},
-                {"type": "args", "tool_call_id": "call_abc123", "delta": arguments},
-                {"type": "end", "tool_call_id": "call_abc123"},
-            ],
-        },
-    }
+    # By the specification's list of reasons, the answer finishes with `tool_calls`; its example has `stop`.
+    expected = json.loads((SAMPLES / "candle_whole.json").read_text(encoding="utf-8"))
     message = unspool.fold(events)
     assert json.loads(candle().whole([message], usage, events=[events])) == expected
     stop = candle(calls_reason="stop").whole([message], usage, events=[events])

@@ -62,17 +62,9 @@ def stream(name: str) -> bytes:
     return (Path(__file__).parent / "streams" / f"{name.removesuffix('-llguidance')}.txt").read_bytes()
 
 
-LOGPROBS: tuple[dict[str, Any]] = (
-    {
-        "token": " café",
-        "logprob": -0.25,
-        "bytes": [32, 99, 97, 102, 195, 169],
-        "top_logprobs": [
-            {"token": " café", "logprob": -0.25, "bytes": [32, 99, 97, 102, 195, 169]},
-            {"token": " tea", "logprob": -1.5, "bytes": [32, 116, 101, 97]},
-        ],
-    },
-)
+_CAFE: dict[str, Any] = {"token": " café", "logprob": -0.25, "bytes": [32, 99, 97, 102, 195, 169]}
+_TEA = {"token": " tea", "logprob": -1.5, "bytes": [32, 116, 101, 97]}
+LOGPROBS = ({**_CAFE, "top_logprobs": [_CAFE, _TEA]},)
 COUNTS: dict[str, Any] = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
 
 
@@ -207,33 +199,13 @@ EVERYTHING = {
 }
 LLAMA_NAMES = {k: v for k, v in EVERYTHING.items() if k not in ("repetition_penalty", "logprobs")}
 USAGE = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+TEXT = {"prompt": "<s>Hi", "max_tokens": 50}
+IDS = {"prompt": [1, 15043], "max_tokens": 50}
+RAW = {"skip_special_tokens": False, "add_special_tokens": False}
 SENT: dict[str, dict[str, Any]] = {
-    "vllm": {
-        **EVERYTHING,
-        **USAGE,
-        "prompt": "<s>Hi",
-        "skip_special_tokens": False,
-        "spaces_between_special_tokens": False,
-        "add_special_tokens": False,
-        "return_token_ids": True,
-        "max_tokens": 50,
-    },
-    "sglang": {
-        **EVERYTHING,
-        **USAGE,
-        "prompt": [1, 15043],
-        "skip_special_tokens": False,
-        "return_token_ids": True,
-        "max_tokens": 50,
-    },
-    "fastdeploy": {
-        **EVERYTHING,
-        **USAGE,
-        "prompt": "<s>Hi",
-        "skip_special_tokens": False,
-        "add_special_tokens": False,
-        "max_tokens": 50,
-    },
+    "vllm": {**EVERYTHING, **USAGE, **TEXT, **RAW, "spaces_between_special_tokens": False, "return_token_ids": True},
+    "sglang": {**EVERYTHING, **USAGE, **IDS, "skip_special_tokens": False, "return_token_ids": True},
+    "fastdeploy": {**EVERYTHING, **USAGE, **TEXT, **RAW},
     "llama.cpp": {
         **LLAMA_NAMES,
         "prompt": [1, 15043],
@@ -243,7 +215,7 @@ SENT: dict[str, dict[str, Any]] = {
         "cache_prompt": True,
         "response_fields": ["content", "stop", "stop_type", "tokens_predicted", "tokens_evaluated", "timings"],
     },
-    "llama-cpp-python": {**LLAMA_NAMES, "prompt": "<s>Hi", "repeat_penalty": 1.1, "logprobs": 2, "max_tokens": 50},
+    "llama-cpp-python": {**LLAMA_NAMES, **TEXT, "repeat_penalty": 1.1, "logprobs": 2},
 }
 
 
@@ -258,15 +230,10 @@ def test_every_field_has_the_servers_own_name(kind: str) -> None:
 
 def test_transformers_gets_only_fields_that_it_knows() -> None:
     asked, _ = seen("transformers", request(max_tokens=5, temperature=0.5, top_p=0.9, seed=2**40, top_k=-1, min_p=0.0))
-    fields = {
-        "prompt": "<s>Hi",
-        "stream": True,
-        "max_tokens": 5,
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "seed": 2**40 % 2**32,
-    }
-    assert asked.body == fields, "its list of models is not what it serves, so none is named"
+    sampling = {"max_tokens": 5, "temperature": 0.5, "top_p": 0.9, "seed": 2**40 % 2**32}
+    assert asked.body == {"prompt": "<s>Hi", "stream": True, **sampling}, (
+        "its list of models is not what it serves, so none is named"
+    )
     named, _ = seen("transformers", request(), model="mine")
     assert named.body == {"prompt": "<s>Hi", "stream": True, "model": "mine"}
 

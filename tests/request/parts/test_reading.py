@@ -1,6 +1,8 @@
 """Every protocol reads the same parts into the same messages, and refuses the same ones."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -167,35 +169,7 @@ def test_what_is_said_about_a_document_stands_before_its_text() -> None:
     assert content("messages", [given_part]) == "[document]\nA letter.\n\nHello.\n[End of document]\n"
 
 
-FORBIDDEN = [
-    "file:///etc/passwd",
-    "FILE:///etc/passwd",
-    "file://localhost/etc/passwd",
-    "/etc/passwd",
-    "../../etc/passwd",
-    "C:\\secret.png",
-    "\\\\host\\share\\a.png",
-    "//example.com/a.png",
-    "ftp://example.com/a.png",
-    "gopher://example.com/_a",
-    "dict://example.com:11211/stat",
-    "ldap://example.com/a",
-    "s3://bucket/a.png",
-    "blob:https://example.com/1",
-    "javascript:alert(1)",
-    "jar:https://example.com/a.zip!/a.png",
-    "unix:/var/run/docker.sock",
-    "https://user@example.com/a.png",
-    "https://user:password@example.com/a.png",
-    "http://example.com\\@127.0.0.1/a.png",
-    "https://example.com/a\n.png",
-    "https//example.com/a.png",
-    "data:image/png;base64",
-    "",
-    " ",
-    "a.png",
-    "example.com/a.png",
-]
+FORBIDDEN: list[str] = json.loads(Path(__file__).with_name("forbidden.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("at", FORBIDDEN)
