@@ -211,6 +211,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     barriers = (*(e.strip() for e in d.end), *(s.strip() for s in d.start))
     parts = _parts(d, policy, forced, barriers)
     reading, plain = _outlines(d, parts, named=forced == "named")
+    parameters = sorted(_parameters(d, parts, plain_arguments(d), barriers), key=lambda p: -p.opening.weight)
     calls = _calls(d, parts, reading, barriers)
     ends: Candidates[Marker] = Candidates([*parts.ends, *parts.starts])
     return Plan(
@@ -229,12 +230,13 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         ),
         calls=calls,
         arguments=ArgumentPlan(
-            parameters=sorted(_parameters(d, parts, plain_arguments(d), barriers), key=lambda p: -p.opening.weight),
+            parameters=parameters,
             items=_parameters(d, parts, d.item, barriers),
             comma=Pattern((d.separator.arguments.strip(),)) if d.separator.arguments.strip() else Pattern(()),
             breaks=_breaks(d),
             quoted=len(plain_arguments(d)) < len(d.argument),
             closings=calls.closings,
+            stray_closings=_stray_closings(parameters),
             others=[m.pattern for m in (*ends, *calls.following_inside) if m.pattern.first],
         ),
         ends=ends,
@@ -242,6 +244,12 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         frame_trail=_longest([t.trail for t in _framed(d)]),
         literals=frozenset(_all_literals(d)),
     )
+
+
+def _stray_closings(parameters: list[Parameter]) -> list[Pattern]:
+    tags = (tag for p in parameters for tag in (p.closing, *value_tags(p.opening)))
+    closings = {tag.first: tag for tag in tags if tag.alone and tag.first.startswith(("</", "[/")) and tag_of(tag)}
+    return [*closings.values()]
 
 
 def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...]) -> CallPlan:
@@ -333,7 +341,7 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
         forms=forms,
         inside=list({f.template and f.template.text: f for f in forms}.values()),  # the last, whose opening is in full
         blocks=blocks,
-        calls=[*(_call(d, b, f) for b in blocks for f in forms), *_objects(blocks, forms, framed)],
+        calls=[*(_call(d, b, f) for b in blocks for f in forms if _alike(b, f)), *_objects(blocks, forms, framed)],
         forced=_forced_calls() if forced and forms else [],
         # Tags of reasoning are matched in any case: models write `<Think>` too.
         reasoning=[o for t in d.reasoning for o in openings(REASONING, t, any_case=True)],
@@ -366,6 +374,12 @@ def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[Block
     for block in blocks:
         block.margin = block.lead or longest
     return blocks
+
+
+def _alike(b: Block, f: Form) -> bool:
+    """Whether a block and the first call in it are spelled alike."""
+    inside = None if f.template is None else f.template.spelled
+    return not b.opening or b.template is None or b.template.spelled == inside
 
 
 def _call(d: Dialect, b: Block, f: Form) -> Opening:

@@ -231,9 +231,13 @@ class Openings(msgspec.Struct, eq=False):
         return i if closes >= 0 else min(begins, closes)
 
     def _markup_begins(self, i: int) -> int:
-        """Whether an argument in markup opens at ``i``, or JSON instead; by the rules of `Lookout`."""
-        r = self.look.argument(self.look.plan.arguments.parameters, i)
-        return i if r < 0 and self.tape.buf[i] == "{" else r
+        """Whether an argument in markup opens at ``i``, or JSON instead, or a stray closing of one stands there; by the
+        rules of `Lookout`."""
+        arguments = self.look.plan.arguments
+        r = self.look.argument(arguments.parameters, i)
+        if r < 0 and self.tape.buf[i] == "{":
+            return i
+        return r if r >= 0 else first_of((r, self.look.first(arguments.stray_closings, i)))
 
     def _literal_begins(self, syntax: str, i: int) -> int:
         """Whether arguments that are one literal begin at ``i``: an object, an object in a string, or null."""

@@ -160,6 +160,13 @@ class MarkupReader(Reader):
         tape.i = j
         if self._closed and (buf.startswith(self._closed, j) or (not tape.final and self._closed.startswith(buf[j:]))):
             return self._again(j, self._closed)
+        stray = self._look.first(self._plan.arguments.stray_closings, j)
+        if stray == MORE and not tape.final:
+            return False
+        if stray >= 0:
+            self._call.notice("stray_close", buf[j:stray])
+            tape.i = stray
+            return True
         if buf[j] == "{" and len(self.containers.levels) == 1 and not level.given:
             self.mode = Mode.JSON
             return True
