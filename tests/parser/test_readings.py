@@ -112,7 +112,12 @@ def spelled_openings(dialect: Dialect, name: str) -> Iterator[tuple[str, str, st
     """Openings of calls with a marker after the name, which prose may quote; what closes them, and their block's."""
     plan = compile_plan(dialect)
     for call in dialect.call:
-        if call.object is None and call.spelled is None and call.body == "arguments" and (dialect.argument or "<" not in call.opening[:1]):
+        if (
+            call.object is None
+            and call.spelled is None
+            and call.body == "arguments"
+            and (dialect.argument or "<" not in call.opening[:1])
+        ):
             head = fill(call.opening, name=name, index="0", number="1", id="id0000000", any="x")
             tail = fill(call.closing, name=name, any="x")
             head = head.strip()

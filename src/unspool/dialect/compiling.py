@@ -341,17 +341,24 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
         forms=forms,
         inside=list({f.template and f.template.text: f for f in forms}.values()),  # the last, whose opening is in full
         blocks=blocks,
-        calls=[*(_call(d, b, f) for b in blocks for f in forms if _alike(b, f)), *_objects(blocks, forms, framed)],
+        calls=[*(_call(d, b, f) for b in blocks for f in forms if _alike(d, b, f)), *_objects(blocks, forms, framed)],
         forced=_forced_calls() if forced and forms else [],
         # Tags of reasoning are matched in any case: models write `<Think>` too.
         reasoning=[o for t in d.reasoning for o in openings(REASONING, t, any_case=True)],
         frames=[o for t in framed if t.before for o in openings(FRAME, t)],
         ends=[Closing(END, Pattern((e.strip(),))) for e in d.end if e.strip()],
-        starts=[Opening(START, Pattern((s.strip(),))) for s in d.start if s.strip()],
+        starts=[Opening(START, Pattern((s,))) for s in _starts(d)],
         words=_words(d),
         frame_ends=[Closing(FRAME_END, closing(t.after)) for t in framed if t.after],
         reasoning_ends=[Closing(REASONING_END, closing(t.after, any_case=True)) for t in d.reasoning],
     )
+
+
+def _starts(d: Dialect) -> list[str]:
+    """What begins a turn, also with its token or its word twice."""
+    starts = [s.strip() for s in d.start if s.strip()]
+    tags = [(tag_of(Pattern((s,))), s) for s in starts]
+    return [*starts, *(each for tag, s in tags if tag not in ("", s) for each in (tag + s, s + s[len(tag) :]))]
 
 
 def _words(d: Dialect) -> frozenset[str]:
@@ -376,10 +383,11 @@ def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[Block
     return blocks
 
 
-def _alike(b: Block, f: Form) -> bool:
+def _alike(d: Dialect, b: Block, f: Form) -> bool:
     """Whether a block and the first call in it are spelled alike."""
-    inside = None if f.template is None else f.template.spelled
-    return not b.opening or b.template is None or b.template.spelled == inside
+    spelled = None if f.template is None else f.template.spelled
+    block = None if b.template is None else b.template.spelled
+    return not b.opening or block == spelled or (block is None and spelled not in [t.spelled for t in d.calls])
 
 
 def _call(d: Dialect, b: Block, f: Form) -> Opening:

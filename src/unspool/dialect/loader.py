@@ -129,8 +129,7 @@ class _Loader:
             "trained": Trained(self.text_calls(base.trained.text), self.known_tools(base.trained.tools)),
         }
         for key in _TEMPLATES:
-            found = self.templates(key, getattr(base, key))
-            values[key] = found if key in ("reasoning", "content", "preamble") else self.spelled(key, found, values)
+            values[key] = self.spelled(key, self.templates(key, getattr(base, key)), values["spellings"])
         self.check_id(values["id"])
         if values["call"] and not values["calls"]:
             values["calls"] = (parse_template("calls", "{calls}", self.where, first=True),)
@@ -190,16 +189,22 @@ class _Loader:
         table = self.typed("spellings", self.data["spellings"], dict, "a table from literals to lists of spellings")
         for literal, others in table.items():
             where = f"spellings.{literal}"
-            if not literal.strip() or not others or not all(isinstance(o, str) for o in self.typed(where, others, list, "a list")):
+            if (
+                not literal.strip()
+                or not others
+                or not all(isinstance(o, str) for o in self.typed(where, others, list, "a list"))
+            ):
                 raise self.fail(where, "must be a list of other spellings of a literal")
         return tuple((literal, tuple(others)) for literal, others in table.items())
 
-    def spelled(self, key: str, found: tuple[Template, ...], values: dict[str, Any]) -> tuple[Template, ...]:
+    def spelled(
+        self, key: str, found: tuple[Template, ...], spellings: tuple[tuple[str, tuple[str, ...]], ...]
+    ) -> tuple[Template, ...]:
         """The templates, and copies with the other spellings of their literals."""
         own = [t for t in found if t.spelled is None]
         texts = {
             t.text.replace(literal, other): other
-            for literal, others in values["spellings"]
+            for literal, others in spellings
             for other in others
             for t in own
             if literal in t.text
