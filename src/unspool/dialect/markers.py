@@ -36,6 +36,8 @@ _C = TypeVar("_C", bound="Marker | Stray")
 
 ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
 """Keys of arguments that are read in every call that is an object."""
+NAME_KEYS: Final = frozenset(("name", "function", "function_name", "tool", "tool_name"))
+"""Keys of the name of a declared tool, or of an object that contains it, that are read so."""
 
 
 class Outside(NamedTuple):

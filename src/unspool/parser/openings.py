@@ -14,6 +14,7 @@ from ..dialect.markers import (
     CALL,
     CALL_END,
     END,
+    NAME_KEYS,
     Block,
     Form,
     Marker,
@@ -206,7 +207,7 @@ class Openings(msgspec.Struct, eq=False):
         key = m.group(1)
         if form.shape.name_is_key:
             return i if "\\" in key or (self.names is not None and key in self.names) else NO
-        known = key == "type" or key in ARGUMENT_KEYS or any(k == key for k, _ in form.shape.keys)
+        known = key == "type" or key in ARGUMENT_KEYS | NAME_KEYS or any(k == key for k, _ in form.shape.keys)
         return i if known else NO
 
     def _has_form(self, quote: str) -> bool:
