@@ -500,6 +500,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
         gap = _gap(d, t)
         opening = Pattern(t.before, barriers)
         tags = value_tags(opening)
+        token = opening.first.removesuffix("<")
         found.append(
             Parameter(
                 opening=opening,
@@ -513,12 +514,18 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
                 vague=any(first.startswith(opening.first) for first in others),
                 rivals=[p for p in rivals if p],
                 loose=Loose(opening, tags) if len(tags) > 1 else None,
-                head=opening.first if [a.text for a in opening.atoms if a.kind != SPACE][1:2] == ["key"] else "",
+                head=opening.first if _solid(opening)[1:2] == ["key"] else "",
                 last=tags[-1].first if tags else "",
+                token=token if own.first == f"{token}</" and _solid(own)[1:] == ["key", ">"] else "",
                 repeats=opening.atoms[-1].kind == LITERAL and opening.atoms[-1].text[-1] in TAG_ENDS,
             )
         )
     return found
+
+
+def _solid(pattern: Pattern) -> list[str]:
+    """The literals and fields of a pattern."""
+    return [a.text for a in pattern.atoms if a.kind != SPACE]
 
 
 def _next_calls(markers: Iterable[Marker]) -> list[Opening]:

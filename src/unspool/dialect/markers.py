@@ -13,6 +13,7 @@ from .loose import Loose
 from .patterns import (
     FEW_SPACES,
     LITERAL,
+    MAX_FIELD,
     MORE,
     NO,
     SPACE,
@@ -201,6 +202,9 @@ class Parameter(msgspec.Struct, eq=False):
     """What the last tag before its value begins with, if there are several tags; else ``""``."""
     repeats: bool
     """Whether its value is between tags, of which the same one twice is one."""
+    token: str
+    """The token before each of its tags, if its closing names it; else ``""``."""
+    _names: re.Pattern[str] | None = None
     _opened: re.Pattern[str] | Literal[False] | None = False
     _plain: re.Pattern[str] | Literal[False] | None = False
     _find: re.Pattern[str] | None = None
@@ -210,6 +214,12 @@ class Parameter(msgspec.Struct, eq=False):
         if self._find is None:
             self._find = finder(self.triggers)
         return self._find
+
+    def names(self) -> re.Pattern[str]:
+        """Finds a closing that names an argument."""
+        if self._names is None:
+            self._names = re.compile(rf"{re.escape(self.closing.first)}([^<>\s]{{1,{MAX_FIELD}}}+)>")
+        return self._names
 
     def opened(self) -> re.Pattern[str] | None:
         """Matches its opening, with a group for each field, where nothing else may begin alike. ``None`` if the
