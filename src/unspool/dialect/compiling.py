@@ -197,9 +197,14 @@ class _Parts(msgspec.Struct, frozen=True):
 
     @property
     def thought_calls(self) -> list[Opening]:
-        """The calls that may be in reasoning."""
+        """The calls that may be in reasoning: with the opening of their block, or the token with which they begin."""
         blocks = self.blocks
-        return [c for c in self.calls if c.marked and c.block and (c.block.marked or not blocks[0].marked)]
+        marked = [c for c in self.calls if c.marked and c.block]
+        return [
+            c
+            for c in marked
+            if c.block and (c.block.marked or not blocks[0].marked or tag_of(c.pattern).startswith(("<|", "<｜")))
+        ]
 
     @property
     def others(self) -> list[Marker]:
@@ -355,8 +360,10 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
 
 
 def _starts(d: Dialect) -> list[str]:
-    """What begins a turn, also with its token or its word twice."""
+    """What begins a turn; also with its token or its word twice, if headers begin so."""
     starts = [s.strip() for s in d.start if s.strip()]
+    if not any(_unstarted(t.before, d.start) != t.before for t in _framed(d)):
+        return starts
     tags = [(tag_of(Pattern((s,))), s) for s in starts]
     return [*starts, *(each for tag, s in tags if tag not in ("", s) for each in (tag + s, s + s[len(tag) :]))]
 

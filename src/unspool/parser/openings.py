@@ -238,7 +238,16 @@ class Openings(msgspec.Struct, eq=False):
         r = self.look.argument(arguments.parameters, i)
         if r < 0 and self.tape.buf[i] == "{":
             return i
-        return r if r >= 0 else first_of((r, self.look.first(arguments.stray_closings, i)))
+        if r >= 0 or not (stray := arguments.stray_closings):
+            return r
+        end = self.look.first(stray, i)
+        if end < 0:
+            return first_of((r, end))
+        j = skip_space(self.tape.buf, end)
+        if j == len(self.tape.buf):
+            return i if self.tape.ended else MORE
+        behind = first_of((self.look.argument(arguments.parameters, j), self.look.first(arguments.closings, j)))
+        return i if behind >= 0 else behind
 
     def _literal_begins(self, syntax: str, i: int) -> int:
         """Whether arguments that are one literal begin at ``i``: an object, an object in a string, or null."""

@@ -20,7 +20,7 @@ from ..dialect.markers import (
     Scan,
     tag_of,
 )
-from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space, solid, worded
+from ..dialect.patterns import LITERAL, MAX_SPACE, MORE, NO, skip_space, solid, worded
 from . import states
 from .calls import Calls
 from .ledger import CAP, Why
@@ -276,7 +276,7 @@ class Prose(Steps):
                 if edge and match is None and partial.weak is not None:
                     break
                 cut = partial.cut
-                if cut is not None and self._goes_on(cut, o, r) and self._drop_cut(cut, i) >= 0:
+                if cut is not None and self._goes_on(cut, o, i, r) and self._drop_cut(cut, i) >= 0:
                     return r
                 return self._take(o, i, r, match, edge=edge)
             elif r == MORE:
@@ -456,8 +456,12 @@ class Prose(Steps):
         tag = tag_of(o.pattern)
         return bool(tag) and self._tape.buf.startswith(tag, p)
 
-    def _goes_on(self, cut: Marker, o: Marker, end: int) -> bool:
-        """Whether ``o``, which ends at ``end``, is only the beginning of a marker that the output's end cuts."""
+    def _goes_on(self, cut: Marker, o: Marker, i: int, end: int) -> bool:
+        """Whether ``o``, at ``buf[i:end]``, is only the beginning of a marker that the output's end cuts."""
+        if isinstance(o, Opening) and o.template is not None and o.template.spelled is not None:
+            rest = self._tape.buf[end:].strip()
+            begun = any(a.kind == LITERAL and a.text.startswith(rest) for a in cut.pattern.atoms)
+            return begun or len(cut.pattern.cut(self._tape.buf, i)) < len(rest)
         return end < len(self._tape.buf) and (o.kind in (END, START) or o.kind == cut.kind == REASONING)
 
     def _cut_at(self, markers: Candidates[Marker], p: int) -> int:
@@ -515,7 +519,8 @@ class Prose(Steps):
         """The openings of calls of which enough is at ``p`` to be markers, although they do not match."""
         look = self._look
         calls = (o for o in markers if isinstance(o, Opening) and o.kind == CALL)
-        found = [o for o in calls if o.marked and self._is_begun_marker(o, p)]
+        own = (o for o in calls if o.form is None or o.form.template is None or o.form.template.spelled is None)
+        found = [o for o in own if o.marked and self._is_begun_marker(o, p)]
         if not found:
             return found
         # Another part's marker, which is text here, may begin like a call's and go on.

@@ -98,6 +98,7 @@ class MarkupReader(Reader):
         self.containers = Containers(call, schema)
         self._reading = Reading.BETWEEN
         self._value: Value | None = None
+        self._strayed = False  # a closing closed nothing, and no argument has come since
         self._searched = 0  # the offset up to which no closing names an argument
         self._opened = ""  # the last opening, and ``_closed`` the last closing, as they are written, if they may repeat
         self._closed = ""
@@ -175,6 +176,7 @@ class MarkupReader(Reader):
             return False
         if stray >= 0:
             self._call.notice("stray_close", buf[j:stray])
+            self._strayed = len(self.containers.levels) == 1
             tape.i = stray
             return True
         if buf[j] == "{" and len(self.containers.levels) == 1 and not level.given:
@@ -319,7 +321,7 @@ class MarkupReader(Reader):
         """The output ends. If the model stopped and all arguments are closed, only the call's own closing is
         missing."""
         tape = self._tape
-        if tape.final and tape.ended and self.containers.all_closed:
+        if tape.final and tape.ended and (self.containers.all_closed or self._strayed):
             self._end()
         return False
 
@@ -361,6 +363,7 @@ class MarkupReader(Reader):
         tape = self._tape
         tape.i = end
         self._closed = ""
+        self._strayed = False
         self._opened = tape.buf[i:end] if parameter.repeats else ""
         level = self.containers.levels[-1]
         above = level.schema
