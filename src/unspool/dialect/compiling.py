@@ -164,6 +164,11 @@ def compile_plan(d: Dialect, policy: Policy | None = None, choice: str = "auto")
     return plan
 
 
+def _has_token(pattern: Pattern) -> bool:
+    """Whether a pattern begins with a special token, which no prose contains."""
+    return tag_of(pattern).startswith(("<|", "<｜"))
+
+
 class _Parts(msgspec.Struct, frozen=True):
     """A dialect's markers, grouped by what they open or close."""
 
@@ -200,11 +205,7 @@ class _Parts(msgspec.Struct, frozen=True):
         """The calls that may be in reasoning: with the opening of their block, or the token with which they begin."""
         blocks = self.blocks
         marked = [c for c in self.calls if c.marked and c.block]
-        return [
-            c
-            for c in marked
-            if c.block and (c.block.marked or not blocks[0].marked or tag_of(c.pattern).startswith(("<|", "<｜")))
-        ]
+        return [c for c in marked if c.block and (c.block.marked or not blocks[0].marked or _has_token(c.pattern))]
 
     @property
     def others(self) -> list[Marker]:

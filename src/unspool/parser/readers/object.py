@@ -195,12 +195,13 @@ class ObjectReader(Reader):
                 call.name = key
         else:
             role = dict(shape.keys).get(key, "")
-            other = "names" if key in NAME_KEYS and not call.name else "skip"
-            self.role = role or ("arguments" if key in ARGUMENT_KEYS else other)
+            self.role = role or ("arguments" if key in ARGUMENT_KEYS else "skip")
         if self.role == "skip":
             self._skipped = self._skipped or key
             schema = call.desk.tools.schema(call.name) if call.name and not call.complete else None
             loose = self._loose
+            if key in NAME_KEYS and not call.complete:
+                self.role = "names"
             if loose is not None and key not in loose and schema is not None and schema.declares(key):
                 self.role = "argument"
                 loose[key] = ""
@@ -220,7 +221,7 @@ class ObjectReader(Reader):
             self._expects = Expects.FIRST
             self._tape.i = i + 1
             return True
-        if self.role == "names" and c in "'\"":
+        if self.role == "names" and c in "'\"" and not call.name:
             value, end = self._string_at(i)
             if end == MORE:
                 return False
