@@ -393,9 +393,13 @@ def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[Block
 
 def _alike(d: Dialect, b: Block, f: Form) -> bool:
     """Whether a block and the first call in it are spelled alike."""
-    spelled = None if f.template is None else f.template.spelled
-    block = None if b.template is None else b.template.spelled
-    return not b.opening or block == spelled or (block is None and spelled not in [t.spelled for t in d.calls])
+    inside = None if f.template is None else f.template.spelled
+    around = None if b.template is None else b.template.spelled
+    if not b.opening or around == inside:
+        return True
+    if around is None:
+        return inside not in [t.spelled for t in d.calls]
+    return inside is None and around not in [t.spelled for t in d.call]
 
 
 def _call(d: Dialect, b: Block, f: Form) -> Opening:
