@@ -451,7 +451,6 @@ BACK = "<|end|><|start|>assistant<|channel|>final<|message|>ok<|return|>"
         ("<|channel|>analysisI think." + BACK, "I think.", "ok"),
         ("<|channel|>commentary<|channel|>analysis<|message|>plan" + BACK, "plan", "ok"),
         ("<|channel|>analysis<|message|>plan" + BACK.replace("<|start|>", "<|start|><|start|>"), "plan", "ok"),
-        ("<|channel|>analysis<|message|>plan" + BACK.replace("assistant", "assistantassistant"), "plan", "ok"),
         ("<|channel|>commentary to=functions.get_w", "", ""),
     ],
 )

@@ -361,12 +361,12 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
 
 
 def _starts(d: Dialect) -> list[str]:
-    """What begins a turn; also with its token or its word twice, if headers begin so."""
+    """What begins a turn; also with its token twice, if headers begin so."""
     starts = [s.strip() for s in d.start if s.strip()]
     if not any(_unstarted(t.before, d.start) != t.before for t in _framed(d)):
         return starts
     tags = [(tag_of(Pattern((s,))), s) for s in starts]
-    return [*starts, *(each for tag, s in tags if tag not in ("", s) for each in (tag + s, s + s[len(tag) :]))]
+    return [*starts, *(tag + s for tag, s in tags if tag not in ("", s))]
 
 
 def _words(d: Dialect) -> frozenset[str]:

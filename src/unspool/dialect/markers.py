@@ -393,6 +393,12 @@ def ranked(markers: Iterable[_M]) -> list[_M]:
     return sorted(markers, key=rank)
 
 
+def is_spelled(o: Marker) -> bool:
+    """Whether a marker is another spelling of the dialect's own."""
+    template = (o.form.template if o.form is not None else o.template) if isinstance(o, Opening) else None
+    return template is not None and template.spelled is not None
+
+
 @lru_cache(256)
 def tags(pattern: Pattern) -> tuple[Pattern, ...]:
     """The tags and special tokens in a pattern that contain no field."""

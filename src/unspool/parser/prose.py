@@ -18,6 +18,7 @@ from ..dialect.markers import (
     Opening,
     Region,
     Scan,
+    is_spelled,
     tag_of,
 )
 from ..dialect.patterns import LITERAL, MAX_SPACE, MORE, NO, skip_space, solid, worded
@@ -138,7 +139,8 @@ class Prose(Steps):
             if j == len(tape.buf) and not tape.final:
                 return False
             begun = self._plan.plain.edge.at(tape.buf, j)
-            r = self._look.soonest([o.pattern for o in begun if o.kind == REASONING], j) if begun else NO
+            whole = [o.pattern for o in begun if o.kind == REASONING and not is_spelled(o)]
+            r = self._look.soonest(whole, j) if whole else NO
             if r == MORE:
                 return False
             if r > i:  # an opening that takes no text is not repeated
@@ -458,7 +460,7 @@ class Prose(Steps):
 
     def _goes_on(self, cut: Marker, o: Marker, i: int, end: int) -> bool:
         """Whether ``o``, at ``buf[i:end]``, is only the beginning of a marker that the output's end cuts."""
-        if isinstance(o, Opening) and o.template is not None and o.template.spelled is not None:
+        if is_spelled(o):
             rest = self._tape.buf[end:].strip()
             begun = any(a.kind == LITERAL and a.text.startswith(rest) for a in cut.pattern.atoms)
             return begun or len(cut.pattern.cut(self._tape.buf, i)) < len(rest)
@@ -519,8 +521,7 @@ class Prose(Steps):
         """The openings of calls of which enough is at ``p`` to be markers, although they do not match."""
         look = self._look
         calls = (o for o in markers if isinstance(o, Opening) and o.kind == CALL)
-        own = (o for o in calls if o.form is None or o.form.template is None or o.form.template.spelled is None)
-        found = [o for o in own if o.marked and self._is_begun_marker(o, p)]
+        found = [o for o in calls if o.marked and not is_spelled(o) and self._is_begun_marker(o, p)]
         if not found:
             return found
         # Another part's marker, which is text here, may begin like a call's and go on.

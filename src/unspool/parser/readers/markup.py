@@ -167,7 +167,7 @@ class MarkupReader(Reader):
             return True
         if MORE in (closed, opened, around):
             tape.i = len(buf) if tape.final else j
-            self._strayed = closed == MORE and tape.final and len(buf) - j > len("</")
+            self._strayed = closed == MORE and opened == NO and tape.final and len(buf) - j > len("</")
             return closed == MORE and level.parameter is None and tape.final and self._over()
         tape.i = j
         if self._closed and (buf.startswith(self._closed, j) or (not tape.final and self._closed.startswith(buf[j:]))):
