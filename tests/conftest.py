@@ -1,10 +1,12 @@
-"""Settings for all tests: hypothesis; `--cases`, a sample of each test's cases and examples; `--styles`."""
+"""Settings for all tests: hypothesis; coroutines; `--cases`, a sample of each test's cases and examples; `--styles`."""
 
+import asyncio
+import inspect
 import os
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Coroutine, Iterator
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
@@ -13,6 +15,8 @@ from .styles import of_styles
 from .transitions import recorded
 
 T = TypeVar("T")
+PATIENCE = 60.0
+"""Seconds that a coroutine may take."""
 
 # Set before numpy is loaded, here and in processes that tests start: idle threads of small products take both cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -65,3 +69,30 @@ def table_of_states() -> Iterator[None]:
     """Check that the machine changes its state only as its table says, whatever a test does."""
     with recorded():
         yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run coroutines, in the event loop of the fixture ``runner`` if the test has one; pytest itself does not.
+
+    Each must end in time, and leave no tasks behind.
+    """
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters})
+    runner = pyfuncitem.funcargs.get("runner")
+    (runner.run if isinstance(runner, asyncio.Runner) else run)(test)
+    return True
+
+
+def run(test: Coroutine[Any, Any, T]) -> T:
+    """Run a test's coroutine, which must end in time and leave no tasks behind."""
+
+    async def whole() -> T:
+        async with asyncio.timeout(PATIENCE):
+            found = await test
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not others, others
+        return found
+
+    return asyncio.run(whole())

@@ -16,20 +16,12 @@ from unspool import Dialect, Policy
 from unspool.policy import CHOICES
 
 from .parser.test_tokens import encode, feed, special, ways
+from .same_events import NOISE, mutated
 from .support import DIALECTS, STAGES, cases, empty, literals, notices, number, random_split, run, same, tool, tools_of
 
 RAWS = {d.name: [c.raw for c in cases([d])] for d in DIALECTS}
 LITERALS = {d.name: literals(d) for d in DIALECTS}
 ALL_LITERALS = sorted({t for found in LITERALS.values() for t in found})
-NOISE = [
-    "<", ">", "</", "{", "}", "[", "]", "(", ")", '"', "'", "\\", "`", "```", "```json\n", "<|", "|>", "\n", " ",
-    "\n\n", "\t",
-    ",", ";", ":", "=", "null", "true", "None", "-1", "1e400", "NaN", "12345678901234567890",
-    "\u00e9", "\U0001f327\ufe0f", "\\u00e9",
-    "\\ud83d", '\\"', "\\n", "]]>", "&quot;", "&amp;", "Sure.", " a b ", "x=1", '"a": 1', '{"a": "b"}', "\r\n",
-    "\u2028", "\x00", "/>",
-    '"name"', '"arguments"', "get_weather", "search", "now", '{"name": "now", "arguments": {}}',
-]  # fmt: skip
 
 
 class Attempt(NamedTuple):
@@ -48,31 +40,8 @@ class Attempt(NamedTuple):
 
 
 def mutate(text: str, rng: random.Random, dialect: Dialect) -> str:
-    """A text with one to four random changes."""
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randint(0, len(text))
-        to = min(len(text), at + rng.choice((1, 1, 2, 5, 20, 80)))
-        kind = rng.randrange(9)
-        if kind == 0:
-            text = text[:at] + text[to:]
-        elif kind == 1:
-            text = text[:at] + rng.choice(LITERALS[dialect.name] or NOISE) + text[at:]
-        elif kind == 2:
-            text = text[:at] + rng.choice(ALL_LITERALS) + text[at:]
-        elif kind == 3:
-            text = text[:at] + rng.choice(NOISE) + text[at:]
-        elif kind == 4:
-            text = text[:at]
-        elif kind == 5:
-            text += rng.choice(RAWS[dialect.name])
-        elif kind == 6:
-            text = text[:at] + text[at:to] * 2 + text[to:]
-        elif kind == 7:
-            literal = rng.choice(LITERALS[dialect.name] or NOISE)
-            cut = rng.randint(1, len(literal))
-            text = text[:at] + literal[:cut] + text[at:]
-        else:
-            text = text[:at] + rng.choice(RAWS[dialect.name]) + text[at:]
+    """A text with a few random changes."""
+    text = mutated(text, rng, RAWS[dialect.name], LITERALS[dialect.name], ALL_LITERALS)
     return long_run(text, rng) if rng.random() < 0.03 else text
 
 

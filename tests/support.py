@@ -94,6 +94,11 @@ def tool(name: str, **properties: Any) -> dict[str, Any]:
 # -- running -----------------------------------------------------------------------------------------------------------
 
 
+def pieces(text: str, size: int) -> list[str]:
+    """A text cut into pieces of a size."""
+    return [text[i : i + size] for i in range(0, len(text), size)]
+
+
 def readings(dialect: Dialect | str, text: str, **options: Any) -> Iterator[Message]:
     """The message of a text, read whole and one character at a time."""
     for chunks in ([text], list(text)):

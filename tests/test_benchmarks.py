@@ -8,14 +8,7 @@ import uvloop
 
 from benchmarks.__main__ import main
 from benchmarks.clock import least_chunk
-from benchmarks.samples import (
-    Sample,
-    content_sample,
-    nested_sample,
-    number_sample,
-    reasoning_sample,
-    string_sample,
-)
+from benchmarks.samples import Sample, content_sample, nested_sample, number_sample, reasoning_sample, string_sample
 from benchmarks.servers import CHUNKS
 from benchmarks.serving import Fleet, load
 from benchmarks.table import HEADER, ranked, table

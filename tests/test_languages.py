@@ -5,19 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .languages import (
-    CHINESE,
-    ENGLISH,
-    PAIRS,
-    ROOT,
-    UNTRANSLATED,
-    anchors,
-    blocks,
-    headings,
-    links,
-    regions,
-    tables,
-)
+from .languages import CHINESE, ENGLISH, PAIRS, ROOT, UNTRANSLATED, anchors, blocks, headings, links, regions, tables
 from .readme import PAGES
 
 pairs = pytest.mark.parametrize(

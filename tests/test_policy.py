@@ -280,10 +280,7 @@ def test_calls_are_given_back_as_text_with_their_block(dialect: Dialect) -> None
 
 @pytest.mark.parametrize(**named(THINKING))
 def test_reasoning_that_is_never_closed_is_reasoning_or_content(dialect: Dialect) -> None:
-    for raw, stage in (
-        ("plan and more", "reasoning"),
-        (around_reasoning(dialect)[0] + "plan and more", None),
-    ):
+    for raw, stage in (("plan and more", "reasoning"), (around_reasoning(dialect)[0] + "plan and more", None)):
         message = both(dialect, raw, Policy(unclosed_reasoning="reasoning"), stage=stage)
         assert (message.reasoning, message.content) == ("plan and more", "")
         assert "unclosed_reasoning" in notices(message)

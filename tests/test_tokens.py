@@ -86,9 +86,7 @@ def make_deepseek() -> Tokenizer:
     tokens += [f"filler{n}" for n in range(len(tokens), max(DEEPSEEK.values()) + 1)]
     for text, token in DEEPSEEK.items():
         tokens[token] = text
-    tokenizer = byte_level(tokens)
-    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in DEEPSEEK])
-    return tokenizer
+    return byte_level(tokens, special=DEEPSEEK)
 
 
 def sentencepiece_vocabulary() -> tuple[dict[str, int], list[tuple[str, str]]]:
@@ -495,7 +493,7 @@ class TestCost:
     def test_a_tokenizer_is_not_kept_alive(self) -> None:
         makers: list[Callable[[], Any]] = [
             # Not all versions of `tokenizers` allow weak references, so the test watches an object that contains one.
-            *(lambda: OnlyDecodes(LLAMA), lambda: FastOfTransformers(LLAMA), lambda: FastOfTransformers(BYTE_LEVEL)),
+            *(lambda: OnlyDecodes(LLAMA), lambda: FastOfTransformers(LLAMA), lambda: FastOfTransformers(BYTE_LEVEL))
         ]
         for make in makers:
             tokenizer = make()

@@ -20,6 +20,7 @@ from .support import (
     named,
     notices,
     number,
+    pieces,
     readings,
     run,
     same,
@@ -467,11 +468,8 @@ def test_deepseek_versions_are_told_apart_by_what_follows_the_separator() -> Non
 def test_a_chunk_may_end_a_string_and_begin_one_in_other_quotes(size: int) -> None:
     text = """[f(a='it "is"', b=["x<'y", 'z"', ''], c="\\\\'", d={'k': "v", "w": 'u'})]"""
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
-    parser = Parser("pythonic", tools=tools)
-    for i in range(0, len(text), size):
-        parser.feed(text[i : i + size])
-    parser.close()
-    (call,) = parser.message.tool_calls
+    message, _ = run("pythonic", pieces(text, size), tools=tools)
+    (call,) = message.tool_calls
     assert call.status == "ok"
     assert json.loads(call.arguments) == {
         "a": 'it "is"',

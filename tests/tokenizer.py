@@ -6,7 +6,7 @@ It is a real tokenizer with a real chat template, of no model.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,21 +20,34 @@ SPECIAL: Final = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 ADDED: Final = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 
 
-def byte_level(tokens: Iterable[str] = (), corpus: Iterable[str] = (), size: int = 0) -> Tokenizer:
+def byte_level(
+    tokens: Iterable[str] = (),
+    corpus: Iterable[str] = (),
+    size: int = 0,
+    *,
+    merges: Sequence[tuple[str, str]] = (),
+    special: Iterable[str] = (),
+    normalized: bool = False,
+) -> Tokenizer:
     """A byte-level BPE, as of GPT-2, Llama 3, Qwen and DeepSeek.
 
     Args:
         tokens: all its tokens; by default one for each byte.
         corpus: texts on which it is trained instead.
         size: how many tokens training makes.
+        merges: pairs of tokens that are one.
+        special: the special tokens, in the order of their ids.
+        normalized: whether these are looked for in normalized text.
     """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens or alphabet)}, merges=[]))
+    vocabulary = [*(tokens or alphabet), *(a + b for a, b in merges)]
+    made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(vocabulary)}, merges=list(merges)))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     if size:
         trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, show_progress=False)
         made.train_from_iterator(corpus, trainer)
+    made.add_special_tokens([AddedToken(t, special=True, normalized=normalized) for t in special])
     return made
 
 
@@ -44,21 +57,6 @@ def make() -> Tokenizer:
     made = byte_level(corpus=(line for page in pages for line in page.open(encoding="utf-8")), size=SIZE)
     made.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
     made.add_tokens([AddedToken(token, special=False, normalized=False) for token in ADDED])
-    return made
-
-
-def of_bytes(special: Iterable[str], *, normalized: bool = True) -> Tokenizer:
-    """A tokenizer with a token for every byte, and for each of these special ones.
-
-    Args:
-        special: the special tokens, in the order of their ids.
-        normalized: whether they are looked for in normalized text.
-    """
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(alphabet)}, merges=[]))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens([AddedToken(t, special=True, normalized=normalized) for t in special])
     return made
 
 

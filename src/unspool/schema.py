@@ -33,10 +33,8 @@ MAX_NESTING: Final = 512
 """How deep arrays and objects may be nested in a value."""
 _REMEMBERED: Final = 64
 """The most names of members that a schema caches besides those that it lists, and their longest length."""
-_MAX_KEPT: Final = 16_384
-"""The largest schema, in bytes of JSON, that is kept for later requests."""
-_MAX_POINTER: Final = 2_048
-"""The longest ``$ref``, in characters."""
+_MAX_KEPT: Final = 16_384  # the largest schema, in bytes of JSON, that is kept for later requests
+_MAX_POINTER: Final = 2_048  # the longest ``$ref``, in characters
 
 _encode: Final = msgspec.json.Encoder().encode
 _NAMES: Final = frozenset(get_args(JsonType))
@@ -557,6 +555,17 @@ def _is_json(text: str, nesting: int) -> bool:
         _JSON.decode(text)
     except (ValueError, RecursionError):  # the latter only if the caller's own stack is nearly used up
         return False
+    return True
+
+
+def nests_deeper(value: Any, most: int) -> bool:
+    """Whether lists and objects in a value nest more than ``most`` deep, the value itself included."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [v for v in level if isinstance(v, dict | list)]
+        if not level:
+            return False
+        level = [child for v in level for child in (v.values() if isinstance(v, dict) else v)]
     return True
 
 

@@ -23,8 +23,7 @@ from typing import Any, Final
 from .regex import Regex
 
 _BROKEN: Final = "\ufffd"
-_MAX_HELD: Final = 4
-"""How many ids may wait for a character to be complete: each has at least one of its bytes."""
+_MAX_HELD: Final = 4  # how many ids may wait for a character to be complete: each has at least one of its bytes
 _NO_SUCH_ID: Final = (IndexError, KeyError, OverflowError, TypeError, ValueError)
 """The errors that tokenizers raise for an unknown id."""
 
@@ -255,8 +254,7 @@ def backend_of(tokenizer: Any) -> Any:
     return getattr(tokenizer, "backend_tokenizer", tokenizer)
 
 
-_SHORT: Final = 1024
-"""The longest text, in characters, whose encoding delays nobody."""
+_SHORT: Final = 1024  # the longest text, in characters, whose encoding delays nobody
 
 
 def encoded(tokenizer: Any, text: str, *, special: bool = False) -> list[int]:
@@ -272,8 +270,7 @@ def encoded(tokenizer: Any, text: str, *, special: bool = False) -> list[int]:
     return list(getattr(found, "ids", found))
 
 
-_PART: Final = 256 * 1024
-"""The longest text, in characters, that is counted in one go."""
+_PART: Final = 256 * 1024  # the longest text, in characters, that is counted in one go
 
 
 def counted(tokenizer: Any, text: str, check: Callable[[], None] = lambda: None) -> int:
@@ -331,8 +328,7 @@ def _byte_of_character() -> dict[str, int]:
 BYTES: Final = _byte_of_character()
 
 
-_BYTE_TOKEN: Final = Regex("<0x([0-9A-Fa-f]{2})>")
-"""How sentencepiece spells a byte."""
+_BYTE_TOKEN: Final = Regex("<0x([0-9A-Fa-f]{2})>")  # how sentencepiece spells a byte
 
 
 def _byte_level_piece(backend: Any, token: int) -> str | bytes:

@@ -20,8 +20,7 @@ CHOICES: Final = ("none", "auto", "required")
 MAX_TOOLS: Final = 1024
 """How many tools a request may declare."""
 _NAMED: Final = '{"type": "function", "function": {"name": …}}'
-_LISTED: Final = 8
-"""How many declared names an error lists."""
+_LISTED: Final = 8  # how many declared names an error lists
 
 
 class Toolset(msgspec.Struct, frozen=True):

@@ -4,10 +4,7 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +13,13 @@ import pytest
 from unspool.engines.capture import Asked, write_recording
 
 from ..chromium import chromium
+from ..loopback import serving
 from ..server.support import PATIENCE, live, until
 from ..server.workshop import Workshop, call, model
 from .test_agui_loop import activities, user
 from .test_agui_node import FOLDER, HERE
 
 pytestmark = pytest.mark.agui_browser
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None: ...
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +31,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = [str(bundler), str(HERE / "browser.mjs"), "--bundle", "--log-level=error", f"--outfile={folder}/page.js"]
     subprocess.run(command, check=True, env={**os.environ, "NODE_PATH": str(FOLDER / "node_modules")})
     (folder / "index.html").write_text('<!doctype html><meta charset="utf-8"><script src="page.js"></script>')
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
+    with serving(folder) as url:
+        yield f"{url}/"
 
 
 class Client:
@@ -120,10 +110,7 @@ def test_the_command_serves_pages_of_other_origins_on_this_machine(client: Clien
     command = [sys.executable, "-m", "unspool", "serve", "--port", "0", "--tool-server", "demo"]
     command += ["--engine", f"replay:{tmp_path}"]
     log = tmp_path / "stderr"
-    with (
-        log.open("wb") as stderr,
-        subprocess.Popen([*command, "--tool-approval", "python"], stderr=stderr) as process,
-    ):
+    with log.open("wb") as stderr, subprocess.Popen([*command, "--tool-approval", "python"], stderr=stderr) as process:
         try:
             until(lambda: "listening on" in log.read_text() or process.poll() is not None, patience=120)
             found = re.search(r"listening on (http://\S+);", log.read_text())

@@ -13,7 +13,7 @@ import unspool
 from unspool import Message, Policy
 
 from ..server.support import PATIENCE, Scripted, live, replay, until
-from ..server.test_every_dialect import GROUPS, opened, recorded
+from ..server.test_every_dialect import GROUPS, opened, played
 from ..support import Case, number, parse_case
 
 pytestmark = pytest.mark.node
@@ -234,7 +234,7 @@ def test_an_aborted_run_stops_the_engine_and_keeps_the_text_so_far() -> None:
 @pytest.mark.parametrize("group", GROUPS.values(), ids=[f"{name}-{stage}" if stage else name for name, stage in GROUPS])
 def test_the_client_rebuilds_every_example_of_every_dialect(group: list[Case]) -> None:
     dialect, stage = group[0].dialect, group[0].example.stage
-    with live(recorded(group), dialect.name, prompts=opened(dialect, stage) if stage else None) as server:
+    with live(played(group), dialect.name, prompts=opened(dialect, stage) if stage else None) as server:
         tools = [{"description": "", **tool["function"]} for tool in group[0].tools]
         questions = [{"id": f"u{c.number}", "role": "user", "content": f"#{c.number}#"} for c in group]
         runs = converse(server.url, *({"tools": tools, "append": [q]} for q in questions))

@@ -163,26 +163,17 @@ def _combined(levels: int, key: str) -> dict[str, Any]:
 
 
 HOSTILE: dict[str, tuple[Any, str]] = {
-    "a multiple": (
-        of(a={"type": "integer", "multipleOf": 47567917}),
-        "tools.f.parameters.properties.a.multipleOf",
-    ),
+    "a multiple": (of(a={"type": "integer", "multipleOf": 47567917}), "tools.f.parameters.properties.a.multipleOf"),
     "a reference to itself": ({"$ref": "#"}, "tools.f.parameters: "),
     "itself within": (of(a={"$ref": "#"}), "tools.f.parameters: "),
     "a surrogate": (of(**{"a\ud800": {"type": "string"}}), "tools.f.parameters.properties: "),
     "a surrogate in an enum": (of(a={"enum": ["\ud800"]}), "tools.f.parameters.properties.a.enum"),
-    "a megabyte of an enum": (
-        of(a={"enum": [f"{i:090}" for i in range(9000)]}),
-        "tools.f.parameters.properties.a",
-    ),
+    "a megabyte of an enum": (of(a={"enum": [f"{i:090}" for i in range(9000)]}), "tools.f.parameters.properties.a"),
     "many values": (of(a={"enum": list(range(20_000))}), "tools.f.parameters.properties.a.enum"),
     "many properties": (of(**{f"p{i}": {"type": "string"} for i in range(5000)}), "tools.f.parameters.properties"),
     "a long least": (of(a={"type": "string", "minLength": 2**31}), "tools.f.parameters.properties.a.minLength"),
     "a large bound": (of(a={"type": "integer", "maximum": 10**400}), "tools.f.parameters.properties.a.maximum"),
-    "a long pattern": (
-        of(a={"type": "string", "pattern": "a?" * 5000}),
-        "tools.f.parameters.properties.a.pattern",
-    ),
+    "a long pattern": (of(a={"type": "string", "pattern": "a?" * 5000}), "tools.f.parameters.properties.a.pattern"),
     "patterns that grow": (of(a={"type": "string", "pattern": "((a{100}){100}){100}"}), ""),
     "all of all": (_combined(30, "allOf"), ""),
     "all of any": (_combined(30, "anyOf"), ""),

@@ -1,14 +1,14 @@
 """Attacks by parts of messages: bombs, wrong types, a thousand of them, and URLs into the server's network."""
 
-import http.server
 import json
 import socket
-import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 
+from tests.loopback import answering, sends
 from tests.media import base64_of, gif, png, url, webp
 
 from .clients import exchange
@@ -22,28 +22,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
         yield found
 
 
-class _Trap(http.server.BaseHTTPRequestHandler):
-    """Counts who comes."""
-
-    visits = 0
-
-    def do_GET(self) -> None:
-        type(self).visits += 1
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(png())
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing is printed."""
+visits: list[str] = []
+"""The paths that somebody asked the trap for."""
 
 
 @pytest.fixture(scope="module")
-def trap() -> Iterator[int]:
+def trap() -> Iterator[str]:
     """The port of a server on the loopback that nobody may reach."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Trap) as found:
-        threading.Thread(target=found.serve_forever, daemon=True).start()
-        yield found.server_port
-        found.shutdown()
+
+    def caught(handler: BaseHTTPRequestHandler) -> None:
+        visits.append(handler.path)
+        sends(png())(handler)
+
+    with answering(caught) as at:
+        yield at.rpartition(":")[2]
 
 
 def image(at: str) -> dict[str, Any]:
@@ -130,11 +122,11 @@ LOCAL = [
 
 
 @pytest.mark.parametrize("at", LOCAL)
-def test_no_url_reaches_the_servers_own_machine(server: Victim, trap: int, at: str) -> None:
-    before = _Trap.visits
+def test_no_url_reaches_the_servers_own_machine(server: Victim, trap: str, at: str) -> None:
+    before = len(visits)
     status, text = server.ask(CHAT, asked(image(at.format(trap))))
     assert status == 400, text
-    assert _Trap.visits == before
+    assert len(visits) == before
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,7 @@ def test_the_dialect_is_detected_from_token_ids() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        (PLAIN, "the outputs show no dialect"),
-        (THOUGHT, "the outputs do not decide between dialects: "),
-    ],
+    [(PLAIN, "the outputs show no dialect"), (THOUGHT, "the outputs do not decide between dialects: ")],
 )
 def test_undecided_outputs_are_an_error_instead_of_a_guess(
     text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -25,7 +25,7 @@ from unspool.check.trials import Case, cases, number, random_split, same
 from unspool.rl import Conversation
 from unspool.toolset import Toolset, read_toolset
 
-from ..tokenizer import of_bytes
+from ..tokenizer import byte_level
 from .rows import output, row
 
 _TEMPLATE = """\
@@ -51,7 +51,7 @@ def fresh(of: int, turn: int) -> Shared:
     """Every ``of``-th shipped dialect, as if it had just been loaded, with its outputs."""
     dialects = [msgspec.structs.replace(d) for d in list_dialects()[turn % of :: of]]
     tools = {d.name: read_toolset(case.tools) for d in dialects for case in islice(cases([d]), 1)}
-    tokenizer = of_bytes(("<|im_start|>", "<|im_end|>"))
+    tokenizer = byte_level(special=("<|im_start|>", "<|im_end|>"), normalized=True)
     return Shared(cases(dialects), tools, tokenizer, f"{turn} of {of}")
 
 

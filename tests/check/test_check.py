@@ -1,13 +1,13 @@
 """A dialect file must keep what its examples promise; otherwise, the problem is located."""
 
-import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import unspool
-from tests.support import DIALECTS
+from tests.support import DIALECTS, run
 from unspool import NOTICES, DialectError, Event, Markup, Stage
 from unspool.check import Problem, check_dialect, example_message, read_file
 from unspool.dialect.loader import parse_dialect
@@ -202,23 +202,6 @@ def test_a_file_with_calls_needs_an_example_with_one_but_loads_without(write: An
     ]
 
 
-@pytest.mark.parametrize(
-    ("template", "closed"),
-    [
-        ("<think>{reasoning}", "<think>{reasoning}</think>"),
-        ("[THINK]{reasoning}", "[THINK]{reasoning}[/THINK]"),
-        ("<a b='c'>{reasoning}", "<a b='c'>{reasoning}</a>"),
-        ("Thoughts: {reasoning}", "Thoughts: {reasoning}<end>"),
-    ],
-)
-def test_a_template_without_a_closing_gets_a_proposal(write: Any, template: str, closed: str) -> None:
-    text = failure(write(GOOD, HEAD.replace("<think>{reasoning}</think>", template)))
-    assert text.startswith(
-        f"mine.toml: reasoning: {template!r} has no closing: write after {{reasoning}} what the model"
-    )
-    assert f"as in {closed!r}; if the model writes none, leave `reasoning` out: it is content then" in text
-
-
 def test_a_users_file_must_keep_the_promises_of_every_dialect() -> None:
     head = HEAD.replace('{"name": "{name}", "arguments": {arguments}}', "call:{name}{arguments}<end>")
     raw = "<tools>[call:f{a:1}<end>]</tools>"
@@ -242,21 +225,6 @@ def test_a_long_trace_shows_the_events_around_the_difference() -> None:
     assert '"a": 2}' not in trace
 
 
-@pytest.mark.parametrize(
-    ("head", "hint"), [
-        (HEAD.replace("<think>{reasoning}</think>", "<tools>a{reasoning}</think>"),
-         "`reasoning`, `calls` begin with '<tools>'"),
-        (HEAD.replace("<think>{reasoning}</think>", "%% plan {reasoning}%%"),
-         "`reasoning` begins with '%% plan', in which white space is soft: only '%%' is searched for"),
-        (HEAD.replace("</tools>", "<|end|>"), "the `end` string '<|end|>' occurs in `calls` too"),
-    ],
-)  # fmt: skip
-def test_a_failing_file_is_explained_by_the_rules_that_apply(head: str, hint: str) -> None:
-    example = '[[examples]]\nraw = "Hello."\ncontent = "Bye."\n'
-    found = problems(example, head)
-    assert any(hint in why for problem in found for why in problem.why), found
-
-
 def test_an_example_id_that_does_not_match_the_template_is_named() -> None:
     head = HEAD.replace('{"name": "{name}"', '{"id": "{id}", "name": "{name}"')
     raw = '<tools>[{"id": "c-1", "name": "f", "arguments": {}}]</tools>'
@@ -271,12 +239,6 @@ def test_an_examples_message_has_the_calls_as_json_text() -> None:
     message = example_message(example)
     assert [c.name for c in message.tool_calls] == [c.name for c in example.tool_calls]
     assert message.tool_calls[0].arguments.startswith("{")
-
-
-def test_a_closing_with_which_another_part_begins_is_refused() -> None:
-    head = HEAD.replace("<think>{reasoning}</think>", "<think>{reasoning}<tools>")
-    found = problems(GOOD, head)
-    assert any(p.where == "reasoning" and "closes with '<tools>', and" in p.what for p in found)
 
 
 def test_a_start_that_ends_as_calls_begin_does_not_hide_calls_in_reasoning() -> None:
@@ -313,16 +275,6 @@ call = "<|call|>{name}<|args|>{arguments}<|end|>"
     assert any(p.where == "reasoning" and "of `argument` both close with '<|end|>'" in p.what for p in found)
 
 
-def test_a_start_that_has_the_whole_opening_of_a_part_is_refused() -> None:
-    keys = 'name = "mine"\nstart = "<|bot|><think>\\n"\nreasoning = "<think>\\n{reasoning}</think>"\n'
-    example = '[[examples]]\nraw = "x"\ncontent = "x"\n'
-    found = problems(example, keys)
-    assert any(
-        p.where == "start" and "leave it out of `start`; if prompts have it, write stage" in p.what for p in found
-    )
-    assert problems(example, keys.replace("<|bot|><think>", "<|bot|>")) == []
-
-
 CALLED = """name = "mine"
 start = "<|bot|><t>"
 calls = "<t>{call}</t>"
@@ -333,23 +285,14 @@ tool_calls = [{ name = "f" }]
 """
 
 
-@pytest.mark.parametrize("whole", [CALLED, CALLED.replace("<t>{call}</t>", "{call}").replace("'{", "'<t>{")])
-def test_a_start_that_has_the_whole_opening_of_calls_is_refused(whole: str) -> None:
-    first = problems("", whole)[0]
-    assert (first.where, "every turn would begin inside a call: leave it out" in first.what) == ("start", True)
-
-
 def test_reasoning_whose_whole_opening_the_start_has_is_not_opened_by_nothing(write: Any) -> None:
     keys = (
         'name = "mine"\nstart = "<t>"\nreasoning = ["<a>{reasoning}</a>", "<t>{reasoning}</b>"]\nstage = "reasoning"\n'
     )
     dialect = read_file(write('[[examples]]\nraw = "x"\nreasoning = "x"\n', keys))
     for pieces in (["plan</b>ok"], list("plan</b>ok"), ["<t>", "<t>plan</b>ok"]):
-        parser = unspool.Parser(dialect)
-        for piece in pieces:
-            parser.feed(piece)
-        parser.close()
-        assert (parser.message.reasoning, parser.message.content) == ("plan", "ok")
+        message, _ = run(dialect, pieces)
+        assert (message.reasoning, message.content) == ("plan", "ok")
 
 
 def test_an_opening_of_reasoning_that_takes_no_text_is_not_repeated(write: Any) -> None:
@@ -380,38 +323,6 @@ tool_calls = [{ name = "f" }]
 
 
 @pytest.mark.parametrize(
-    ("keys", "where", "what"), [
-        ('calls = "<a>{calls}</x>"\ncall = "<b>{name}|{arguments}</x>"', "calls", "of `call` both close with '</x>'"),
-        ('call = "<b>{name}|{arguments}</x>"\nargument = "<c {key}>{value}</x>"', "call",
-         "of `argument` both close with '</x>'"),
-        ('call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"', "reasoning", "with '</x>'"),
-        ('call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"\ncontent = "<d>{content}</d>"',
-         "reasoning", "with '</x>'"),
-        ('calls = "tools:{calls};"\ncall = "<b>{name}|{arguments}</b>"', "calls", "may also separate two parts"),
-        ('calls = "tools:{calls};/"\ncall = "<b>{name}|{arguments}</b>"', "calls", "like a separator of calls"),
-        ('reasoning = "```think\\n{reasoning}\\n```"', "reasoning", "and its opening begins with it"),
-        ('reasoning = "(x {reasoning} x)"', "reasoning", "so that '(x)' contains both"),
-        ('end = ["@end"]\nreasoning = "<r>{reasoning}@end"', "reasoning", "at which the model stops"),
-        ('end = ["@end"]\ncalls = "<t>{calls}</t>"\ncall = "<f>{name}{arguments}@end"', "call", "'@end', one of `end`"),
-        ('end = ["<r>"]\nreasoning = "<r>\\n{reasoning}</r>"', "reasoning", "'<r>', one of `end`, at which"),
-        ('reasoning = "<r>{reasoning}/#"\ncall = "#f/#{name}({arguments})#e#"', "reasoning", "mentions a call"),
-        ('call = "<f {name}{arguments}/>"', "call", "'/' may be in a name"),
-        ('reasoning = " f:\\n{reasoning};/"\ncall = "<c>{name}: {arguments}</c>"', "reasoning", "a tool is named 'f'"),
-        ('reasoning = "<r>{reasoning}</r>"\ncall = "<{name}>{arguments}</c>"', "reasoning", "a tool is named 'r'"),
-        ('reasoning = "<r{reasoning}</r>"\ncontent = "<rx{content}</rx>"', "reasoning", "neither begin with the other"),
-        ('reasoning = ["<r{reasoning}/r>", "<rx>{reasoning}</rx>"]', "reasoning", "neither begin with the other"),
-        ('content = "[{content} ;;/"\ncall = "<c>{name}: {arguments}</c>"', "content", "opens with '[', as JSON does"),
-        ("call = '\"{name}\": {arguments}'\nanywhere = ['\"']", "anywhere", "and JSON contains it: leave it out"),
-        ("call = '[\"{name}\", {arguments}]'\nanywhere = ['[\"']", "anywhere", "and JSON contains it: leave it out"),
-        ("call = '\"{name}\"<a>{arguments}'\nanywhere = ['\"']", "anywhere", "and JSON contains it: leave it out"),
-    ],
-)  # fmt: skip
-def test_markers_that_could_be_read_as_another_parts_are_refused(keys: str, where: str, what: str) -> None:
-    found = problems('[[examples]]\nraw = "x"\ncontent = "x"\n', f'name = "mine"\n{keys}\n')
-    assert any(p.where == where and what in p.what for p in found), found
-
-
-@pytest.mark.parametrize(
     ("reasoning", "where", "what"),
     [
         ("<a>{reasoning}</r>", "'<f>f<a>Paris</a>", "let no other part open or close with what a call contains"),
@@ -430,60 +341,6 @@ argument = "<{{key}}>{{value}}</{{key}}>"\n"""
     assert problems(example, free) == []
 
 
-def test_a_call_of_elements_whose_end_nothing_marks_is_refused() -> None:
-    keys = """name = "mine"\ncall = "*{name}|{arguments}*/"\nargument = "<p {key}>{value}</p>"\n"""
-    example = """[[examples]]\nraw = '*f|<p a>x</p>*/'\ntool_calls = [{ name = "f", arguments.a = "x" }]\n"""
-    first, *_ = problems(example, keys)
-    assert first.what.startswith("the next call after a broken one is not read: '*f|?? stray <p a>@@</p>*/*g|")
-    assert "let `call` close with a marker that has a letter or digit" in first.what
-    assert problems(example.replace("*/", "</f>"), keys.replace("*/", "</f>")) == []
-    example, keys = (text.replace("|", " ").replace("*/", "~!") for text in (example, keys))
-    first, *_ = problems(example, keys)
-    assert first.what.endswith("or let `call` open with one that has a letter or digit")
-
-
-def test_calls_in_markup_that_nothing_closes_are_refused_with_a_way_out() -> None:
-    keys = """name = "mine"\ncalls = "<c>{calls}</c>"\ncall = "<f>{name}{arguments}"\n"""
-    keys += """argument = "<p={key}>{value}</p>"\n"""
-    example = """[[examples]]\nraw = '<c><f>f<p=a>x</p></c>'\ntool_calls = [{ name = "f", arguments.a = "x" }]\n"""
-    first, *_ = problems(example, keys)
-    assert first.what.endswith("; let `call` close with a marker, by which a call without arguments ends")
-    keys, example = keys.replace("{arguments}", "{arguments}</f>"), example.replace("</p></c>", "</p></f></c>")
-    assert problems(example, keys) == []
-
-
-def test_a_frame_that_white_space_alone_closes_is_refused_with_a_way_out() -> None:
-    keys = """name = "mine"\ncontent = "## Reply\\n{content}\\n"\ncall = "## Call {name}({arguments}) end"\n"""
-    example = """[[examples]]\nraw = """ + '''"""\n## Reply\nok\n## Call f({"a": 1}) end"""\n''' + OK
-    first, *_ = problems(example, keys)
-    assert (first.where, first.what.partition(": ")[0]) == (
-        "content",
-        r"'## Reply\n{content}\n' closes with white space only, which content may contain too",
-    )
-    assert r"write content = '## Reply\n{content}' and calls = '\n{calls}'" in first.what
-    keys = keys.replace('{content}\\n"', '{content}"\ncalls = "\\n{calls}"')
-    assert problems(example, keys) == []
-
-
-def test_a_call_whose_closing_a_broken_one_would_take_is_refused() -> None:
-    keys = """name = "mine"\ncalls = "<c>{call}</c>"\ncall = "[{name}: {arguments}]"\n"""
-    example = """[[examples]]\nraw = '<c>[f: {"a": 1}]</c>'\ntool_calls = [{ name = "f", arguments.a = 1 }]\n"""
-    first, *_ = problems(example, keys)
-    assert first.what.startswith("""the arguments of a broken call are read as '{"a": @@}]'""")
-    assert "let `call` close with a marker that has a letter or digit" in first.what
-    keys, example = keys.replace("}]", "}[/f]"), example.replace("}]<", "}[/f]<")
-    assert problems(example, keys) == []
-
-
-def test_a_call_that_begins_as_its_block_closes_is_refused() -> None:
-    keys = """name = "mine"\ncalls = "```t\\n{call}```"\ncall = "```f {name}({arguments})@"\narguments = "python"\n"""
-    example = """[[examples]]\nraw = "```t\\n```f f(a=1)@```"\ntool_calls = [{ name = "f", arguments.a = 1 }]\n"""
-    found = problems(example, keys)
-    assert any("let `call` begin neither as `calls` opens nor as it closes" in p.what for p in found), found
-    keys, example = (text.replace("```f ", "@ ") for text in (keys, example))
-    assert problems(example, keys) == []
-
-
 def test_frames_may_all_close_alike() -> None:
     head = """name = "mine"
 start = "<s>"
@@ -493,27 +350,6 @@ call = "<s>do {name}<t>{arguments}<e>"
 """
     example = """[[examples]]\nraw = 'do f<t>{"a": "x"}<e>'\ntool_calls = [{ name = "f", arguments.a = "x" }]\n"""
     assert problems(example, head) == []
-
-
-def test_white_space_after_a_call_belongs_to_calls() -> None:
-    head = """name = "mine"\ncalls = "{calls}\\n"\ncall = "<f>{name}{arguments}</f>\\n\\n"\n"""
-    first, *_ = problems('[[examples]]\nraw = "Hello."\ncontent = "Hello."\n', head)
-    assert str(first).startswith(
-        "call: '<f>{name}{arguments}</f>\\n\\n' ends with white space, and no marker of `calls` follows"
-    )
-    assert "write it into `calls`, as in '{calls}\\n\\n\\n', and into `separator.calls`" in first.what
-
-
-@pytest.mark.parametrize(
-    ("keys", "where", "message"), [
-        ("content = '<a>{content}</a>'\ncalls = '<c>{calls}</c>'\ncall = '<a>{name}{arguments}</f>'", "call",
-         "in text, they look the same"),
-        ("calls = '```tools{calls}```'\ncall = '<f>{name}{arguments}</f>'", "calls", "write anywhere = ['```tools']"),
-    ],
-)  # fmt: skip
-def test_a_call_that_does_not_fit_its_block_is_refused(keys: str, where: str, message: str) -> None:
-    found = problems(GOOD.replace("<think>plan</think>", "plan"), f'name = "mine"\n{keys}\n')
-    assert any(p.where == where and message in p.what for p in found), found
 
 
 def test_calls_that_each_open_a_json_list_are_refused_with_a_proposal_that_reads_lists(write: Any) -> None:
@@ -534,42 +370,6 @@ def test_calls_that_each_open_a_json_list_are_refused_with_a_proposal_that_reads
         assert ([c.arguments for c in message.tool_calls], message.content) == (['{"a": 1}', '{"a": 2}'], "")
 
 
-@pytest.mark.parametrize(
-    ("keys", "proposal", "accepted", "raw"),
-    [
-        ("call = '<c>{{arguments}}</c>'", '<c>{"name": "{name}", "arguments": {arguments}}</c>', "call = '{}'",
-         '<c>{"name": "f", "arguments": {"a": 1}}</c>'),
-        ("call = '<c>{name}</c>'", "['<c>{name} {arguments}</c>', '<c>{name}</c>']", "call = {}", '<c>f {"a": 1}</c>'),
-        ("call = '<c>{name}</c>'\nargument = '<a {key}>{value}</a>'", "['<c>{name}{arguments}</c>', '<c>{name}</c>']",
-         "call = {}\nargument = '<a {{key}}>{{value}}</a>'", "<c>f<a a>1</a></c>"),
-        ('call = \'<c>{"name": "{name}"}</c>\'',
-         '[\'<c>{"name": "{name}", "arguments": {arguments}}</c>\', \'<c>{"name": "{name}"}</c>\']', "call = {}",
-         '<c>{"name": "f", "arguments": {"a": 1}}</c>'),
-        ("id = '??'\ncall = '{id}<c>{name} {arguments}</c>'", "<call>{id}<c>{name} {arguments}</c>",
-         "id = '??'\ncall = '{}'", '<call>q1<c>f {"a": 1}</c>'),
-        ("reasoning = '<r>{reasoning}</r>'\ncall = '<r>{name} {arguments}</c>'", "<call>{name} {arguments}</c>",
-         "reasoning = '<r>{{reasoning}}</r>'\ncall = '{}'", '<call>f {"a": 1}</c>'),
-        ("reasoning = '<c {reasoning}</a>'\ncall = '<c {name}>{arguments}</c>'", "<my-call {name}>{arguments}</c>",
-         "reasoning = '<c {{reasoning}}</a>'\ncall = '{}'", '<my-call f>{"a": 1}</c>'),
-        ("call = '<c {name}>{arguments}</c>'\nargument = ' {key}: {value}\\n'", " @{key}: {value} <end>\\n",
-         "call = '<c {{name}}>{{arguments}}</c>'\nargument = \"{}\"", "<c f> @a: 1 <end>\n</c>"),
-    ],
-)  # fmt: skip
-def test_a_file_that_follows_the_proposal_is_accepted(
-    write: Any, keys: str, proposal: str, accepted: str, raw: str
-) -> None:
-    own = "id = 'q1', " if "q1" in raw else ""
-    example = f"[[examples]]\nraw = {json.dumps(raw)}\ntool_calls = [{{ name = 'f', {own}arguments.a = 1 }}]\n"
-    keys = keys.replace("' {key}: {value}\\n'", '" {key}: {value}\\n"')
-    try:
-        refused = " ".join(map(str, problems(example, f"name = 'mine'\n{keys}\n")))
-    except DialectError as error:
-        refused = str(error)
-    assert f"as in call = {proposal}" in refused or f"as in '{proposal}'" in refused or f"write '{proposal}'" in refused
-    mended = write(example, f"name = 'mine'\n{accepted.format(proposal)}\n")
-    assert check_dialect(read_file(mended)) == []
-
-
 @pytest.mark.parametrize("margin", ["", "  ", "\\n"])
 def test_a_call_that_begins_with_its_name_need_not_be_found_after_content(write: Any, margin: str) -> None:
     keys = f"""name = "mine"\ncalls = "{margin}{{calls}}"\ncall = "{{name}}({{arguments}})"\narguments = "python"\n"""
@@ -581,69 +381,9 @@ def test_a_call_that_begins_with_its_name_need_not_be_found_after_content(write:
         unspool.render({"role": "assistant", "content": "Well.", "tool_calls": [call]}, dialect)
 
 
-def test_a_closing_that_an_opening_reads_as_a_key_is_refused() -> None:
-    head = """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = "[{key}] {value} %s"\n"""
-    example = """[[examples]]\nraw = '<f n="g">[a] x %s</f>'\n""" + 'tool_calls = [{ name = "g", arguments.a = "x" }]\n'
-    (found,) = problems(example % "[/]", head % "[/]")
-    assert found.where == "argument"
-    assert found.what.startswith(
-        "'[{key}] {value} [/]' closes with '[/]', which the opening of '[{key}] {value} [/]' reads"
-    )
-    assert problems(example % "[;", head % "[;") == []
-
-
 BARE = """name = "mine"\ncall = '{"name": "{name}", "arguments": {arguments}}'\nseparator.calls = "\\n"\n"""
 F = '{"name": "f", "arguments": {"a": 1}}'
 OK = """content = "ok"\ntool_calls = [{ name = "f", arguments.a = 1 }]"""
-
-
-@pytest.mark.parametrize(
-    ("head", "example", "hint"), [
-        (HEAD, """raw = 'ok <tools>[{"name": "f", "arguments": {}}]</tools>'\ncontent = "ok"\n"""
-         """tool_calls = [{ name = "f" }]""", "to exclude it, write calls = ' <tools>[{calls}]</tools>'"),
-        (HEAD, """raw = '<think>a</think> ok'\nreasoning = "a"\ncontent = "ok\"""",
-         "to exclude it, write reasoning = '<think>{reasoning}</think> '"),
-        (HEAD, """raw = 'ok<|end|>'\ncontent = "ok\"""", "list the text without '<|end|>' first"),
-        (HEAD, """raw = '<tools>[{"name": "f", "arguments": {}},{"name": "f", "arguments": {}}]</tools>'\n"""
-         """tool_calls = [{ name = "f" }, { name = "f" }]""", ": write separator.calls = ','"),
-        (HEAD, r"""raw = '<think>a</think>\nok'""" + """\nreasoning = "a"\ncontent = "ok\"""",
-         "a line break is meant: TOML has no escapes in single quotes"),
-        ("""name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",
-         """raw = ['<f n="g"><a k="x">1</a></f>']\ntool_calls = [{ name = "g", arguments = { x = 1 } }]\n"""
-         """[[examples]]\nraw = ['<f n="g"><a k="x">a</a></f>']\n"""
-         """tool_calls = [{ name = "g", arguments = { x = "a" } }]""",
-         "argument 'x' of 'g' is a string in one example"),
-        (HEAD, """raw = '<think>\\na</think>\\n\\nok'\nreasoning = "a"\ncontent = "ok\"""".replace("'", '"'),
-         r"to exclude it, write reasoning = '<think>\n{reasoning}</think>\n\n'"),
-        (HEAD, """raw = 'a</think>ok'\nreasoning = "a"\ncontent = "ok\"""",
-         "nothing opens the reasoning that '</think>' closes: if the prompt does, write stage = 'reasoning'"),
-        (f'{HEAD}stage = "reasoning"\n', """raw = 'ok'\ncontent = "ok\"""",
-         "if the prompt closes the reasoning, write stage = 'content' in the example"),
-        ("""name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",
-         """raw = '<f n="g"><a k="x"> a </a></f>'\ntool_calls = [{ name = "g", arguments = { x = "a" } }]""",
-         """to exclude it, write argument = '<a k="{key}"> {value} </a>'"""),
-        ("""name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\n""",
-         """raw = "<t>f(a=1)</t>"\ntool_calls = [{ name = "f", arguments = { a = 1 } }]""",
-         "these look like Python: write arguments = 'python'"),
-        ("""name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\narguments = "python"\n""",
-         """raw = '<t>f(a="x")</t>'\ntool_calls = [{ name = "f", arguments = { a = "x" } }]""",
-         "list the rendered text first in `raw`"),
-        ("""name = "mine"\ncalls = "[CALLS]{calls}"\ncall = "{name}{arguments}"\n""",
-         """raw = '[CALLS] [{"name": "f", "arguments": {"a": 1}}]'\n"""
-         """tool_calls = [{ name = "f", arguments = { a = 1 } }]""",
-         'write call = \'{"name": "{name}", "arguments": {arguments}}\', calls = \'[CALLS] [{calls}]\' and'),
-        ("""name = "mine"\ncall = "<f>{name}{arguments}</f>"\n""",
-         """raw = '<f>{"tool": "f", "input": {"a": 1}}</f>'\ntool_calls = [{ name = "f", arguments = { a = 1 } }]""",
-         """write call = '<f>{"tool": "{name}", "input": {arguments}}</f>'"""),
-        (BARE, f"""raw = 'ok {F}'\n{OK}""", "at a new line, or after a space: write calls = ' {calls}'"),
-        (BARE, f"""raw = 'ok{F}'\n{OK}""", "write anywhere = ['{'] if content does not contain it"),
-        ("""name = "mine"\ncall = "{name}({arguments})"\n""", f"""raw = 'ok f({{"a": 1}})'\n{OK}""",
-         "write a marker before it, as in call = '<call>{name}({arguments})'"),
-    ],
-)  # fmt: skip
-def test_a_single_difference_comes_with_a_proposal(head: str, example: str, hint: str) -> None:
-    found = problems(f"\n[[examples]]\n{example}\n", head)
-    assert any(hint in line for p in found for line in p.why), [p.why for p in found]
 
 
 @pytest.mark.parametrize(("key", "raw"), [("calls = ' {calls}'", f"ok {F}"), ("anywhere = ['{']", f"ok{F}")])
@@ -659,23 +399,36 @@ def test_texts_between_quotes_are_not_escaped() -> None:
     assert problems(example, head) == []
 
 
+class Refused(msgspec.Struct):
+    """A file, after `HEAD` if it has no name, what the check says, and what to replace so that it is accepted."""
+
+    what: str
+    file: str
+    says: list[str]
+    mend: list[tuple[str, str]] = []
+
+
+_FILE = Path(__file__).with_name("refused.toml")
+REFUSED = msgspec.toml.decode(_FILE.read_bytes(), type=dict[str, list[Refused]])["refused"]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=[case.what for case in REFUSED])
+def test_a_file_is_refused_with_a_proposal_and_accepted_once_it_follows_it(case: Refused) -> None:
+    text = case.file if case.file.startswith("name") else HEAD + case.file
+    try:
+        said = " ".join(" ".join((str(p), *p.why)) for p in problems("", text))
+    except DialectError as error:
+        said = str(error)
+    assert [words for words in case.says if words not in said] == [], said
+    for old, new in case.mend:
+        assert old in text
+        text = text.replace(old, new)
+    if case.mend:
+        assert problems("", text) == []
+
+
 def test_an_unknown_key_comes_with_the_nearest_one(write: Any) -> None:
     assert "reasonning: unknown key (did you mean reasoning?)" in failure(write(GOOD, f'{HEAD}reasonning = "x"\n'))
-
-
-@pytest.mark.parametrize(
-    ("keys", "raw"),
-    [
-        ('call = "🔧{name}: {arguments}✅"\nargument = "📌{key}={value}🔚"', "🔧f: 📌a=1🔚✅"),
-        ('call = "🔧 {name} {arguments} ✅"', '🔧 f {"a": 1} ✅'),
-    ],
-)
-def test_a_marker_without_letters_may_count_anywhere_so_that_a_model_need_not_change(keys: str, raw: str) -> None:
-    head = f'name = "mine"\n{keys}\n'
-    example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', arguments.a = 1 }}]\n"
-    (problem,) = problems(example, head)
-    assert "; write anywhere = ['🔧'], which then marks a call anywhere" in problem.what
-    assert problems(example, head + "anywhere = ['🔧']\n") == []
 
 
 def test_no_proposal_is_an_opening_that_the_loader_refuses() -> None:

@@ -1,15 +1,14 @@
 """The command `chat`: turns, calls and their results, with an engine and with a server."""
 
-import http.server
 import io
 import json
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.loopback import answering, sends
 from tests.server.support import Scripted, live, replay
 from unspool.cli import main
 from unspool.engines import EngineError
@@ -109,20 +108,8 @@ def test_a_servers_text_does_not_steer_the_terminal_and_what_is_no_chunk_is_repo
     ],
 )
 def test_a_stream_that_cannot_be_read_is_one_line_on_standard_error(chat: Any, frames: bytes, message: str) -> None:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(frames)
-
-        def log_message(self, *given: Any) -> None:
-            pass
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.handle_request)
-        thread.start()
-        code, _, err = chat([f"http://127.0.0.1:{server.server_port}", "--model", "m"], "Hi")
-        thread.join()
+    with answering(sends(frames)) as url:
+        code, _, err = chat([url, "--model", "m"], "Hi")
     assert (code, err.count("\n")) == (1, 1)
     assert message in err
 
@@ -134,16 +121,7 @@ def test_the_tools_of_an_mcp_server_run_here_once_they_are_allowed(chat: Any, tm
     server = {"command": sys.executable, "args": [str(Path(__file__).parents[1] / "tools" / "sdk_server.py"), "stdio"]}
     config = tmp_path / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {"calculator": server}}), encoding="utf-8")
-    line = [
-        "--engine",
-        engine,
-        "--dialect",
-        "hermes",
-        "--replay-speed",
-        "0",
-        "--mcp-config",
-        str(tmp_path / "mcp.json"),
-    ]
+    line = ["--engine", engine, "--dialect", "hermes", "--replay-speed", "0", "--mcp-config", str(config)]
     code, out, err = chat([*line, "--yes"], "What is 17 plus 25?")
     assert (code, err) == (0, "")
     assert "result     42\n" in out

@@ -18,7 +18,7 @@ def checkpoint(folder: Path, template: str) -> Path:
 
 
 def test_a_proven_dialect_is_written_to_a_file_that_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, file = checkpoint(tmp_path / "New-7B", invented.WITH_IDS), tmp_path / "new.toml"
+    path, file = checkpoint(tmp_path / "New-7B", invented.TEMPLATES["a-list-with-ids"]), tmp_path / "new.toml"
     assert main(["infer", str(path), "--output", str(file)]) == 0
     said = capsys.readouterr()
     assert said.out == ""
@@ -29,7 +29,7 @@ def test_a_proven_dialect_is_written_to_a_file_that_loads(tmp_path: Path, capsys
 
 def test_the_json_says_what_was_not_proven(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "chat_template.jinja"
-    path.write_text(invented.AMBIGUOUS, encoding="utf-8")
+    path.write_text(invented.TEMPLATES["ambiguous"], encoding="utf-8")
     assert main(["infer", str(path), "--json"]) == 1
     printed = json.loads(capsys.readouterr().out)
     assert printed["proven"] is False

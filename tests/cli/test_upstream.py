@@ -2,9 +2,8 @@
 
 import contextlib
 import json
-import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from unspool.cli.common import Misuse
 
+from ..loopback import answering, sends
 from ..writing_gguf import MODEL, gguf
 from .test_model import opened
 
@@ -23,34 +23,15 @@ FILE = gguf({**MODEL, "tokenizer.chat_template": TEMPLATE})
 def engine(answers: Mapping[str, Any], key: str | None = None) -> Iterator[str]:
     """A server with these answers by path; the URL is yielded."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        size = handler.headers["Content-Length"]
+        found = answers.get(handler.path)
+        found = found(json.loads(handler.rfile.read(int(size))) if size else None) if callable(found) else found
+        allowed = key is None or handler.headers["Authorization"] == f"Bearer {key}"
+        sends(json.dumps(found).encode(), 401 if not allowed else 404 if found is None else 200)(handler)
 
-        def do_GET(self) -> None:
-            asked: Any = None
-            if "Content-Length" in self.headers:
-                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            found = answers.get(self.path)
-            found = found(asked) if callable(found) else found
-            allowed = key is None or self.headers["Authorization"] == f"Bearer {key}"
-            data = json.dumps(found).encode()
-            self.send_response(401 if not allowed else 404 if found is None else 200)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        do_POST = do_GET
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answering(answer) as url:
+        yield url
 
 
 def models(owner: str, id: str = "the-model", **fields: Any) -> dict[str, Any]:
@@ -172,25 +153,9 @@ def test_the_tokenizer_may_be_a_file(name: str, tmp_path: Path) -> None:
 
 
 def test_a_later_redirect_is_not_followed() -> None:
-    with engine({"/v1/models": models("vllm")}) as target:
+    def away(handler: BaseHTTPRequestHandler) -> None:
+        sends(b"", 302, Location=target + handler.path)(handler)
 
-        class Away(BaseHTTPRequestHandler):
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-            def do_GET(self) -> None:
-                self.send_response(302)
-                self.send_header("Location", target + self.path)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Away)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            with pytest.raises(Misuse, match="of an unknown kind"):
-                opened("--engine", f"http://127.0.0.1:{server.server_port}")
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
+    refused = pytest.raises(Misuse, match="of an unknown kind")
+    with engine({"/v1/models": models("vllm")}) as target, answering(away) as url, refused:
+        opened("--engine", url)

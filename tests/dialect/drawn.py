@@ -24,9 +24,9 @@ import jsonschema
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.fuzz import NOISE
 from tests.grammar.sampling import PLAIN, Sampler, as_tools, words_of
 from tests.grammar.support import Grammars, calls_of, constrained, eos, read
+from tests.same_events import NOISE
 from unspool import Dialect, DialectError, Policy, parse, render
 from unspool.check import check_dialect
 from unspool.check.promises import literals

@@ -2,6 +2,8 @@
 
 import json
 import random
+import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -16,62 +18,8 @@ from unspool.grammar import ToolStrictLevel
 from ..support import chunkings, run, tool
 from .drawn import BLANK, FILES, Tally, examples, keeps_to_everything, refusal
 
-HOSTILE = (
-    # Closings that begin alike, a margin on either side, ids by number, a separator.
-    r"""
-start = "<bot>\n"
-end = ["<|eot|>"]
-reasoning = "  [name]\n{reasoning}[/name]"
-calls = "\n<|x|>{calls}<|/x|>"
-call = "<|f|>{name}#{number}|{arguments}<|/x>"
-separator.calls = ", "
-id = "c-{number}"
-""",
-    # Marked up arguments that nest, with types.
-    """
-call = '<f {name}>{arguments}</f>'
-argument = '<p name="{key}" type="{type}">{value}</p>'
-item = "<i>{value}</i>"
-""",
-    # Frames in guillemets, each of which begins with the start, and Python.
-    """
-start = "«bot»"
-end = ["«eot»"]
-reasoning = "«bot»«mull»{reasoning}«/mull»"
-content = "«bot»«say»{content}«/say»"
-calls = "«bot»«act»{call}«/act»"
-call = "{name}({arguments})"
-arguments = "python"
-""",
-    # White space before a closing, and an end that begins with the same white space.
-    r"""
-end = [";;;"]
-reasoning = "\n\n<é> {reasoning} </é> "
-calls = "@tool {call}\n\n@end"
-call = "@too\n\n{name}#{number}{arguments}@en"
-argument = "  - {key} := {value} ;!\n"
-""",
-    # Frames with a margin before their header, which end each other.
-    r"""
-start = "<bot>\n"
-end = ["@end"]
-reasoning = "%%end#\n\n{reasoning} # "
-content = "\n\n%%end>\n\n{content} #"
-calls = "{calls}\n  "
-separator.calls = "\n"
-call = "[name={name}:{arguments}]"
-id = "{index}"
-""",
-    # Its own quotes, and ids on lines after prose.
-    r"""
-reasoning = "<|a|>{reasoning}<|/a|>"
-calls = "\n{calls}"
-call = "<c {name} [{id}]={arguments}</c>"
-separator.calls = "\n"
-quote = "<q>"
-id = "{name}:{index}"
-""",
-)
+_FILE = Path(__file__).with_name("hostile.toml")
+HOSTILE = [row["keys"] for row in tomllib.loads(_FILE.read_text(encoding="utf-8"))["hostile"]]
 
 
 @pytest.mark.slow

@@ -32,8 +32,6 @@ def load(text: str) -> Dialect:
         ('reasoning = "<t>{reasonin}</t>"', "reasoning: unknown field {reasonin}; allowed are {reasoning}"),
         ('reasoning = "<t>{any}{reasoning}</t>"', "{any} is not allowed in the first alternative"),
         ('content = "<c>{name}<m>{content}</c>"', "{name} is not allowed in the first alternative"),
-        ('reasoning = "{reasoning}</t>"', "has no opening"),
-        ('reasoning = "<t>{reasoning}"', "has no closing"),
         ('reasoning = "<t>"', "needs the field {reasoning}"),
         ("reasoning = []", "reasoning: is empty; at least one template is needed"),
         ('content = "{content}{content}"', "{content} may occur only once"),
@@ -72,6 +70,7 @@ def test_an_error_names_the_file_the_key_and_what_is_allowed(line: str, message:
     ("call", "message"),
     [
         ("<c>{arguments}</c>", "needs {name}"),
+        ("<c>{{arguments}}</c>", """write '<c>{"name": "{name}", "arguments": {arguments}}</c>'"""),
         ('{"name": "{name}", "x": 3, "a": {arguments}}', "is not a member that the object of a call may have"),
         ('{"arguments": {arguments}}', "needs {name}"),
         ('{"a": "{name}", "b": {{arguments}}}', """write '{"a": "{name}", "b": {arguments}}'"""),

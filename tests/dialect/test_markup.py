@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool import Dialect, Parser, Stage
+from tests.support import pieces, run
+from unspool import Dialect, Stage
 from unspool.dialect.compiling import compile_plan
 from unspool.dialect.patterns import MORE, skip_space
 
@@ -34,11 +35,10 @@ def written(dialect: Dialect) -> str:
 
 
 def read(dialect: Dialect, text: str, size: int) -> unspool.Message:
-    parser = Parser(dialect, tools=TOOLS, stage=Stage.CONTENT, ids=lambda index, name: f"{name}{index}")
-    for i in range(0, len(text), size):
-        parser.feed(text[i : i + size])
-    parser.close()
-    return parser.message
+    message, _ = run(
+        dialect, pieces(text, size), tools=TOOLS, stage=Stage.CONTENT, ids=lambda index, name: f"{name}{index}"
+    )
+    return message
 
 
 @pytest.mark.parametrize("dialect", MARKUP, ids=lambda d: d.name)
@@ -100,8 +100,5 @@ def test_a_value_that_waits_for_its_end_reads_alike_in_pieces_of_any_size(dialec
     call = {"function": {"name": "f", "arguments": json.dumps({"rows": ROWS})}}
     raw = unspool.render({"role": "assistant", "tool_calls": [call]}, dialect, tools=[tool], stage="content")
     for size in (1, 2, 3, 4, 7, 50, 300):
-        parser = Parser(dialect, tools=[tool], stage="content")
-        for i in range(0, len(raw), size):
-            parser.feed(raw[i : i + size])
-        parser.close()
-        assert [(c.status, c.arguments_dict()) for c in parser.message.tool_calls] == [("ok", {"rows": ROWS})], size
+        message, _ = run(dialect, pieces(raw, size), tools=[tool], stage="content")
+        assert [(c.status, c.arguments_dict()) for c in message.tool_calls] == [("ok", {"rows": ROWS})], size

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from unspool import Message, Parser, list_dialects, parse, render
+from unspool import Message, list_dialects, parse, render
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.patterns import MORE, NO, Pattern
 from unspool.dialect.registry import find_base
 from unspool.dialect.template import Field, pieces
 
-from ..support import dialect_of
+from ..support import dialect_of, run
 
 
 def tools(*names: str) -> list[dict[str, Any]]:
@@ -25,14 +25,9 @@ def message(*calls: tuple[str, str]) -> dict[str, Any]:
 def both_ways(text: str, dialect: Any, **options: Any) -> Message:
     """The message, which must be the same for the whole text and for single characters."""
     whole = parse(text, dialect, **options)
-    parser = Parser(dialect, **options)
-    for c in text:
-        parser.feed(c)
-    parser.close()
-    assert parser.message.to_openai() | {"tool_calls": None} == whole.to_openai() | {"tool_calls": None}
-    assert [(c.name, c.arguments) for c in parser.message.tool_calls] == [
-        (c.name, c.arguments) for c in whole.tool_calls
-    ]
+    message, _ = run(dialect, text, **options)
+    assert message.to_openai() | {"tool_calls": None} == whole.to_openai() | {"tool_calls": None}
+    assert [(c.name, c.arguments) for c in message.tool_calls] == [(c.name, c.arguments) for c in whole.tool_calls]
     return whole
 
 

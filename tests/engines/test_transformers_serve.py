@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken
 
 from tests.server.support import WEATHER, live
+from tests.tokenizer import byte_level
 from unspool.engines import EngineError, Request, Sampling
 from unspool.engines.upstream import Upstream
 from unspool.request.prompts import Prompts, read_tokenizer
@@ -26,11 +27,7 @@ def save(folder: Path) -> None:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(alphabet)}, merges=[]))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens([BOS, EOS])
+    made = byte_level(special=[BOS, EOS])
     made.add_tokens([AddedToken(t, special=False, normalized=False) for t in MARKERS])
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, bos_token=BOS, eos_token=EOS, chat_template=TEMPLATE)
     tokenizer.save_pretrained(folder)

@@ -1,7 +1,9 @@
 """Random outputs under a constraint's mask, and tools that together use every supported keyword of JSON Schema."""
 
+import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from unspool.dialect.compiling import compile_plan
@@ -10,81 +12,14 @@ from unspool.dialect.template import literal
 from unspool.grammar.matchers import Matcher, _LlguidanceMatcher
 from unspool.policy import Policy
 
-PLAIN: dict[str, Any] = {
-    "get_weather": {
-        "type": "object",
-        "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
-        "required": ["city"],
-        "additionalProperties": False,
-    },
-    "now": {"type": "object", "properties": {}, "additionalProperties": False},
-}
+_SCHEMAS = json.loads(Path(__file__).with_name("schemas.json").read_text(encoding="utf-8"))
+PLAIN: dict[str, Any] = _SCHEMAS["plain"]
 """The kinds of parameters that most requests declare."""
 
-RICH: dict[str, Any] = {
-    "plan_trip": {
-        "type": "object",
-        "$defs": {
-            "place": {
-                "type": "object",
-                "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 12}, "lat": {"type": "number"}},
-                "required": ["name"],
-                "additionalProperties": False,
-            },
-            "tree": {
-                "type": "object",
-                "properties": {
-                    "label": {"enum": ["a", "b"]},
-                    "children": {"type": "array", "items": {"$ref": "#/$defs/tree"}, "maxItems": 2},
-                },
-                "required": ["label"],
-                "additionalProperties": False,
-            },
-        },
-        "properties": {
-            "from": {"$ref": "#/$defs/place"},
-            "stops": {"type": "array", "items": {"$ref": "#/$defs/place"}, "minItems": 1, "maxItems": 3},
-            "mode": {"type": "string", "enum": ["train", "plane", "on foot"]},
-            "class": {"const": 2},
-            "budget": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-            "note": {"type": ["string", "null"], "maxLength": 20},
-            "fast": {"type": "boolean"},
-            "layers": {"$ref": "#/$defs/tree"},
-        },
-        "required": ["from", "mode", "fast"],
-        "additionalProperties": False,
-    },
-    "set": {
-        "type": "object",
-        "properties": {
-            "value": {"oneOf": [{"type": "number"}, {"type": "boolean"}]},
-            "meta": {"allOf": [{"type": "object", "properties": {"k": {"type": "string"}}}, {"required": ["k"]}]},
-            "pair": {
-                "type": "array",
-                "prefixItems": [{"type": "integer"}, {"type": "boolean"}],
-                "minItems": 2,
-                "maxItems": 2,
-            },
-        },
-        "required": ["value"],
-    },
-}
+RICH: dict[str, Any] = _SCHEMAS["rich"]
 """References (one in a circle), combinations, enums, constants, bounds, tuples, other properties."""
 
-JSON_ONLY: dict[str, Any] = {
-    "book": {
-        "type": "object",
-        "properties": {
-            "code": {"type": "string", "pattern": "^[A-Z]{2}[0-9]{3}$"},
-            "day": {"type": "string", "format": "date"},
-            "seats": {"type": "integer", "minimum": 1, "maximum": 9},
-            "price": {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.5},
-        },
-        "patternProperties": {"^x_": {"type": "integer"}},
-        "required": ["code", "seats"],
-        "additionalProperties": False,
-    }
-}
+JSON_ONLY: dict[str, Any] = _SCHEMAS["json only"]
 """Schemas that only dialects with JSON arguments can enforce."""
 
 

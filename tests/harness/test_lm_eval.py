@@ -12,11 +12,10 @@ import pytest
 from unspool.engines.upstream import Upstream
 
 from ..engines.local.test_real import Serving, serving
-from ..engines.upstream.support import DONE, Connection, Fake, event
+from ..engines.upstream.support import DONE, Connection, Fake, event, threaded
 from ..engines.upstream.support import Asked as Arrived
 from ..server.support import live
 from ..server.test_continuation import TOKENIZER, template
-from ..server.test_telemetry import running
 
 pytestmark = pytest.mark.harness
 
@@ -115,7 +114,7 @@ async def scores(connection: Connection, asked: Arrived) -> None:
 
 def test_tasks_of_likelihoods_get_those_of_an_engine_that_reports_them(tmp_path: Path) -> None:
     with (
-        running(Fake("vllm", scores)) as fake,
+        threaded(Fake("vllm", scores)) as fake,
         live(Upstream(fake.url, tokenizer=TOKENIZER), "hermes", prompts=template()) as server,
     ):
         results, samples = evaluated(tmp_path, "local-completions", f"{server.url}/v1/completions", CHOICE)

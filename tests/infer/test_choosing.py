@@ -18,33 +18,33 @@ from . import invented
 
 
 def test_a_proven_shipped_dialect_is_preferred_to_an_inferred_one() -> None:
-    choice = choose_dialect(invented.KNOWN)
+    choice = choose_dialect(invented.TEMPLATES["known"])
     assert (choice.dialect, choice.origin) == (get_dialect("hermes"), "shipped")
     assert choice.described().startswith("hermes (shipped): proven by the chat template: ")
 
 
 def test_an_unknown_family_gets_its_inferred_dialect() -> None:
-    choice = choose_dialect(invented.ATTRIBUTES, model="Qwen3-8B")
+    choice = choose_dialect(invented.TEMPLATES["attributes-with-ids"], model="Qwen3-8B")
     assert choice.origin == "inferred"
     assert choice.dialect.call[0].text == '<call id="{id}" fn="{name}">{arguments}</call>'
 
 
 def test_without_a_proven_dialect_the_error_names_candidates_and_failures() -> None:
     with pytest.raises(UnknownDialect) as caught:
-        choose_dialect(invented.AMBIGUOUS, model="Qwen3-8B")
+        choose_dialect(invented.TEMPLATES["ambiguous"], model="Qwen3-8B")
     message = str(caught.value)
     assert "hermes (shipped): content: fail: whole: content is 'Zqtext.<end>'" in message
     assert "; inferred: " in message
 
 
 def test_a_template_without_calls_proves_its_other_parts() -> None:
-    choice = choose_dialect(invented.SILENT, model="Qwen3-8B")
+    choice = choose_dialect(invented.TEMPLATES["silent"], model="Qwen3-8B")
     assert choice.dialect is get_dialect("hermes")
     assert choice.described().endswith("writes no call, so content alone is proven")
 
 
 def test_a_dialect_that_reads_calls_differently_is_not_proven() -> None:
-    proof = prove_dialect(get_dialect("mistral"), invented.KNOWN)
+    proof = prove_dialect(get_dialect("mistral"), invented.TEMPLATES["known"])
     assert not holds(proof)
     assert summary(proof).startswith("not proven by the chat template: ")
 
@@ -53,14 +53,14 @@ def test_a_dialects_form_is_proven_whatever_its_policies_make_of_text_before_cal
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     dialect = dialect_of('base = "hermes"\npolicy = { text_before_tools = "content", text_between_tools = "content" }')
-    proof = prove_dialect(dialect, invented.KNOWN)
+    proof = prove_dialect(dialect, invented.TEMPLATES["known"])
     assert holds(proof)
     report(dialect, proof, table=False)
     assert capsys.readouterr().err.endswith(" cases pass; by its policy, calls after text are content\n")
 
 
 def test_a_shipped_dialect_may_leave_white_space_with_the_text() -> None:
-    template = invented.KNOWN.replace("(m.content or '')", "(' ' + m.content if m.content else '')")
+    template = invented.TEMPLATES["known"].replace("(m.content or '')", "(' ' + m.content if m.content else '')")
     assert holds(prove_dialect(get_dialect("hermes"), template))
     found = unspool.infer_dialect(template).dialect
     assert found is not None
@@ -68,7 +68,7 @@ def test_a_shipped_dialect_may_leave_white_space_with_the_text() -> None:
 
 
 def test_the_command_proves_a_dialect_by_a_template(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = str(checkpoint(tmp_path / "m", invented.KNOWN))
+    path = str(checkpoint(tmp_path / "m", invented.TEMPLATES["known"]))
     assert main(["prove", "hermes", "--template", path]) == 0
     said = capsys.readouterr()
     assert said.err.startswith("hermes: proven by the chat template: ")
@@ -92,7 +92,7 @@ def test_the_command_proves_a_dialect_by_a_template(tmp_path: Path, capsys: pyte
 def test_wrong_arguments_of_prove_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], why: str
 ) -> None:
-    path = str(checkpoint(tmp_path / "m", invented.KNOWN))
+    path = str(checkpoint(tmp_path / "m", invented.TEMPLATES["known"]))
     assert main(["prove", *(path if w == "PATH" else w for w in words)]) == 2
     assert why in capsys.readouterr().err
 
@@ -109,18 +109,18 @@ def test_the_server_uses_the_proven_dialect_logs_it_and_never_guesses(
     monkeypatch.setattr("unspool.server.serve", serve, raising=False)
     (tmp_path / "r.jsonl").write_text('{"type": "request"}\n')
     command = ["serve", "--port", "0", "--engine", f"replay:{tmp_path / 'r.jsonl'}", "--tokenizer"]
-    new = str(checkpoint(tmp_path / "new", invented.NUMBERED))
+    new = str(checkpoint(tmp_path / "new", invented.TEMPLATES["numbered-calls"]))
     assert main([*command, new]) == 0
     assert served[-1][0].dialect.call[0].text.startswith("<|call|>{name}#{index}")
     assert "unspool: dialect inferred (inferred): proven by the chat template: " in capsys.readouterr().err
-    known = str(checkpoint(tmp_path / "known", invented.KNOWN))
+    known = str(checkpoint(tmp_path / "known", invented.TEMPLATES["known"]))
     assert main([*command, known, "--dialect", "auto", "--proof"]) == 0
     said = capsys.readouterr().err.splitlines()
     assert said[0].split() == ["content", "pass"]
     assert said[-1].startswith("unspool: dialect hermes (shipped): proven by the chat template: ")
     assert main([*command, known, "--dialect", "mistral", "--no-self-check"]) == 0
     assert "unspool: dialect mistral: not proven by the chat template: " in capsys.readouterr().err
-    assert main([*command, str(checkpoint(tmp_path / "vague", invented.AMBIGUOUS))]) == 2
+    assert main([*command, str(checkpoint(tmp_path / "vague", invented.TEMPLATES["ambiguous"]))]) == 2
     assert "--tokenizer: no dialect is proven by the chat template; " in capsys.readouterr().err
     assert main(["serve", "--port", "0", "--engine", command[4], "--dialect", "auto"]) == 2
     assert "--dialect: auto needs the model's chat template" in capsys.readouterr().err

@@ -1,5 +1,8 @@
 """Detection: the dialect of a model, from its name or its chat template."""
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 import unspool
@@ -7,79 +10,7 @@ from tests.support import DIALECTS
 from unspool import Candidate, detect_dialect
 from unspool.dialect import registry
 
-NAMES = {
-    # The three models of the RFC for DeepSeek's parsers.
-    "unsloth/DeepSeek-V3.1-BF16": "deepseekv31",
-    "unsloth/DeepSeek-V3-0324-BF16": "deepseekv3",
-    "unsloth/DeepSeek-R1-BF16": "deepseekv3",
-    "deepseek-ai/DeepSeek-V3.2": "deepseekv32",
-    "deepseek-ai/DeepSeek-V3.2-Exp": "deepseekv31",  # its template has the calls of V3.1
-    "deepseek-ai/DeepSeek-V4": "deepseekv4",
-    "Qwen/Qwen2.5-7B-Instruct": "hermes",
-    "Qwen/Qwen3-30B-A3B-Thinking-2507": "hermes",
-    "Qwen/Qwen3-Coder-480B-A35B-Instruct": "qwen3-coder",
-    "meta-llama/Llama-3.1-8B-Instruct": "llama3",
-    "meta-llama/Llama-4-Scout-17B-16E-Instruct": "pythonic",
-    "mistralai/Mistral-Nemo-Instruct-2407": "mistral",
-    "mistralai/Magistral-Small-2506": "mistral-compact",
-    "zai-org/GLM-4.5-Air": "glm45",
-    "zai-org/GLM-4.7-Flash": "glm47",
-    "openai/gpt-oss-120b": "harmony",
-    "moonshotai/Kimi-K2-Thinking": "kimi_k2",
-    "moonshotai/Kimi-VL-A3B-Thinking": "kimi",
-    "MiniMaxAI/MiniMax-M2": "minimax-m2",
-    "google/gemma-4-31B-it": "gemma4",
-    "MiniMaxAI/MiniMax-M1-80k": "minimax-m1",
-    "upstage/Solar-Open-100B": "solar-open",
-    "ServiceNow-AI/Apriel-1.6-15b-Thinker": "apriel",
-    "ServiceNow-AI/Apriel-1.5-15b-Thinker": "apriel-1.5",
-    "RekaAI/reka-edge-2603": "reka-edge",
-    "LGAI-EXAONE/EXAONE-4.0-32B": "exaone4",
-    "CohereForAI/c4ai-command-r-plus": "command-r-plus",
-    "fireworks-ai/llama-3-firefunction-v2": "phi4",
-    "speakleash/Bielik-11B-v3.0-Instruct": "hermes",
-    "deepcogito/cogito-v1-preview-qwen-14B": "hermes",
-    "HuggingFaceTB/SmolLM3-3B": "hermes",
-    "qwq-32b-preview": "hermes",
-    # Generations of a family that write differently.
-    "deepseek-v3:671b": "deepseekv3",
-    "deepseek-ai/DeepSeek-V4-Flash-0731": "deepseekv4",
-    "deepseek-ai/DeepSeek-V4.1-Flash": "deepseekv41",
-    "upstage/Solar-Open2-250B": "solar-open2",
-    "upstage/Solar-Open-2": "solar-open2",
-    "IQuestLab/IQuest-Q1": "iquest_q1",
-    "IQuestLab/IQuest-Coder-V2": "iquest_coder_v2",
-    "mistralai/Mistral-Small-24B-Instruct-2501": "mistral",
-    "mistralai/Mistral-Small-3.2-24B-Instruct-2506": "mistral-compact",
-    "mistralai/Mistral-Small-4-119B-2603": "mistral-compact",
-    "mistralai/Mistral-Medium-3.5-128B": "mistral-compact",
-    "mistralai/Ministral-8B-Instruct-2410": "mistral",
-    "mistralai/Ministral-3-14B-Reasoning-2512": "mistral-compact",
-    "ai21labs/AI21-Jamba-Large-1.7": "jamba",
-    "tencent/Hy3-preview": "hunyuan",
-    "tencent/Hy4-preview": "hy_v4",
-    "ai-sage/GigaChat3-10B-A1.8B": "gigachat3",
-    "ai-sage/GigaChat3.1-10B-A1.8B": "gigachat3",
-    "ai-sage/GigaChat3.5-432B": "gigachat35",
-    "CohereLabs/c4ai-command-a-03-2025": "cohere_command3",
-    "CohereLabs/command-a-plus-2026": "cohere_command4",
-    "inclusionAI/Ling-flash-2.0": "hermes",
-    "inclusionAI/Ring-1T": "hermes",
-    "inclusionAI/Ling-3.0-flash": "glm45",
-    "naver-hyperclovax/HyperCLOVAX-SEED-Think-14B": "hyperclovax-14b",
-    "naver-hyperclovax/HyperCLOVAX-SEED-Think-32B": "glm45",
-    # Families that write as another one does.
-    "llm-jp/llm-jp-4.1-8b-thinking": "llm-jp-4",
-    "zai-org/GLM-5.3-Flash": "glm47",
-    "XingChen-AGI/Xing4.0-29B-A4B": "telechat4",
-    "openpangu/openPangu-2.0-Flash": "openpangu_v2",
-    "sbintuitions/sarashina2.2-3b-instruct-v0.1": "sarashina",
-    "Aleph-Alpha/Kolibri-1": "hermes",
-    "LGAI-EXAONE/K-EXAONE-236B-A23B": "exaone4",
-    "PrimeIntellect/INTELLECT-3": "qwen3-coder",
-    "Acme-Reasoning-7B": "think",
-    "acme/acme-thinking-7b": "think",
-}
+NAMES: dict[str, str] = tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(("model", "dialect"), NAMES.items())

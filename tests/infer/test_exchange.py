@@ -25,88 +25,11 @@ def spec(calls: dict[str, Any], **others: Any) -> dict[str, Any]:
     return {"defaults": {"role": "assistant"}, "start_anchor": "<|me|>\n", "fields": fields}
 
 
+_FILE = Path(__file__).with_name("response_templates.json")
 SPECS: dict[str, tuple[dict[str, Any], str]] = {
-    "an object": (
-        spec(
-            {
-                "open": "<do>",
-                "close_pattern": r"</do>\s*",
-                "content": "json",
-                "transform": {
-                    "type": "function",
-                    "function": {"name": "{content.tool}", "arguments": "{content.args}"},
-                },
-            }
-        ),
-        '<mull>hm</mull>Sure.<do>{"tool": "f", "args": {"a": "x"}}</do><do>{"tool": "g", "args": {}}</do><|stop|>',
-    ),
-    "markup": (
-        spec(
-            {
-                "open_pattern": r"<do>\s*<tool=(?P<name>[^>\n]+)>",
-                "close_pattern": r"</do>\s*",
-                "content": "xml-inline",
-                "content_args": {"tag_pattern": r"<arg=(?P<key>\w+)>(?P<value>.*?)</arg>"},
-                "transform": NAMED,
-            }
-        ),
-        "<mull>hm</mull>Sure.<do><tool=f><arg=a>x</arg></tool></do><do><tool=g></tool></do><eos>",
-    ),
-    "a list of Python calls": (
-        spec(
-            {
-                "open_pattern": r"(?:<py>\[|,\s*)(?P<name>\w+)\(",
-                "close_pattern": r"\)(?:\]</py>)?\s*",
-                "content": "xml-inline",
-                "content_args": {
-                    "tag_pattern": r"(?P<key>\w+)=(?P<value>'[^']*'|[\[{](?:[^)\]]|\))*[\]}]|[^,)]*)",
-                    "value_parser": {"name": "json", "args": {"string_delims": [["'", "'"]], "allow_non_json": True}},
-                },
-                "transform": NAMED,
-            }
-        ),
-        "<mull>hm</mull>Sure.<py>[f(a='x'), g()]</py><|stop|>",
-    ),
-    "a list of Python calls in a parser of its own": (
-        spec(
-            {
-                "open": "<py>",
-                "close": "</py>",
-                "content": "python-call-list",
-                "transform_each": True,
-                "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{arguments}"}},
-            }
-        ),
-        "<mull>hm</mull>Sure.<py>[f(a='x'), g()]</py><|stop|>",
-    ),
-    "quotes of its own": (
-        spec(
-            {
-                "open_pattern": r"<do:(?P<name>\w+)",
-                "close_pattern": "</do>",
-                "content": "json",
-                "content_args": {"string_delims": [["<q>", "<q>"]], "unquoted_keys": True},
-                "transform": NAMED,
-            }
-        ),
-        "<mull>hm</mull>Sure.<do:f{a:<q>x<q>}</do><do:g{}</do>",
-    ),
-    "frames": (
-        spec(
-            {
-                "open_pattern": r"to=(?P<name>\S+?)<\|with\|>",
-                "close_pattern": r"<\|call\|>\s*",
-                "content": "json",
-                "transform": NAMED,
-            },
-            reasoning_content={"open": "<|mind|>", "close_pattern": r"<\|fin\|>\s*"},
-            content={"open": "<|say|>", "close_pattern": r"<\|fin\|>\s*"},
-        )
-        | {"start_anchor": "<|from|>me"},
-        "<|mind|>hm<|fin|><|from|>me<|say|>Sure.<|fin|>"
-        '<|from|>me to=f<|with|>{"a": "x"}<|call|><|from|>me to=g<|with|>{}',
-    ),
+    kind: (case["template"], case["text"]) for kind, case in json.loads(_FILE.read_text(encoding="utf-8")).items()
 }
+"""Response templates, each with a text: a thought and two calls."""
 
 
 @pytest.mark.parametrize("kind", SPECS)

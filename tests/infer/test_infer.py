@@ -18,7 +18,7 @@ from . import invented
 
 @cache
 def inferred(family: str) -> Inference:
-    return unspool.infer_dialect(invented.FAMILIES[family], name="new")
+    return unspool.infer_dialect(invented.TEMPLATES[family], name="new")
 
 
 def proven(family: str) -> Dialect:
@@ -36,27 +36,27 @@ def test_a_new_familys_dialect_is_inferred_and_proven(family: str) -> None:
     assert results["two calls"] == results["the grammar's closed loop"] == "pass"
 
 
-@pytest.mark.parametrize("family", ["a list with ids", "a thinking switch", "objects in objects"])
+@pytest.mark.parametrize("family", ["a-list-with-ids", "a-thinking-switch", "objects-in-objects"])
 def test_an_inferred_file_passes_the_check(family: str) -> None:
     assert check_dialect(proven(family)) == []
 
 
 def test_reasoning_that_only_closes_is_read_as_models_write_it() -> None:
     text = 'hm, well\n</muse>\nLet us see.<call name="clock">{}</call><end>'
-    message = unspool.parse(text, proven("reasoning that only closes"))
+    message = unspool.parse(text, proven("reasoning-that-only-closes"))
     assert (message.reasoning, message.content) == ("hm, well", "Let us see.")
     assert [(c.name, c.status) for c in message.tool_calls] == [("clock", "ok")]
 
 
 def test_markup_that_marks_strings_needs_no_schema() -> None:
-    dialect = proven("typed markup")
+    dialect = proven("typed-markup")
     text = '<use:f><p n="a" string="true">1</p><p n="b" string="false">1</p></use><end>'
     message = unspool.parse(text, dialect)
     assert json.loads(message.tool_calls[0].arguments) == {"a": "1", "b": 1}
 
 
 def test_an_inferred_file_reads_as_if_written_by_hand() -> None:
-    found = inferred("JSON in blocks")
+    found = inferred("json-in-blocks")
     keys, _, examples = found.toml.partition("\n[[examples]]")
     assert keys.split("\n")[1:] == [
         'name = "new"',
@@ -74,7 +74,7 @@ def test_an_inferred_file_reads_as_if_written_by_hand() -> None:
 
 
 def test_an_inferred_file_keeps_the_promises_of_shipped_ones() -> None:
-    found = inferred("typed markup")
+    found = inferred("typed-markup")
     loaded = parse_dialect(found.toml, "new.toml", find_base)
     # With `required`, only reasoning may precede the first call: the grammar refuses text there.
     problems = [p for p in check_dialect(loaded) if "'required'" not in p.what]
@@ -82,21 +82,21 @@ def test_an_inferred_file_keeps_the_promises_of_shipped_ones() -> None:
 
 
 def test_prompts_tell_whether_the_output_begins_in_reasoning() -> None:
-    dialect = proven("a thinking switch")
+    dialect = proven("a-thinking-switch")
     assert unspool.detect_stage(dialect, "<user>\nHi<end><bot>\n<mull>") == "reasoning"
     assert unspool.detect_stage(dialect, "<user>\nHi<end><bot>\n<mull></mull>\n\n") == "content"
-    cases = {c.case: c.reason for c in inferred("a thinking switch").proof}
+    cases = {c.case: c.reason for c in inferred("a-thinking-switch").proof}
     assert cases["the prompt's stage, enable_thinking=False"] == "content"
     assert cases["the prompt's stage"] == "reasoning"
 
 
 def test_an_inferred_dialect_reads_the_ids_of_calls() -> None:
     text = '<CALLS>[{"id": "zz9", "name": "clock", "arguments": {}}]</CALLS>'
-    assert unspool.parse(text, proven("a list with ids")).tool_calls[0].id == "zz9"
+    assert unspool.parse(text, proven("a-list-with-ids")).tool_calls[0].id == "zz9"
 
 
 def test_calls_that_look_like_prose_are_not_proven() -> None:
-    found = unspool.infer_dialect(invented.AMBIGUOUS)
+    found = unspool.infer_dialect(invented.TEMPLATES["ambiguous"])
     assert found.dialect is None
     assert any(c.result != "pass" and c.reason for c in found.proof if c.case in NEEDED)
 
@@ -109,7 +109,7 @@ def test_a_template_without_calls_gives_no_dialect_and_says_so() -> None:
 
 
 def test_a_value_that_holds_its_own_closing_is_a_limit_not_a_failure() -> None:
-    limits = [c for c in inferred("typed markup").proof if c.result == "limit"]
+    limits = [c for c in inferred("typed-markup").proof if c.result == "limit"]
     assert all("</p>" in c.reason for c in limits)
 
 
@@ -120,7 +120,7 @@ def test_an_inferred_dialect_reads_token_ids_with_a_tokenizer() -> None:
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"[\s\S]"), "isolated")
     tokenizer.decoder = tokenizers.decoders.Fuse()
     tokenizer.add_special_tokens(["<|code|>", "<|/code|>", "<|stop|>", "<|me|>"])
-    found = unspool.infer_dialect(invented.PYTHONIC, tokenizer)
+    found = unspool.infer_dialect(invented.TEMPLATES["python-calls"], tokenizer)
     # The vocabulary has no characters beyond ASCII, so these cases show that ids were read.
     failed = [c for c in found.proof if c.result == "fail"]
     assert [c.case for c in failed] == ["Unicode", "a line separator"]
@@ -139,7 +139,7 @@ def test_a_template_without_an_end_of_turn_is_read() -> None:
 
 
 def test_text_after_every_conversation_does_not_belong_to_a_turn() -> None:
-    template = invented.JSON_BLOCKS.replace(
+    template = invented.TEMPLATES["json-in-blocks"].replace(
         "{% if add_generation_prompt %}", "<~system~>Answer!<~done~>\n{% if add_generation_prompt %}"
     )
     found = unspool.infer_dialect(template)

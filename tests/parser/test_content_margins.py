@@ -5,39 +5,14 @@ from pathlib import Path
 import pytest
 
 import unspool
+from tests.support import run
 from unspool import Dialect, Parser, Stage
 from unspool.check import check_dialect
 
-FILE = r"""# White space stands around content.
-name = "margins"
-start = "[bot:]"
-end = ["<end>"]
-reasoning = "<mull>{reasoning}</mull>"
-content = " {content}\n"
-calls = "\n{calls}"
-call = '<do>{"name": "{name}", "arguments": {arguments}}</do>'
-
-[[examples]]
-raw = [" Hello.\n", " Hello.\n<end>", "Hello.", "Hello.<end>"]
-content = "Hello."
-
-[[examples]]
-raw = ["<mull>plan</mull>answer\n", "<mull>plan</mull>answer"]
-reasoning = "plan"
-content = "answer"
-
-[[examples]]
-raw = " Sure.\n<do>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</do>"
-content = "Sure."
-tool_calls = [{ name = "f", arguments = { a = 1 } }]
-"""
-
 
 @pytest.fixture
-def dialect(tmp_path: Path) -> Dialect:
-    path = tmp_path / "margins.toml"
-    path.write_text(FILE, encoding="utf-8")
-    return unspool.load_dialect(path)
+def dialect() -> Dialect:
+    return unspool.load_dialect(Path(__file__).parents[1] / "dialect" / "files" / "margins.toml")
 
 
 def test_a_dialect_with_content_margins_keeps_every_promise(dialect: Dialect) -> None:
@@ -51,11 +26,8 @@ def test_a_dialect_with_content_margins_keeps_every_promise(dialect: Dialect) ->
 )
 def test_only_the_margins_that_the_format_writes_are_removed(dialect: Dialect, text: str, content: str) -> None:
     for chunks in ([text], list(text)):
-        parser = Parser(dialect)
-        for chunk in chunks:
-            parser.feed(chunk)
-        parser.close()
-        assert parser.message.content == content
+        message, _ = run(dialect, chunks)
+        assert message.content == content
     assert unspool.parse(text, dialect, prompt="hi[bot:]").content == content
 
 

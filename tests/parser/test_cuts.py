@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.tokenizer import byte_level
 from unspool import Dialect, Message, Stage
 
 from ..support import CALLING, DIALECTS, named, notices, number, run, same, tool
 from ..writing import fill, write_call, write_calls, write_content
-from .test_tokens import bytes_and, encode, everywhere, special
+from .test_tokens import encode, everywhere, special
 
 TOOLS = [tool("get_weather", city="string", days="integer"), tool("now")]
 FIELDS = {"name": "get_weather", "index": "0", "number": "1", "id": "id0000000", "any": "x"}
@@ -155,7 +156,7 @@ def test_a_closing_of_a_frame_that_closes_nothing_is_dropped_though_it_may_end_t
 def test_a_closings_id_ends_an_open_string_also_if_the_string_is_broken(name: str, inner: str) -> None:
     dialect = next(d for d in DIALECTS if d.name == name)
     text = write_calls(dialect, [("get_weather", {"city": "Paris"}), ("now", {})])
-    tokenizer = bytes_and(*{m.group() for m in TAG.finditer(text)})
+    tokenizer = byte_level(special={m.group() for m in TAG.finditer(text)})
     message = everywhere(
         dialect, encode(tokenizer, text.replace('Paris"}', inner, 1)), tokenizer, tools=TOOLS, stage=Stage.CONTENT
     )

@@ -8,9 +8,7 @@ from unspool import Message, parse, render
 
 from ..support import alike
 
-TOOLS = [
-    {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {}}}}},
-]
+TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {}}}}}]
 CALL = '{"name": "f", "arguments": {"x": 1}}'
 PYTHON = "[f(x=1)]"
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from unspool import Dialect, Message, Parser
+from unspool import Dialect, Message
 from unspool.dialect.patterns import MAX_ANY, MAX_FIELD, MAX_SPACE
 from unspool.parser.ledger import CAP
 from unspool.parser.quoting import MAX_SPAN
 
-from ..support import CALLING, DIALECTS, named, tool
+from ..support import CALLING, DIALECTS, named, pieces, run, tool
 
 _FIELD = re.compile(r"\{([a-z_]+)\}")
 _VALUES = {
@@ -66,11 +66,8 @@ def test_no_limit_depends_on_how_an_output_is_cut(dialect: Dialect) -> None:
         options: dict[str, Any] = {"tools": rng.choice((None, TOOLS)), "stage": rng.choice((None, None, "undecided"))}
         readings = []
         for size in (len(text) or 1, 997, *((1, 7, 97) if limit < CAP else ()), rng.randint(1, len(text) or 1)):
-            parser = Parser(dialect, **options)
-            for at in range(0, len(text), size):
-                parser.feed(text[at : at + size])
-            parser.close("stop")
-            readings.append(said(parser.message))
+            message, _ = run(dialect, pieces(text, size), **options, finish_reason="stop")
+            readings.append(said(message))
         assert all(reading == readings[0] for reading in readings), (options, text[:3000])
 
 
@@ -87,9 +84,6 @@ def test_a_field_ends_at_a_marker_that_begins_within_its_limit(dialect: Dialect)
             text = rest[0].strip() + "a" * size + rest[1]
             readings = []
             for step in (len(text), 1, 5):
-                parser = Parser(dialect, tools=None)
-                for at in range(0, len(text), step):
-                    parser.feed(text[at : at + step])
-                parser.close("stop")
-                readings.append(said(parser.message))
+                message, _ = run(dialect, pieces(text, step), tools=None, finish_reason="stop")
+                readings.append(said(message))
             assert readings[1:] == readings[:1] * 2, size

@@ -14,7 +14,7 @@ from unspool.dialect.markers import text as text_of
 from unspool.dialect.template import unstarted
 
 from ..same_events import tokenizer
-from ..support import CALLING, DIALECTS, THINKING, named, notices, tool, values
+from ..support import CALLING, DIALECTS, THINKING, named, notices, pieces, run, tool, values
 from ..writing import call_forms, fill, write_arguments, write_call, write_calls, write_content, write_reasoning
 
 WEATHER = tool("get_weather", city="string")
@@ -33,11 +33,8 @@ def read(text: str, dialect: Dialect | str, finish_reason: str = "stop", **optio
     options = {"tools": TOOLS, **options}
 
     def fed(pieces: list[str]) -> Message:
-        parser = Parser(dialect, **options)
-        for piece in pieces:
-            parser.feed(piece)
-        parser.close(finish_reason)
-        return parser.message
+        message, _ = run(dialect, pieces, **options, finish_reason=finish_reason)
+        return message
 
     whole = fed([text])
     assert said(fed(list(text))) == said(whole), "by characters"
@@ -219,12 +216,9 @@ def test_an_object_in_an_argument_is_data() -> None:
 def test_an_object_whose_name_comes_late_is_held_up_to_the_cap() -> None:
     for size in (1, 900, 100_000):
         raw = f'<tool_call>{{"arguments": {{"cmd": "{"ls " * 22_000}"}}, "name": "bash"}}</tool_call>'
-        parser = Parser("qwen3-coder", tools=TOOLS)
-        for at in range(0, len(raw), size):
-            parser.feed(raw[at : at + size])
-        parser.close()
-        assert (parser.message.content, parser.message.tool_calls) == (raw, [])
-        assert "hold_overflow" in notices(parser.message)
+        message, _ = run("qwen3-coder", pieces(raw, size), tools=TOOLS)
+        assert (message.content, message.tool_calls) == (raw, [])
+        assert "hold_overflow" in notices(message)
 
 
 MARKUP = [d for d in PROSE if d.argument and d.calls[0].opening]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import unspool
+from tests.support import run
 from unspool import DialectError, ToolStrictLevel
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import get_dialect
@@ -35,11 +36,8 @@ def read(raw: str, tools: Sequence[Any] | None = (tool(),), finish_reason: str =
 
 
 def fed(chunks: Sequence[str]) -> list[tuple[str, str, str]]:
-    parser = unspool.Parser("harmony", tools=[tool(), NOW])
-    for chunk in chunks:
-        parser.feed(chunk)
-    parser.close("stop")
-    return [(call.name, call.arguments, call.status) for call in parser.message.tool_calls]
+    message, _ = run("harmony", chunks, tools=[tool(), NOW], finish_reason="stop")
+    return [(call.name, call.arguments, call.status) for call in message.tool_calls]
 
 
 RAW = f"<|channel|>analysis<|message|>plan<|end|><|start|>assistant{OPEN}{CODE}{END}<|start|>assistant{OPEN}x{END}"

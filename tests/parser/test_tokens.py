@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders
 
 import unspool
 from tests.support import (
@@ -26,6 +26,7 @@ from tests.support import (
     values,
 )
 from tests.test_tokens import DEEPSEEK, make_byte_fallback, make_byte_level, make_deepseek, make_metaspace, token_id
+from tests.tokenizer import byte_level
 from tests.writing import around_reasoning, write_calls, write_content, write_reasoning
 from unspool import (
     ContentDelta,
@@ -62,18 +63,9 @@ def special(name: str) -> Tokenizer:
     """A tokenizer of bytes in which every longer literal of a dialect without white space is a special token."""
     found = [t for t in literals(get_dialect(name)) if len(t) > 3 and not any(c.isspace() for c in t)]
     # Byte-level decoders take some characters, such as «, for bytes, so no single token can spell them.
-    return bytes_and(FOREIGN, *(t for t in found if not t.isalnum() and decoders.ByteLevel().decode([t]) == t))
-
-
-def bytes_and(*tokens: str) -> Tokenizer:
-    """A tokenizer of bytes and special tokens."""
-    tokenizer = Tokenizer(
-        models.BPE(vocab={t: i for i, t in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, merges=[])
+    return byte_level(
+        special=[FOREIGN, *(t for t in found if not t.isalnum() and decoders.ByteLevel().decode([t]) == t)]
     )
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(t, special=True) for t in tokens])
-    return tokenizer
 
 
 def encode(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -363,7 +355,7 @@ def test_a_special_token_that_no_template_names_is_markup_in_text_and_data_in_ar
 )
 def test_a_template_names_only_special_tokens_that_contain_a_whole_word_of_it(token: str, content: str) -> None:
     dialect = dialect_of('calls = "<run>{calls}</run>"\ncall = "f{name}: {arguments};;"')
-    tokenizer = bytes_and(token)
+    tokenizer = byte_level(special=[token])
     message = everywhere(dialect, encode(tokenizer, f"a{token}b"), tokenizer)
     assert message.content == content
 

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
 import unspool
 from unspool import Dialect, Message, Stage
 from unspool.dialect.file import Example
@@ -50,16 +48,6 @@ def raws(dialect: Dialect) -> Iterator[tuple[Example, str]]:
             yield example, raw
 
 
-def byte_level(special: list[str]) -> Any:
-    """A tokenizer of bytes with special tokens."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens(special)
-    return made
-
-
 class Gathered:
     """What the deltas of a stream say together."""
 
@@ -81,8 +69,3 @@ class Gathered:
     @property
     def parts(self) -> Parts:
         return self._texts[0], self._texts[1], [(name, arguments) for name, arguments in self._calls]
-
-
-def pieces(raw: str, size: int) -> list[str]:
-    """A text cut into pieces."""
-    return [raw[i : i + size] for i in range(0, len(raw), size)]

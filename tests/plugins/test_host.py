@@ -31,10 +31,14 @@ def test_every_name_and_alias_is_registered_with_the_prefix_too() -> None:
 
 def test_the_dialect_is_found_by_the_models_name_or_template() -> None:
     assert dialect_of("unspool_auto", model="/models/Kimi-K2-Instruct").name == "kimi_k2"
-    assert dialect_of("auto", chat_template={"default": "", "tool_use": invented.KNOWN}).name == "hermes"
-    assert dialect_of("auto", chat_template=invented.NUMBERED).call[0].text.startswith("<|call|>{name}#{index}")
+    assert dialect_of("auto", chat_template={"default": "", "tool_use": invented.TEMPLATES["known"]}).name == "hermes"
+    assert (
+        dialect_of("auto", chat_template=invented.TEMPLATES["numbered-calls"])
+        .call[0]
+        .text.startswith("<|call|>{name}#{index}")
+    )
     with pytest.raises(UnknownDialect, match=r"no dialect is proven by the chat template; .*inferred: content: fail"):
-        dialect_of("auto", model="Qwen3-8B", chat_template=invented.AMBIGUOUS)
+        dialect_of("auto", model="Qwen3-8B", chat_template=invented.TEMPLATES["ambiguous"])
     with pytest.raises(UnknownDialect, match="unspool_auto: no dialect found by the name 'tiny'"):
         dialect_of("auto", model="tiny")
 

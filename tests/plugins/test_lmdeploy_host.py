@@ -9,8 +9,8 @@ import unspool
 from unspool import Dialect, Stage
 from unspool.plugins import lmdeploy as plugin
 
-from ..support import CALLING, named, tools_of
-from .support import WEATHER, Gathered, Parts, pieces, raws, read
+from ..support import CALLING, named, pieces, tools_of
+from .support import WEATHER, Gathered, Parts, raws, read
 from .test_vllm_host import make_tokenizer
 
 pytestmark = [pytest.mark.lmdeploy, pytest.mark.filterwarnings("default")]

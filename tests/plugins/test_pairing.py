@@ -18,7 +18,8 @@ from ..parser import test_tokens as feeding
 from ..parser.test_tokens import FOREIGN
 from ..support import CALLING, named, tools_of
 from ..test_tokens import make_deepseek, make_metaspace
-from .support import WEATHER, Parts, byte_level, parts, raws
+from ..tokenizer import byte_level
+from .support import WEATHER, Parts, parts, raws
 from .support import read as read_text
 from .vllm_server import markers
 
@@ -40,7 +41,7 @@ class Host:
 @cache
 def special(name: str) -> Host:
     """A tokenizer of bytes whose special tokens are a dialect's tags and `FOREIGN`."""
-    return Host(byte_level([FOREIGN, *markers(unspool.get_dialect(name))]))
+    return Host(byte_level(special=[FOREIGN, *markers(unspool.get_dialect(name))]))
 
 
 def known(dialect: Dialect, tokenizer: Any) -> Special:

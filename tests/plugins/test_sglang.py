@@ -10,8 +10,8 @@ from unspool import Dialect, Stage, ToolStrictLevel
 from unspool.plugins import sglang as plugin
 from unspool.plugins.sglang import FunctionCallParser, ReasoningDetector, StreamingParseResult, ToolCallItem
 
-from ..support import CALLING, named, tools_of
-from .support import WEATHER, Gathered, Parts, objects, pieces, raws, read
+from ..support import CALLING, named, pieces, tools_of
+from .support import WEATHER, Gathered, Parts, objects, raws, read
 
 SURVEY = [
     "qwen", "qwen25", "qwen3_coder", "deepseekv3", "deepseekv31", "deepseekv32", "llama3", "pythonic", "mistral",

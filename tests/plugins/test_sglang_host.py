@@ -9,8 +9,8 @@ import unspool
 from unspool import Dialect, Stage
 from unspool.plugins import sglang
 
-from ..support import CALLING, named, tools_of
-from .support import WEATHER, Gathered, Parts, pieces, raws, read
+from ..support import CALLING, named, pieces, tools_of
+from .support import WEATHER, Gathered, Parts, raws, read
 from .test_sglang import SURVEY
 
 pytestmark = [pytest.mark.sglang, pytest.mark.filterwarnings("default")]

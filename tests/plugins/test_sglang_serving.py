@@ -179,7 +179,7 @@ def test_sglangs_server_says_what_the_parser_says(engine: Engine, name: str, cho
 
 
 def test_sglangs_server_finds_the_dialect_by_the_template(engine: Engine, tmp_path: Path) -> None:
-    write_model(tmp_path, engine.tokenizer, invented.KNOWN)
+    write_model(tmp_path, engine.tokenizer, invented.TEMPLATES["known"])
     other = Engine(tmp_path, engine.tokenizer, engine.server_args)
     other.says = 'Sure.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
     handler = serving(other, "auto")

@@ -17,8 +17,9 @@ from unspool.plugins.host import foreign_tokens
 from unspool.plugins.reader import CallDelta, Delta
 from unspool.tokens import Detokenizer
 
-from ..support import CALLING, named, tools_of
-from .support import WEATHER, Gathered, Parts, byte_level, objects, parts, pieces, raws
+from ..support import CALLING, named, pieces, tools_of
+from ..tokenizer import byte_level
+from .support import WEATHER, Gathered, Parts, objects, parts, raws
 
 MARKERS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_start|>", "<|im_end|>"]
 FOREIGN = "<|nobody|>"
@@ -29,7 +30,7 @@ class Tokens:
     """A byte-level tokenizer with special tokens, and with only the methods that the halves use."""
 
     def __init__(self) -> None:
-        inner = byte_level([*MARKERS, FOREIGN])
+        inner = byte_level(special=[*MARKERS, FOREIGN])
         self.backend_tokenizer = inner
         self.added_tokens_decoder = inner.get_added_tokens_decoder()
         self.name_or_path = "Qwen/Qwen3-8B"
@@ -131,9 +132,7 @@ def test_foreign_special_tokens_are_dropped_but_in_calls(tokens: Tokens) -> None
         assert answer == ("So.", "Sure.", [("get_weather", '{"city": "Pa%s"}' % FOREIGN)])  # noqa: UP031
 
 
-def test_without_our_tool_parser_markup_of_calls_is_content_and_the_end_follows_white_space(
-    tokens: Tokens,
-) -> None:
+def test_without_our_tool_parser_markup_of_calls_is_content_and_the_end_follows_white_space(tokens: Tokens) -> None:
     first, _ = halves("hermes", tokens)
     first.mate = None
     first.set_prompt_token_ids(tokens.encode("<|im_start|>assistant\n<think>"))
@@ -250,9 +249,7 @@ def test_many_openings_in_a_thought_are_each_read_once(tokens: Tokens, monkeypat
     assert len(ids) - begin <= pushed <= len(ids)
 
 
-def test_ids_distinguish_a_call_from_text_that_spells_one(
-    tokens: Tokens,
-) -> None:
+def test_ids_distinguish_a_call_from_text_that_spells_one(tokens: Tokens) -> None:
     spelled = spell(tokens, CALL)
     ids = [*spelled, *tokens.encode(f"</think>{CALL}")]
     text = tokens.decode(ids, skip_special_tokens=False)

@@ -12,8 +12,9 @@ import unspool
 from unspool import Dialect, Policy, Stage, ToolStrictLevel
 
 from ..infer import invented
-from ..support import CALLING, named, tools_of
-from .support import WEATHER, Gathered, Parts, byte_level, parts, pieces, raws, read
+from ..support import CALLING, named, pieces, tools_of
+from ..tokenizer import byte_level
+from .support import WEATHER, Gathered, Parts, parts, raws, read
 from .vllm_server import markers
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
@@ -37,7 +38,7 @@ def tokenizer() -> Any:
 
 def make_tokenizer(special: list[str]) -> Any:
     """A byte-level tokenizer of transformers with special tokens."""
-    return importlib.import_module("transformers").PreTrainedTokenizerFast(tokenizer_object=byte_level(special))
+    return importlib.import_module("transformers").PreTrainedTokenizerFast(tokenizer_object=byte_level(special=special))
 
 
 def parser_of(
@@ -229,7 +230,7 @@ def test_requests_carry_our_structural_tag(host: Any, tokenizer: Any, dialect: D
 
 def test_vllm_finds_the_dialect_by_the_template(host: Any) -> None:
     tokenizer = make_tokenizer(["<|im_start|>", "<|im_end|>"])
-    tokenizer.chat_template = invented.KNOWN
+    tokenizer.chat_template = invented.TEMPLATES["known"]
     kind = host.manager.get_parser(
         tool_parser_name="unspool_auto",
         reasoning_parser_name="unspool_auto",

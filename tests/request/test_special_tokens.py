@@ -5,8 +5,9 @@ import time
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer
 
+from tests.tokenizer import byte_level
 from unspool.request.special_tokens import BREAK, SpecialTokens
 
 FAMILIES: dict[str, list[str]] = {
@@ -36,15 +37,6 @@ FAMILIES: dict[str, list[str]] = {
 }
 
 
-def tokenizer(tokens: list[str]) -> Tokenizer:
-    """A tokenizer with one token for each byte, and the added tokens."""
-    bytes_ = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(bytes_)}, merges=[]))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in tokens])
-    return made
-
-
 def added(made: Tokenizer, text: str) -> list[int]:
     return [i for i in made.encode(text).ids if i >= 256]
 
@@ -52,7 +44,7 @@ def added(made: Tokenizer, text: str) -> list[int]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_text_of_fragments_becomes_a_special_token(family: str) -> None:
     tokens = FAMILIES[family]
-    made, marks = tokenizer(tokens), SpecialTokens(tokens)
+    made, marks = byte_level(special=tokens), SpecialTokens(tokens)
     rng = random.Random(family)
     for token in tokens:
         assert added(made, token), "the tokenizer knows it"

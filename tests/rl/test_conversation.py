@@ -8,7 +8,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer
 
 import unspool
-from tests.tokenizer import FOLDER, of_bytes
+from tests.tokenizer import FOLDER, byte_level
 from unspool import TemplateError
 from unspool.rl import Conversation, collate
 
@@ -37,7 +37,7 @@ DROPPING = CHATML.replace("KEEP", "messages[loop.index0 + 1].role == 'tool'")
 """Templates that keep, or drop, the reasoning of an answer before a user message."""
 
 
-TOKENIZER = of_bytes(("<|im_start|>", "<|im_end|>", "<|endoftext|>"))
+TOKENIZER = byte_level(special=("<|im_start|>", "<|im_end|>", "<|endoftext|>"), normalized=True)
 TOKENIZER.add_tokens([AddedToken(t) for t in ("<think>", "</think>", "<tool_call>", "</tool_call>")])
 
 

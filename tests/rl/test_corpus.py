@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer
 
 import unspool
+from tests.tokenizer import byte_level
 from unspool import DialectError, TemplateError
 from unspool.rl import SAMPLED, Conversation
 
@@ -45,17 +46,9 @@ def tokenizer(template: str, dialect: str, kind: str = "bytes") -> Tokenizer:
 
     The kind ``merges`` also has tokens of several bytes; in the kind ``text``, only the ends of answers are markers.
     """
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(alphabet)}, merges=[]))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    if kind != "bytes":
-        trainer = trainers.BpeTrainer(vocab_size=700, initial_alphabet=alphabet, show_progress=False)
-        made.train_from_iterator([template, *_TEXTS], trainer)
     ends = [e for e in unspool.get_dialect(dialect).end if not e.isspace()]
     marks = sorted({*(_MARKER.findall(template) if kind != "text" else ()), *ends, "<BOS>", "<EOS>"})
-    made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in marks])
-    return made
+    return byte_level(corpus=[template, *_TEXTS], size=0 if kind == "bytes" else 700, special=marks)
 
 
 class Theirs:
@@ -169,13 +162,7 @@ def test_ids_equal_transformers_exactly_if_the_template_keeps_history(
 
     special = {"bos_token": "<BOS>", "eos_token": "<EOS>"}
     conversation = Conversation(
-        source.dialect,
-        tok,
-        template=text,
-        messages=[ASKED],
-        tools=TOOLS,
-        variables=source.variables,
-        special=special,
+        source.dialect, tok, template=text, messages=[ASKED], tools=TOOLS, variables=source.variables, special=special
     )
     assert conversation.prompt() == encode(first)
     if written is None:  # the template does not write it after its own prompt, so the dialect does

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.request.parts.test_places import ADDED, SEEING, SPAN
-from tests.tokenizer import of_bytes
+from tests.tokenizer import byte_level
 from unspool.rl import KINDS, Conversation, Sample, collate, expand
 
 COST = 5
@@ -15,7 +15,7 @@ IMAGE = {"type": "image"}
 ANSWER = 'A cat.<tool_call>\n{"name": "look", "arguments": {"at": "it"}}\n</tool_call><|im_end|>'
 
 
-TOKENIZER = of_bytes((*ADDED, "<tool_call>", "</tool_call>"))
+TOKENIZER = byte_level(special=(*ADDED, "<tool_call>", "</tool_call>"), normalized=True)
 
 
 def encoded(text: str) -> list[int]:

@@ -22,7 +22,7 @@ from unspool.rl import Conversation
 
 from ..templates.table import SOURCES
 from ..templates.turns import TOOLS
-from ..tokenizer import of_bytes
+from ..tokenizer import byte_level
 from .test_corpus import _MARKER, AGAIN, ASKED, Message, templates
 
 __all__ = ["templates"]
@@ -93,7 +93,7 @@ class Words:
     """A tokenizer with the interface of `renderers.Tokenizer`, in which every byte and every marker is a token."""
 
     def __init__(self, marks: set[str], eos: str) -> None:
-        self.backend = made = of_bytes(sorted(marks), normalized=False)
+        self.backend = made = byte_level(special=sorted(marks))
         self.name_or_path = "here"
         self.unk_token_id = None
         self.eos_token_id = made.token_to_id(eos)

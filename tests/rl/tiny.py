@@ -7,7 +7,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from unspool.rl import Conversation
 
-from ..tokenizer import of_bytes
+from ..tokenizer import byte_level
 
 MARKS = ("<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<pad>")
 TEMPLATE = """\
@@ -33,7 +33,7 @@ SAID: list[dict[str, Any]] = [
 
 def tokenizer() -> PreTrainedTokenizerFast:
     """A tokenizer with a token for every byte and every marker."""
-    made = of_bytes(MARKS, normalized=False)
+    made = byte_level(special=MARKS)
     theirs = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|im_end|>", pad_token="<pad>")
     theirs.chat_template = TEMPLATE
     return theirs

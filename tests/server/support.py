@@ -7,11 +7,14 @@ import socket
 import threading
 import time
 import types
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import ag_ui.core
 import httpx2
 import openai
+import pydantic
 import uvicorn.server
 
 from unspool import get_dialect
@@ -35,6 +38,16 @@ WEATHER: Any = {
 }
 HEAD = "HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 HELLO: Any = [{"role": "user", "content": "Hello"}]
+TALK: Any = {"max_tokens": 9, "messages": HELLO}
+MINIMAL: dict[str, dict[str, Any]] = {
+    CHAT: {"messages": HELLO},
+    "/v1/completions": {"prompt": "Once"},
+    "/v1/responses": {"input": "x"},
+    "/v1/messages": TALK,
+    "/ag-ui": {"threadId": "t", "runId": "r", "messages": []},
+}
+"""The least that each protocol asks for."""
+AGUI_EVENT: Any = pydantic.TypeAdapter(ag_ui.core.Event)
 
 
 def _hasten() -> None:
@@ -124,14 +137,16 @@ class Scripted:
         self.closed = True
 
 
-def replay(*outputs: str, size: int = 3, usage: Usage | None = USAGE) -> Replay:
+def recorded(pieces: Iterable[str], match: str | None = None) -> Recording:
+    """An output in pieces, for requests whose last message contains a text."""
+    deltas = [*(Delta(text=piece) for piece in pieces), Delta(finish_reason="stop", usage=USAGE)]
+    return Recording(Asked(match=match), tuple((0.0, delta) for delta in deltas))
+
+
+def replay(*outputs: str, size: int = 3) -> Replay:
     """Plays raw outputs, cut into pieces of a few characters, one after another."""
-    recordings = []
-    for raw in outputs:
-        pieces = [Delta(text=raw[i : i + size]) for i in range(0, len(raw), size)]
-        pieces.append(Delta(finish_reason="stop", usage=usage))
-        recordings.append(Recording(Asked(), tuple((0.0, p) for p in pieces)))
-    return Replay(recordings, speed=0)
+    cut = ([raw[i : i + size] for i in range(0, len(raw), size)] for raw in outputs)
+    return Replay(list(map(recorded, cut)), speed=0)
 
 
 class Live:
@@ -226,6 +241,26 @@ def until(condition: Callable[[], Any], patience: float = PATIENCE) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)
+
+
+def both(resource: Any, **ask: Any) -> list[Any]:
+    """The whole answer, and the one that the official client's helper puts together from a stream."""
+    with resource.stream(**ask) as stream:
+        names = ("get_final_message", "get_final_response", "get_final_completion")
+        return [resource.create(**ask), next(getattr(stream, name) for name in names if hasattr(stream, name))()]
+
+
+def agui_events(text: str) -> list[dict[str, Any]]:
+    """The events of a run, checked by the protocol's types."""
+    events = chunks(text)
+    for event in events:
+        AGUI_EVENT.validate_python(event)
+    return events
+
+
+def write_lines(file: Path, *lines: dict[str, Any]) -> None:
+    """Write a recording."""
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def chunks(text: str) -> list[Any]:

@@ -8,8 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ import pytest
 
 from unspool.engines.capture import Asked, write_recording
 
+from ..loopback import serving
 from .support import chunks
 from .workshop import call
 
@@ -28,10 +27,6 @@ A, B, C = (RNG.randrange(100, 10_000) for _ in range(3))
 SUMS = {f"What is {A} * {B}?": (f"{A} * {B}", A * B), f"Compute {A} + {B} * {C}.": (f"{A} + {B} * {C}", A + B * C)}
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None: ...
-
-
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """The address of a page on the loopback interface, and a sentence on it."""
@@ -39,12 +34,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     number = RNG.randrange(1000, 9999)
     said = f"The {RNG.choice(WORDS)} of the {RNG.choice(WORDS)} is {number} metres wide."
     (folder / "a.html").write_text(f"<html><head><title>A page</title></head><body><p>{said}</p></body></html>")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/a.html", said
-    server.shutdown()
-    server.server_close()
+    with serving(folder) as url:
+        yield f"{url}/a.html", said
 
 
 def recordings(folder: Path, page: tuple[str, str]) -> str:

@@ -10,11 +10,9 @@ import pytest
 from unspool.engines import Delta
 from unspool.engines.upstream import Upstream
 
-from ..engines.upstream.support import DONE, Connection, Fake, event, fails
-from ..engines.upstream.support import Asked as Arrived
+from ..engines.upstream.support import DONE, Fake, event, fails, says, tells, threaded
 from .support import HELLO, Scripted, chunks, live, replay
 from .test_continuation import TOKENIZER, Writing, template
-from .test_telemetry import running
 
 PATH = "/v1/completions"
 RAW = '<think>So.</think> Hi <tool_call>{"name": "f"}</tool_call>\n'
@@ -163,13 +161,8 @@ def scoring(kind: str, *, end: bool = False) -> Fake:
     echoed = "Two and two" if kind == "sglang" else ""
     usage = None if kind == "sglang" else {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
 
-    async def answer(connection: Connection, asked: Arrived) -> None:
-        await connection.stream(said(echoed + text, more, "stop" if end else "length", usage), DONE)
-
-    async def tokens(connection: Connection, asked: Arrived) -> None:
-        await connection.json({"tokens": [1, 2, 3]})
-
-    return Fake(kind, answer, tokenize=tokens)
+    answer = says(said(echoed + text, more, "stop" if end else "length", usage), DONE)
+    return Fake(kind, answer, tokenize=tells({"tokens": [1, 2, 3]}))
 
 
 @pytest.fixture(params=["vllm", "sglang"])
@@ -182,7 +175,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 def test_log_probabilities_of_a_prompt_are_those_of_the_engine(kind: str, stream: bool, prompt: Any) -> None:
     if isinstance(prompt, list):
         prompt = TOKENIZER.encode("abc", add_special_tokens=False).ids
-    with running(scoring(kind)) as fake, live(Upstream(fake.url, tokenizer=TOKENIZER), "hermes") as server:
+    with threaded(scoring(kind)) as fake, live(Upstream(fake.url, tokenizer=TOKENIZER), "hermes") as server:
         asked: Any = {"prompt": prompt, "echo": True, "logprobs": 0, "max_tokens": 1, "stream": stream}
         answer = server.post(PATH, **asked)
         assert answer.status_code == 200, answer.text
@@ -199,7 +192,7 @@ def test_log_probabilities_of_a_prompt_are_those_of_the_engine(kind: str, stream
 
 
 def test_the_last_token_has_its_entry_if_it_ends_the_output(kind: str) -> None:
-    with running(scoring(kind, end=True)) as fake, live(Upstream(fake.url), "hermes") as server:
+    with threaded(scoring(kind, end=True)) as fake, live(Upstream(fake.url), "hermes") as server:
         answer = server.post(PATH, prompt="Two and two", echo=True, logprobs=1, max_tokens=1).json()
     (choice,) = answer["choices"]
     assert choice["text"] == "Two and two"
@@ -207,7 +200,7 @@ def test_the_last_token_has_its_entry_if_it_ends_the_output(kind: str) -> None:
 
 
 def test_a_prompt_alone_is_scored_where_max_tokens_is_zero(kind: str) -> None:
-    with running(scoring(kind)) as fake, live(Upstream(fake.url), "hermes") as server:
+    with threaded(scoring(kind)) as fake, live(Upstream(fake.url), "hermes") as server:
         answer = server.post(PATH, prompt="Two and two", echo=True, logprobs=1, max_tokens=0).json()
     (choice,) = answer["choices"]
     assert (choice["text"], choice["logprobs"]["tokens"]) == ("Two and two", PROMPT["tokens"])
@@ -215,7 +208,7 @@ def test_a_prompt_alone_is_scored_where_max_tokens_is_zero(kind: str) -> None:
 
 
 def test_an_engine_without_log_probabilities_of_prompts_is_named() -> None:
-    with running(Fake("llamacpp", fails(500))) as fake:
+    with threaded(Fake("llamacpp", fails(500))) as fake:
         fake.routes["/tokenize"] = scoring("sglang").routes["/tokenize"]
         with live(Upstream(fake.url), "hermes") as server:
             answer = server.post(PATH, prompt="x", echo=True, logprobs=1)
@@ -228,7 +221,7 @@ def test_an_engine_without_log_probabilities_of_prompts_is_named() -> None:
 def test_the_tokenizers_first_token_is_added_unless_it_is_refused(owner: str, special: bool | None) -> None:
     fake = scoring("sglang")
     fake.owner = owner
-    with running(fake), live(Upstream(fake.url), "hermes") as server:
+    with threaded(fake), live(Upstream(fake.url), "hermes") as server:
         server.post(PATH, prompt="x", **({} if special is None else {"add_special_tokens": special}))
     (sent,) = [a.body for a in fake.asked if a.path == ("/v1/completions" if owner == "vllm" else "/tokenize")]
     assert sent["add_special" if owner == "llamacpp" else "add_special_tokens"] is (special is None)

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from tests.tokenizer import byte_level
 from unspool.engines import Delta, Request
 from unspool.request.prompts import Prompts
 from unspool.request.prompts import Tokenizer as Files
@@ -35,17 +35,7 @@ Which city?\x20
 ANSWER = "<think>\nIt is warm.\n</think>\n\n20 degrees."
 
 
-def _tokenizer() -> Tokenizer:
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocab = {t: i for i, t in enumerate([*alphabet, "as", "ass"])}
-    made = Tokenizer(models.BPE(vocab=vocab, merges=[("a", "s"), ("as", "s")]))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in MARKS])
-    return made
-
-
-TOKENIZER = _tokenizer()
+TOKENIZER = byte_level(merges=[("a", "s"), ("as", "s")], special=MARKS)
 
 
 class Writing:

@@ -13,7 +13,7 @@ from unspool.engines import EngineError
 from unspool.engines.upstream.kinds import KINDS, body
 from unspool.toolset import choice_of
 
-from .support import PATIENCE, Live, Scripted, live
+from .support import PATIENCE, Live, Scripted, both, live
 
 LARK = 'start: "*** " LINE+\nLINE: /[^\\n]+\\n/'
 PATCH: Any = {
@@ -248,10 +248,7 @@ def test_a_client_that_searches_for_tools_has_them_declared_once_they_are_found(
     engine = Scripted([hermes("tool_search", {"query": "late"})])
     with live(engine, "hermes") as server:
         ask: Any = {"model": "m", "tools": [SEARCH, LATER]}
-        first: Any = server.openai.responses.create(**ask, input="Go")
-        with server.openai.responses.stream(**ask, input="Go") as stream:
-            streamed: Any = stream.get_final_response()
-        for response in (first, streamed):
+        for response in both(server.openai.responses, **ask, input="Go"):
             (call,) = response.output
             assert (call.type, call.execution, call.arguments) == ("tool_search_call", "client", {"query": "late"})
         found = {"type": "tool_search_output", "call_id": call.call_id, "execution": "client", "tools": [LATER, SPACE]}

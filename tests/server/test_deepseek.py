@@ -14,7 +14,7 @@ import pytest
 from unspool import parse
 
 from ..support import random_split
-from .support import PATIENCE
+from .support import PATIENCE, both, write_lines
 from .test_operating import started
 
 V31 = (
@@ -72,10 +72,9 @@ TOOLS: Any = [
 def serving(folder: Path, model: str, port: int = 0) -> Iterator[int]:
     """`unspool serve` with the RFC's arguments, in its own process. Yields the port."""
     for asked, raw in OUTPUTS[model].items():
-        lines: list[dict[str, Any]] = [{"type": "request", "match": f"({asked})"}]
-        lines += [{"type": "chunk", "text": piece} for piece in random_split(raw, random.Random(raw))]
-        lines.append({"type": "chunk", "finish_reason": "stop"})
-        (folder / f"{asked}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        pieces = [{"type": "chunk", "text": piece} for piece in random_split(raw, random.Random(raw))]
+        request, last = {"type": "request", "match": f"({asked})"}, {"type": "chunk", "finish_reason": "stop"}
+        write_lines(folder / f"{asked}.jsonl", request, *pieces, last)
     arguments = ["--model", model, "--port", str(port), "--reasoning-parser", "deepseek"]
     with started(*arguments, "--tool-call-parser", "deepseek", "--engine", f"replay:{folder}") as process:
         assert f"model={model}; dialect=deepseek; " in process.lines[0], process.lines
@@ -93,11 +92,7 @@ def test_each_model_is_served_by_both_parsers_of_the_plain_name(model: str, tmp_
         for asked, raw in OUTPUTS[model].items():
             expected = parse(raw, "deepseek", tools=TOOLS)
             ask: Any = {"model": "deepseek", "messages": [{"role": "user", "content": f"({asked})"}], "tools": TOOLS}
-            whole = client.chat.completions.create(**ask).choices[0]
-            with client.chat.completions.stream(**ask) as stream:
-                streamed = stream.get_final_completion().choices[0]
-            choices: list[Any] = [whole, streamed]
-            for choice in choices:
+            for choice in (answer.choices[0] for answer in both(client.chat.completions, **ask)):
                 message = choice.message
                 assert (getattr(message, "reasoning_content", None) or "") == expected.reasoning, asked
                 assert (message.content or "") == expected.content, asked
@@ -112,33 +107,15 @@ def test_the_example_of_the_rfc_runs_verbatim(tmp_path: Path) -> None:
             pytest.skip("port 8192 is taken")
     model = "unsloth/DeepSeek-V3-0324-BF16"
     raw = f"I'll check.</think>{V3}{END}"
-    lines = [{"type": "request"}, {"type": "chunk", "text": raw, "finish_reason": "stop"}]
-    (tmp_path / "example.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    chunk = {"type": "chunk", "text": raw, "finish_reason": "stop"}
+    write_lines(tmp_path / "example.jsonl", {"type": "request"}, chunk)
     with serving(tmp_path, model, 8192):
         client = openai.OpenAI(api_key="EMPTY", base_url="http://localhost:8192/v1")
         response: Any = client.chat.completions.create(
-            model="deepseek",
-            messages=[{"role": "user", "content": "What's the weather in Beijing?"}],
-            tools=[
-                {
-                    "type": "function",
-                    "function": {
-                        "name": "get_weather",
-                        "parameters": {
-                            "type": "object",
-                            "properties": {
-                                "location": {"type": "string"},
-                                "unit": {"type": "string", "enum": ["c", "f"]},
-                            },
-                        },
-                    },
-                }
-            ],
+            model="deepseek", messages=[{"role": "user", "content": "What's the weather in Beijing?"}], tools=TOOLS[:1]
         )
         client.close()
     assert response.choices[0].message.reasoning_content == "I'll check."
     (call,) = response.choices[0].message.tool_calls
-    assert (call.function.name, json.loads(call.function.arguments)) == (
-        "get_weather",
-        {"location": "北京", "unit": "c"},
-    )
+    assert call.function.name == "get_weather"
+    assert json.loads(call.function.arguments) == {"location": "北京", "unit": "c"}

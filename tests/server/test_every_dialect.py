@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from unspool import Dialect, Stage, detect_stage
-from unspool.engines import Delta, Recording, Replay
-from unspool.engines.capture import Asked
+from unspool.engines import Replay
 from unspool.request.prompts import Prompts, Tokenizer
 
 from ..support import Case, examples, number, parse_case, random_split
@@ -26,21 +25,17 @@ from ..wire.readers import (
     responses_answer,
     responses_stream,
 )
-from .support import USAGE, Live, live
+from .support import Live, live, recorded
 
 GROUPS: dict[tuple[str, Stage | None], list[Case]] = {}
 for _case in examples():
     GROUPS.setdefault((_case.dialect.name, _case.example.stage), []).append(_case)
 
 
-def recorded(group: list[Case]) -> Replay:
+def played(group: list[Case]) -> Replay:
     """An engine that plays the example whose number is in the last message, cut at random."""
-    recordings = []
-    for case in group:
-        deltas = [Delta(text=piece) for piece in random_split(case.raw, random.Random(case.raw))]
-        deltas.append(Delta(finish_reason="stop", usage=USAGE))
-        recordings.append(Recording(Asked(match=f"#{case.number}#"), tuple((0.0, d) for d in deltas)))
-    return Replay(recordings, speed=0)
+    cut = [(random_split(case.raw, random.Random(case.raw)), f"#{case.number}#") for case in group]
+    return Replay([recorded(pieces, words) for pieces, words in cut], speed=0)
 
 
 def opened(dialect: Dialect, stage: Stage) -> Prompts:
@@ -96,7 +91,7 @@ def test_every_stream_equals_the_whole_answer_and_the_message(group: list[Case])
     prompts = opened(dialect, stage) if stage else None
     richest = max(group, key=lambda c: (len(c.calls), len(c.raw)))
     protocols = (by_chat, by_responses, by_agui, by_messages)
-    with live(recorded(group), dialect.name, prompts=prompts) as server:
+    with live(played(group), dialect.name, prompts=prompts) as server:
         for i, case in enumerate(group):
             message, _ = parse_case(case, ids=number)
             messages = [{"role": "user", "content": f"#{case.number}#"}]

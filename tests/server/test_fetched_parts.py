@@ -1,12 +1,14 @@
 """Parts at URLs come from hosts that the operator names, through the checks of the browser's fetcher, in limits."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 
+from tests.loopback import Answer, answering, sends
 from tests.media import part, png
 from tests.request.parts.test_places import SEEING, prompts
 from tests.request.parts.test_reading import PROTOCOLS, linked
@@ -16,45 +18,30 @@ from unspool.tools import addresses, fetch
 from .support import Live, Scripted, live
 from .test_parts import PATHS, body
 
-Answer = Callable[[BaseHTTPRequestHandler], None]
-
 
 class Host:
-    """A host on the loopback.
+    """A host on the loopback that remembers what it was asked for."""
 
-    Args:
-        answer: answers requests.
-    """
-
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self) -> None:
         self.asked: list[str] = []
-        asked = self.asked
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                asked.append(self.path)
-                answer(self)
-
-            def log_message(self, *_: Any) -> None:
-                """Nothing is printed."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self.server.server_port
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.port = 0
 
 
 @pytest.fixture
 def host() -> Iterator[Callable[[Answer], Host]]:
-    made: list[Host] = []
+    with contextlib.ExitStack() as running:
 
-    def make(answer: Answer) -> Host:
-        made.append(Host(answer))
-        return made[-1]
+        def make(answer: Answer) -> Host:
+            made = Host()
 
-    yield make
-    for one in made:
-        one.server.shutdown()
-        one.server.server_close()
+            def remembered(handler: BaseHTTPRequestHandler) -> None:
+                made.asked.append(handler.path)
+                answer(handler)
+
+            made.port = int(running.enter_context(answering(remembered)).rpartition(":")[2])
+            return made
+
+        yield make
 
 
 @pytest.fixture(autouse=True)
@@ -73,25 +60,9 @@ class Seeing(Scripted):
     media = MEDIA
 
 
-def sends(data: bytes, **headers: str) -> Answer:
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(200)
-        for name, value in headers.items():
-            handler.send_header(name.replace("_", "-"), value)
-        handler.end_headers()
-        handler.wfile.write(data)
-
-    return answer
-
-
 def moves(to: str) -> Answer:
     def answer(handler: BaseHTTPRequestHandler) -> None:
-        if handler.path == "/b.png":
-            sends(png())(handler)
-            return
-        handler.send_response(302)
-        handler.send_header("Location", to)
-        handler.end_headers()
+        (sends(png()) if handler.path == "/b.png" else sends(b"", 302, Location=to))(handler)
 
     return answer
 

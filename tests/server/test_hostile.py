@@ -8,8 +8,10 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from unspool import get_dialect
@@ -18,10 +20,9 @@ from unspool.request.prompts import Prompts, Tokenizer
 from unspool.request.protocols import AguiProtocol, ResponsesProtocol
 from unspool.request.settings import Settings
 
-from .support import CHAT, HELLO, WEATHER, Live, Scripted, live
+from .support import CHAT, HELLO, MINIMAL, TALK, WEATHER, Live, Scripted, live
 
-CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+REQUESTS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("requests.json").read_text(encoding="utf-8"))
 
 
 class Protocol(NamedTuple):
@@ -29,17 +30,20 @@ class Protocol(NamedTuple):
 
     Attributes:
         path: the path of the endpoint.
-        request: every documented field, with a right value.
         also: the other types that a field may have.
         unread: fields that are ignored, with everything in them.
         named: fields whose error names another field.
     """
 
     path: str
-    request: dict[str, Any]
     also: dict[str, set[str]]
     unread: tuple[str, ...]
     named: dict[str, str]
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """Every documented field, with a right value."""
+        return REQUESTS[self.path]
 
 
 WRONG: dict[str, Any] = {"boolean": True, "number": 7, "string": "x", "array": [1], "object": {"a": 1}}
@@ -48,56 +52,6 @@ SWITCHES = {name: {"boolean", "object"} for name in ("thinking", "enable_thinkin
 PROTOCOLS = {
     "chat": Protocol(
         CHAT,
-        {
-            "model": "m",
-            "messages": [
-                {"role": "system", "content": "s", "name": "n"},
-                {
-                    "role": "assistant",
-                    "content": "b",
-                    "reasoning": "r",
-                    "reasoning_content": "r",
-                    "reasoning_details": [{"type": "t", "text": "x"}],
-                    "tool_calls": [CALL],
-                },
-                {"role": "tool", "tool_call_id": "c", "content": "r"},
-                {"role": "user", "content": [{"type": "text", "text": "t"}]},
-            ],
-            "tools": [
-                {
-                    "type": "function",
-                    "function": {"name": "f", "description": "d", "parameters": SCHEMA, "strict": False},
-                }
-            ],
-            "tool_choice": {"type": "function", "function": {"name": "f"}},
-            "parallel_tool_calls": True,
-            "n": 1,
-            "stop": ["x"],
-            "max_tokens": 5,
-            "max_completion_tokens": 5,
-            "temperature": 1,
-            "top_p": 1,
-            "top_k": 1,
-            "min_p": 0,
-            "presence_penalty": 0,
-            "frequency_penalty": 0,
-            "repetition_penalty": 1,
-            "seed": 1,
-            "logprobs": True,
-            "top_logprobs": 1,
-            "stream": False,
-            "stream_options": {"include_usage": True},
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "n", "schema": {"type": "object"}, "strict": True},
-            },
-            "thinking": {"type": "enabled", "budget_tokens": 1},
-            "enable_thinking": True,
-            "reasoning": {"effort": "low"},
-            "reasoning_effort": "low",
-            "chat_template_kwargs": {"enable_thinking": True, "custom": "x"},
-            "continue_final_message": False,
-        },
         {
             **SWITCHES,
             "messages[0].content": {"array"},
@@ -120,37 +74,6 @@ PROTOCOLS = {
     "messages": Protocol(
         "/v1/messages",
         {
-            "model": "m",
-            "max_tokens": 5,
-            "system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}],
-            "messages": [
-                {"role": "user", "content": [{"type": "text", "text": "a"}]},
-                {
-                    "role": "assistant",
-                    "content": [
-                        {"type": "thinking", "thinking": "t", "signature": "s"},
-                        {"type": "redacted_thinking", "data": "x"},
-                        {"type": "text", "text": "b"},
-                        {"type": "tool_use", "id": "i", "name": "f", "input": {"a": 1}},
-                    ],
-                },
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "tool_result", "tool_use_id": "i", "content": [{"type": "text", "text": "r"}]}
-                    ],
-                },
-            ],
-            "tools": [{"type": "custom", "name": "f", "description": "d", "input_schema": SCHEMA, "strict": False}],
-            "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": True},
-            "stop_sequences": ["x"],
-            "temperature": 1,
-            "top_p": 1,
-            "top_k": 1,
-            "thinking": {"type": "enabled", "budget_tokens": 1024},
-            "stream": False,
-        },
-        {
             **SWITCHES,
             "system": {"string"},
             "messages[0].content": {"string"},
@@ -172,34 +95,6 @@ PROTOCOLS = {
     "responses": Protocol(
         "/v1/responses",
         {
-            "model": "m",
-            "input": [
-                {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]},
-                {
-                    "type": "reasoning",
-                    "summary": [{"type": "summary_text", "text": "s"}],
-                    "content": [{"type": "reasoning_text", "text": "s"}],
-                },
-                {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
-                {"type": "function_call_output", "call_id": "c", "output": "o"},
-                {"role": "user", "content": [{"type": "input_text", "text": "x"}]},
-            ],
-            "instructions": "i",
-            "tools": [{"type": "function", "name": "f", "description": "d", "parameters": SCHEMA, "strict": False}],
-            "tool_choice": {"type": "function", "name": "f"},
-            "parallel_tool_calls": True,
-            "max_output_tokens": 5,
-            "temperature": 1,
-            "top_p": 1,
-            "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}},
-            "reasoning": {"effort": "low", "summary": "auto"},
-            "stream": False,
-            "metadata": {},
-            "truncation": "disabled",
-            "user": "u",
-            "background": False,
-        },
-        {
             **SWITCHES,
             "input": {"string"},
             "input[0].content": {"string"},
@@ -218,22 +113,6 @@ PROTOCOLS = {
     "ag-ui": Protocol(
         "/ag-ui",
         {
-            "threadId": "t",
-            "runId": "r",
-            "parentRunId": "p",
-            "state": {},
-            "messages": [
-                {"id": "1", "role": "user", "content": [{"type": "text", "text": "a"}]},
-                {"id": "2", "role": "reasoning", "content": "r"},
-                {"id": "3", "role": "assistant", "content": "c", "toolCalls": [CALL]},
-                {"id": "4", "role": "tool", "toolCallId": "c", "content": "r"},
-                {"id": "5", "role": "activity", "activityType": "a", "content": {}},
-            ],
-            "tools": [{"name": "f", "description": "d", "parameters": SCHEMA}],
-            "context": [{"description": "d", "value": "v"}],
-            "forwardedProps": {"temperature": 1, "max_tokens": 5, "tool_choice": "auto", "thinking": True},
-        },
-        {
             "messages[0].content": {"string"},
             "messages[3].content": {"array"},
             "forwardedProps": set(WRONG),  # anything is allowed
@@ -242,36 +121,15 @@ PROTOCOLS = {
         },
         (
             "state",
-            "messages[0].id",
-            "messages[1].id",
-            "messages[2].id",
+            *(f"messages[{i}].id" for i in range(5)),
             "messages[2].toolCalls[0].type",
-            "messages[3].id",
-            "messages[4].id",
             "messages[4].activityType",
             "messages[4].content",
             "tools[0].parameters.",
         ),
         {},
     ),
-    "parse": Protocol(
-        "/parse",
-        {
-            "text": "<think>a</think>b",
-            "dialect": "hermes",
-            "reasoning": "hermes",
-            "tools": [WEATHER],
-            "tool_choice": {"type": "function", "function": {"name": "get_weather"}},
-            "stage": "content",
-            "prompt": "p",
-            "policy": {"bad_arguments": "raw", "bare_calls": True},
-            "finish_reason": "stop",
-            "format": "events",
-        },
-        {"tool_choice": {"string"}},
-        ("tools[0].function.parameters.",),
-        {},
-    ),
+    "parse": Protocol("/parse", {"tool_choice": {"string"}}, ("tools[0].function.parameters.",), {}),
 }
 EXTREME: list[Any] = [-1, 10**30, -(10**30), 1e308, 0.5, "", "\ud800", "x" * 5000, [], {}, [None], [[[]]], {"type": 1}]
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
@@ -370,14 +228,6 @@ def test_no_value_of_any_field_fails_the_server(rendering: Live, protocol: Proto
 
 # -- one by one --------------------------------------------------------------------------------------------------------
 
-TALK: Any = {"max_tokens": 1, "messages": HELLO}
-MINIMAL: dict[str, dict[str, Any]] = {
-    CHAT: {"messages": HELLO},
-    "/v1/completions": {"prompt": "Once"},
-    "/v1/responses": {"input": "x"},
-    "/v1/messages": TALK,
-    "/ag-ui": {"threadId": "t", "runId": "r", "messages": []},
-}
 HARMLESS: dict[str, list[dict[str, Any]]] = {
     CHAT: [
         {"tools": None},
@@ -417,129 +267,55 @@ def nested(depth: int) -> Any:
     return schema
 
 
-def said(*content: Any, role: str = "user") -> dict[str, Any]:
-    return {"messages": [{"role": role, "content": list(content)}]}
+class Refused(msgspec.Struct):
+    """What a request has besides the least of its protocol, what the error says, and the field if that is not first."""
 
-
-def custom(form: Any) -> dict[str, Any]:
-    return {"type": "custom", "name": "patch", "format": {"type": "grammar", **form}}
-
-
-def edit(*edits: Any) -> dict[str, Any]:
-    return {"context_management": {"edits": list(edits)}}
+    path: str
+    ask: dict[str, Any]
+    says: list[str]
+    param: str = ""
 
 
 OTHER = {"type": "function", "function": {"name": "other"}}
-PATCH: Any = {"type": "custom", "name": "patch"}
-THINKING: Any = {"type": "enabled", "budget_tokens": 1024}
-CLEAR: Any = {"type": "clear_tool_uses_20250919"}
-CLEAR_THINKING: Any = {"type": "clear_thinking_20251015"}
-ALLOWED: Any = {"type": "allowed_tools", "mode": "auto"}
-REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
-    CHAT: [
-        ({"function_call": "auto"}, "function_call: is not supported; use tool_"),
-        (
-            {
-                "tools": [WEATHER],
-                "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [OTHER]}},
-            },
-            'tool_choice.allowed_tools.tools[0].function.name: "other" is not declared; allowed are get_weather',
-        ),
-        ({"thinking_budget": "many"}, "thinking_budget"),
-        ({"reasoning": {"max_tokens": -1}}, "reasoning.max_tokens"),
-    ],
-    "/v1/completions": [
-        ({"prompt": None}, "prompt: is required"),
-        ({"prompt": ""}, "prompt: must be a text, a list of token ids, or a list of these; it has an empty one"),
-        ({"prompt": []}, "it has an empty one"),
-        ({"prompt": ["a", ""]}, "it has an empty one"),
-        ({"prompt": [1, True]}, "prompt: must be"),
-        ({"prompt": [1, -1]}, "prompt: must be"),
-        ({"prompt": {"a": 1}}, "it has an object"),
-        ({"prompt": ["a"] * 101}, "prompt: 101 outputs of all prompts; allowed are 100"),
-        ({"prompt": ["a"] * 51, "n": 2}, "prompt: 102 outputs of all prompts; allowed are 100"),
-        ({"prompt": "x" * 4_194_305}, "prompt: 4,194,305 characters or tokens; allowed are 4,194,304"),
-        ({"suffix": "the end"}, "suffix: is not supported; leave it out"),
-        ({"best_of": 3}, "best_of: must be equal to n"),
-        ({"logprobs": True}, "logprobs: must be an integer"),
-        ({"max_tokens": 0}, "max_tokens: 0 is not between 1"),
-        ({"messages": HELLO}, "messages: is not supported here; use /v1/chat/completions"),
-        ({"response_format": {"type": "json_object"}}, "response_format: is not supported here"),
-        ({"skip_special_tokens": True}, "skip_special_tokens: true is not supported"),
-        ({"logit_bias": {"1": 2}}, "logit_bias: is not supported"),
-        ({"echo": True, "logprobs": 1}, "echo: cannot be combined with logprobs"),
-    ],
-    "/v1/responses": [
-        ({"input": None}, "input: is required"),
-        ({"input": []}, "input: is empty"),
-        ({"input": [{"role": "robot", "content": ""}]}, "input[0].role: "),
-        ({"input": [{"type": "function_call_output", "output": "x"}]}, "input[0].call_id: is required"),
-        ({"input": [{"type": "item_reference"}]}, "input[0].id"),
-        ({"input": [{"type": "image_generation_call"}]}, "input[0].type"),
-        ({"prompt": {"id": "p"}}, "prompt: is not supported"),
-        ({"background": True, "store": False}, "background: true needs store"),
-        ({"previous_response_id": 1}, "previous_response_id: must be a string"),
-        ({"conversation": {}}, "conversation.id: is required"),
-        ({"include": "all"}, "include"),
-        ({"include": [1]}, "include[0]"),
-        ({"reasoning": {"summary": "long"}}, "reasoning.summary"),
-        ({"reasoning": {"context": "some"}}, "reasoning.context"),
-        ({"tool_choice": {"type": "function", "name": "f"}}, 'tool_choice.name: "f" is not declared; allowed are none'),
-        ({"tools": [{"type": "custom"}]}, "tools[0].name: is required"),
-        ({"tools": [{"type": "rocket"}]}, 'tools[0].type: "rocket" is not one of function, custom, namespace'),
-        (
-            {"tools": [{"type": "namespace", "name": "n", "tools": [{"type": "namespace", "name": "m", "tools": []}]}]},
-            'tools[0].tools[0].type: "namespace" is not one of function, custom',
-        ),
-        ({"tools": [PATCH, PATCH]}, "declared twice"),
-        ({"tools": [custom({"syntax": "abnf", "definition": ""})]}, "tools[0].format.syntax"),
-        ({"tools": [custom({"syntax": "lark", "definition": "x: y"})]}, "format.definition: has no rule named start"),
-        ({"tools": [custom({"syntax": "regex", "definition": "(?=a)"})]}, "tools[0].format.definition: only groups"),
-        ({"tools": [PATCH], "tool_choice": {"type": "custom", "name": "other"}}, "tool_choice.name"),
-        ({"tools": [PATCH], "tool_choice": {**ALLOWED, "tools": [{"type": "web_search"}]}}, "tool_choice.tools"),
-    ],
-    "/v1/messages": [
-        ({"max_tokens": None}, "max_tokens: is required"),
-        ({"messages": []}, "messages: is empty"),
-        (said(), "messages[0].content: "),
-        (said({}), "messages[0].content[0]"),
-        (said("x", role="tool"), "messages[0].role: "),
-        (
-            said({"type": "image"}, role="assistant"),
-            'messages[0].content[0].type: "image" is not one of text, thinking, redacted_thinking, tool_use',
-        ),
-        (said({"type": "tool_result"}), "messages[0].content[0].tool_use_id: is required"),
-        ({"system": [{"type": "image"}]}, 'system[0].type: "image" is not one of text'),
-        ({"tools": [{"name": "f", "input_schema": nested(100)}]}, "tools[0]: the schema is nested deeper than 128"),
-        ({"tools": [{"type": "bash_1", "name": "w"}]}, "tools[0].type"),
-        ({"tool_choice": {"type": "tool", "name": "f"}}, 'tool_choice.name: "f" is not declared; allowed are none'),
-        ({"tool_choice": {"type": "any"}}, "'any' needs tools"),
-        ({"thinking": {**THINKING, "display": "x"}}, "thinking.display"),
-        ({"output_config": {"effort": "huge"}}, "output_config.effort"),
-        ({"output_config": {"format": {"type": "xml"}}}, "output_config.format.type"),
-        ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format.schema"),
-        (edit({}), "context_management.edits[0].type"),
-        ({"thinking": THINKING, **edit({**CLEAR_THINKING, "keep": 1})}, "context_management.edits[0].keep"),
-        (edit({"type": "compact_20260112"}), "context_management.edits[0].type"),
-        (edit(CLEAR, CLEAR), "context_management.edits[1].type"),
-        ({"thinking": THINKING, **edit(CLEAR, CLEAR_THINKING)}, "context_management.edits[1].type"),
-        (edit({**CLEAR, "trigger": {"type": "tool_uses"}}), "context_management.edits[0].trigger.value"),
-        (edit({**CLEAR, "exclude_tools": [1]}), "context_management.edits[0].exclude_tools[0]"),
-    ],
-    "/ag-ui": [
-        ({"runId": None}, "runId: is required"),
-        ({"messages": [{"role": "x"}]}, "messages[0].role: "),
-        ({"messages": [{"role": "tool"}]}, "messages[0].toolCallId"),
-        ({"forwardedProps": {"tool_choice": "required"}}, "forwardedProps.tool_choice: 'required' needs tools"),
-    ],
-}
+ALLOWED: Any = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [OTHER]}}
+UNKNOWN = 'tool_choice.allowed_tools.tools[0].function.name: "other" is not declared; allowed are get_weather'
+LARGE = [
+    Refused(CHAT, {"tools": [WEATHER, WEATHER]}, ["tools[1]: ", "is declared twice"]),
+    Refused(
+        CHAT, {"tools": [{**OTHER, "function": {"name": f"f{i}"}} for i in range(6)]}, ["tools: ", "allowed are 5"]
+    ),
+    Refused(CHAT, {"tools": [WEATHER], "tool_choice": OTHER}, ["tool_choice.function.name: ", "are get_weather"]),
+    Refused(CHAT, {"tools": [WEATHER], "tool_choice": ALLOWED}, [UNKNOWN]),
+    Refused("/v1/completions", {"prompt": ["a"] * 9}, ["prompt: 9 outputs of all prompts; allowed are 8"]),
+    Refused("/v1/completions", {"prompt": ["a"] * 5, "n": 2}, ["prompt: 10 outputs of all prompts; allowed are 8"]),
+    Refused("/v1/completions", {"prompt": "x" * 4_194_305}, ["prompt: 4,194,305 characters", "allowed are 4,194,304"]),
+    Refused("/v1/messages", {"tools": [{"name": "f", "input_schema": nested(100)}]}, ["tools[0]: ", "deeper than 128"]),
+    Refused("/parse", {"pieces": [""] * 50_001}, ["pieces: ", "allowed are 50,000"]),
+    Refused("/parse", {"text": "", "toml": "x" * 40_000}, ["toml: ", "allowed are 32,768"]),
+    Refused("/parse", {"text": "", "toml": f"call = {['x'] * 65}"}, ["toml: call: contains 65 texts; allowed are 64"]),
+    Refused("/parse", {"text": "", "toml": "name = " + "[" * 5000}, ["toml: "]),
+    Refused("/ui/detect", {"model": "x" * 2000}, ["model: ", "allowed are 1,024"]),
+]
+_LINES = Path(__file__).with_name("refused.jsonl").read_bytes()
+REFUSED = [*msgspec.json.Decoder(Refused).decode_lines(_LINES), *LARGE]
 
 
-@pytest.mark.parametrize("path", REFUSED)
-def test_unsupported_requests_are_refused_with_what_is_allowed(bare: Live, path: str) -> None:
-    for ask, error in REFUSED[path]:
-        answer = bare.post(path, **{**MINIMAL[path], **ask})
-        assert (answer.status_code, error in message(answer)) == (400, True), (error, answer.text[:300])
+@pytest.fixture(scope="module")
+def limited() -> Iterator[Live]:
+    """A server with low limits."""
+    with live(Scripted(["ok"]), "hermes", tools=5, generations=8) as running:
+        yield running
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=[f"{c.path}-{c.says[0].partition(': ')[0]}" for c in REFUSED])
+def test_a_request_is_refused_with_the_field_and_what_is_allowed(limited: Live, case: Refused) -> None:
+    answer = limited.post(case.path, **{**MINIMAL.get(case.path, {}), **case.ask})
+    said = message(answer)
+    assert (answer.status_code, [text for text in case.says if text not in said]) == (400, []), said
+    error = answer.json().get("error", {})
+    assert error.get("type", "invalid_request_error") == "invalid_request_error"
+    if "param" in error:
+        assert error["param"] == (case.param or said.partition(": ")[0])
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses", "/ag-ui"])

@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import ag_ui.core
 import anthropic
 import openai
 import pydantic
 import pytest
 
-from .support import CHAT, WEATHER, Live, chunks, live
+from .support import CHAT, WEATHER, Live, agui_events, chunks, live
+from .support import both as twice
 from .test_protocols import claude
 from .workshop import Workshop, call, model
 
@@ -61,20 +61,15 @@ def asked(text: str) -> Any:
 def test_chat_completions_hide_the_servers_calls_and_report_their_results(server: Server) -> None:
     live, workshop = server
     known = len(workshop.calls)
-    whole: Any = live.openai.chat.completions.create(model="m", messages=asked("add please"))
-    with live.openai.chat.completions.stream(model="m", messages=asked("add please")) as stream:
-        streamed: Any = stream.get_final_completion()
+    whole, streamed = twice(live.openai.chat.completions, model="m", messages=asked("add please"))
     for answer in (whole, streamed):
         (choice,) = answer.choices
         assert (choice.message.content, choice.finish_reason) == ("Let me add.It is 5.", "stop")
         assert not choice.message.tool_calls
         (result,) = choice.message.tool_results
         result = result if isinstance(result, dict) else result.model_dump()
-        assert (result["name"], result["server"], json.loads(result["arguments"])) == (
-            "add",
-            "workshop",
-            {"a": 2, "b": 3},
-        )
+        assert (result["name"], result["server"]) == ("add", "workshop")
+        assert json.loads(result["arguments"]) == {"a": 2, "b": 3}
         assert (result["content"], result["is_error"]) == ("sum=5", False)
     assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (22, 14), "each round reads its own prompt"
     assert workshop.calls[known:] == [("add", {"a": 2, "b": 3})] * 2
@@ -137,10 +132,8 @@ def test_tools_that_need_approval_are_not_offered_if_nobody_can_approve(server: 
 
 def both(live: Live, **request: Any) -> list[Any]:
     """The answer of Responses, whole and streamed, checked strictly by the client's types."""
-    whole = live.openai.responses.create(model="m", **request)
-    with live.openai.responses.stream(model="m", **request) as stream:
-        streamed = stream.get_final_response()
-    for answer in (whole, streamed):
+    answers = twice(live.openai.responses, model="m", **request)
+    for answer in answers:
         openai.types.responses.Response.model_validate(answer.model_dump(warnings=False))
     events: Any = pydantic.TypeAdapter(openai.types.responses.ResponseStreamEvent)
     same = {"Authorization": f"Bearer {live.openai.api_key}"}
@@ -148,7 +141,7 @@ def both(live: Live, **request: Any) -> list[Any]:
     assert raw.status_code == 200, raw.text
     for event in chunks(raw.text):
         events.validate_python(event)
-    return [whole, streamed]
+    return answers
 
 
 def test_responses_report_lists_calls_and_outputs_of_mcp(server: Server) -> None:
@@ -174,13 +167,8 @@ def test_responses_report_what_interpreter_and_browser_do(server: Server) -> Non
     for answer in both(live, input="search please", tools=tools):
         assert (answer.output[0].action.type, answer.output[0].action.query) == ("search", "pages")
     kinds = [e["type"] for e in chunks(live.post("/v1/responses", stream=True, input="code please", tools=tools).text)]
-    assert [k.removeprefix("response.code_interpreter_call") for k in kinds if "code_interpreter" in k] == [
-        ".in_progress",
-        "_code.delta",
-        "_code.done",
-        ".interpreting",
-        ".completed",
-    ]
+    steps = [k.removeprefix("response.code_interpreter_call") for k in kinds if "code_interpreter" in k]
+    assert steps == [".in_progress", "_code.delta", "_code.done", ".interpreting", ".completed"]
 
 
 def test_items_that_a_client_of_responses_sends_back_are_read(server: Server) -> None:
@@ -291,18 +279,12 @@ def test_anthropics_beta_client_reads_blocks_of_mcp(server: Server) -> None:
     live, _ = server
     with claude(live.url) as client:
         ask: Any = {"model": "m", "max_tokens": 99, "mcp_servers": [MCP_SERVER], "betas": BETA}
-        whole: Any = client.beta.messages.create(messages=asked("add please"), **ask)
-        with client.beta.messages.stream(messages=asked("add please"), **ask) as stream:
-            streamed: Any = stream.get_final_message()
+        whole, streamed = twice(client.beta.messages, messages=asked("add please"), **ask)
         for answer in (whole, streamed):
             said, use, result, answered = answer.content
             anthropic.types.beta.BetaMessage.model_validate(answer.model_dump(warnings=False))
-            assert (use.type, use.name, use.server_name, use.input) == (
-                "mcp_tool_use",
-                "add",
-                "workshop",
-                {"a": 2, "b": 3},
-            )
+            assert (use.type, use.name, use.server_name) == ("mcp_tool_use", "add", "workshop")
+            assert use.input == {"a": 2, "b": 3}
             assert (result.tool_use_id, result.is_error, result.content[0].text) == (use.id, False, "sum=5")
             assert (said.text, answered.text, answer.stop_reason) == ("Let me add.", "It is 5.", "end_turn")
         history: Any = [*asked("add please"), {"role": "assistant", "content": whole.content}, *asked("and now")]
@@ -331,11 +313,7 @@ def run(live: Live, messages: Any, **more: Any) -> list[dict[str, Any]]:
     given = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [], "messages": with_ids, **more}
     answer = live.post("/ag-ui", **given)
     assert answer.status_code == 200, answer.text
-    events: list[dict[str, Any]] = chunks(answer.text)
-    adapter: Any = pydantic.TypeAdapter(ag_ui.core.Event)
-    for event in events:
-        adapter.validate_python(event)
-    return events
+    return agui_events(answer.text)
 
 
 def rebuilt(events: list[dict[str, Any]], *, reasoning: bool = False) -> list[dict[str, Any]]:
@@ -358,11 +336,7 @@ def rebuilt(events: list[dict[str, Any]], *, reasoning: bool = False) -> list[di
             calls = [c for m in made.values() for c in m.get("toolCalls", ()) if c["id"] == event["toolCallId"]]
             calls[0]["function"]["arguments"] += event["delta"]
         elif kind == "TOOL_CALL_RESULT":
-            made[event["messageId"]] = {
-                "role": "tool",
-                "toolCallId": event["toolCallId"],
-                "content": event["content"],
-            }
+            made[event["messageId"]] = {"role": "tool", "toolCallId": event["toolCallId"], "content": event["content"]}
     return list(made.values())
 
 
@@ -386,11 +360,7 @@ def test_a_run_of_ag_ui_has_results_and_a_message_for_each_round(server: Server)
     events = run(live, asked("add please"))
     messages = rebuilt(events)
     assert [m["role"] for m in messages] == ["assistant", "tool", "assistant"]
-    assert (messages[0]["content"], messages[1]["content"], messages[2]["content"]) == (
-        "Let me add.",
-        "sum=5",
-        "It is 5.",
-    )
+    assert [m["content"] for m in messages] == ["Let me add.", "sum=5", "It is 5."]
     assert events[-1]["outcome"] == {"type": "success"}
     assert activities(events) == [("add", "in_progress"), ("add", "completed")]
     again = run(live, [*asked("add please"), *messages, *asked("and now")])

@@ -80,15 +80,8 @@ def test_calls_and_rounds_are_limited_and_the_answer_says_that_it_was_cut() -> N
 def test_a_request_sets_lower_limits_and_no_higher_ones() -> None:
     workshop = Workshop()
     again = call("add", a=1, b=1)
-    answers = {
-        "go": again,
-        "sum=2": again,
-        "flood": call("flood"),
-        "No more": "I stop.",
-        "reached.": "Much.",
-        "hang": call("hang"),
-    }
-    answers |= {"left for": "Too slow."}
+    answers = {"go": again, "sum=2": again, "flood": call("flood"), "No more": "I stop.", "hang": call("hang")}
+    answers |= {"left for": "Too slow.", "reached.": "Much."}
     with live(model(**answers), "hermes", servers=[workshop], rounds=3) as server:
 
         def answered(text: str, **limits: Any) -> Any:
@@ -101,14 +94,10 @@ def test_a_request_sets_lower_limits_and_no_higher_ones() -> None:
         assert answered("flood", results=100)["tool_results"][0]["content"].startswith("flood ")
         assert len(answered("flood", results=100)["tool_results"][0]["content"]) <= 100
         assert answered("hang", tooltime=0.2)["content"] == "Too slow."
+        props = {"tool_limits": {"rounds": 0}}
+        messages = [{"id": "1", **asked("go")[0]}]
         events = chunks(
-            server.post(
-                "/ag-ui",
-                threadId="t",
-                runId="r",
-                messages=[{"id": "1", "role": "user", "content": "go"}],
-                forwardedProps={"tool_limits": {"rounds": 0}},
-            ).text
+            server.post("/ag-ui", **{**AGUI, "messages": messages, "tools": [], "forwardedProps": props}).text
         )
         assert [e["type"] for e in events].count("TOOL_CALL_RESULT") == 1
         for wrong, field in (({"rounds": -1}, "tool_limits.rounds"), ({"minutes": 1}, "tool_limits.minutes")):
@@ -129,10 +118,7 @@ def test_a_call_that_the_limit_of_tokens_cut_is_not_run() -> None:
     workshop = Workshop()
     engine = Scripted(['<tool_call>\n{"name": "add", "arguments": {"a": 1'], reason="length")
     with live(engine, "hermes", servers=[workshop]) as server:
-        for path, body in (
-            (CHAT, {"messages": asked("go")}),
-            ("/v1/responses", {"input": "go", "tools": [MCP]}),
-        ):
+        for path, body in ((CHAT, {"messages": asked("go")}), ("/v1/responses", {"input": "go", "tools": [MCP]})):
             answer = server.post(path, **body, stream=True)
             assert chunks(answer.text)
     assert workshop.calls == []
@@ -146,10 +132,7 @@ def test_a_server_that_is_down_is_reported_and_does_not_stop_the_others() -> Non
         tools = [{"type": "mcp", "server_label": label} for label in ("down", "up")]
         answer = server.post("/v1/responses", input="go", tools=tools).json()
         streamed = server.post("/v1/responses", input="go", tools=tools, stream=True)
-    assert [(i["server_label"], i["error"]) for i in answer["output"][:2]] == [
-        ("down", "nobody answers"),
-        ("up", None),
-    ]
+    assert [(i["server_label"], i["error"]) for i in answer["output"][:2]] == [("down", "nobody answers"), ("up", None)]
     assert answer["output"][-1]["content"][0]["text"] == "Two."
     assert "response.mcp_list_tools.failed" in [e["type"] for e in chunks(streamed.text)]
 

@@ -23,7 +23,7 @@ import pytest
 
 from unspool.server.logs import AccessLog, JsonLines
 
-from .support import CHAT, HELLO, PATIENCE, until
+from .support import CHAT, HELLO, PATIENCE, until, write_lines
 
 
 class Process:
@@ -73,7 +73,7 @@ def started(*arguments: str) -> Iterator[Process]:
 def recording(tmp_path: Path) -> list[str]:
     lines: list[Any] = [{"type": "request"}, {"type": "chunk", "text": "hi"}]
     lines += [{"type": "chunk", "at": 1.5, "text": " there", "finish_reason": "stop"}]
-    (tmp_path / "r.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(tmp_path / "r.jsonl", *lines)
     return ["--engine", f"replay:{tmp_path / 'r.jsonl'}", "--dialect", "hermes"]
 
 

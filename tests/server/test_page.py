@@ -253,48 +253,6 @@ def test_steps_give_the_same_message_as_a_whole_text(server: Live) -> None:
     assert forced["reasoning"] == "plan!"
 
 
-@pytest.mark.parametrize(
-    ("path", "ask", "param", "message"),
-    [
-        ("/parse", {}, "text", "is required"),
-        ("/parse", {"text": "", "dialect": "hermse"}, "dialect", "did you mean hermes"),
-        ("/parse", {"text": "", "dialect": "/etc/passwd.toml"}, "dialect", "there is no dialect"),
-        ("/parse", {"text": "", "reasoning": "json"}, "reasoning", "has no reasoning markers"),
-        ("/parse", {"text": "", "policy": {"bad_arguments": "fix"}}, "bad_arguments", "raw, drop, text, repair"),
-        ("/parse", {"text": "", "policy": {"foo": 1}}, "foo", "allowed are text_before_tools"),
-        ("/parse", {"text": "", "stage": "end"}, "stage", "reasoning, content, tool_call, undecided"),
-        ("/parse", {"text": "", "tool_choice": "maybe"}, "tool_choice", "none, auto, required"),
-        ("/parse", {"text": "", "tool": []}, "tool", "allowed are text, pieces, dialect"),
-        ("/parse", {"text": "", "format": "xml"}, "format", "message, events, steps"),
-        ("/parse", {"text": "", "pieces": []}, "pieces", "cannot be combined with text"),
-        ("/parse", {"pieces": [1]}, "pieces[0]", "a string or an object"),
-        ("/parse", {"pieces": [{"text": "", "at": 1}]}, "at", "allowed are text, stage"),
-        ("/parse", {"pieces": [""] * 50_001}, "pieces", "allowed are 50,000"),
-        ("/parse", {"text": "", "toml": "x" * 40_000}, "toml", "allowed are 32,768"),
-        ("/parse", {"text": "", "toml": "["}, "toml", "not TOML"),
-        ("/parse", {"text": "", "toml": f"call = {['x'] * 65}"}, "toml", "call: contains 65 texts; allowed are 64"),
-        ("/parse", {"text": "", "toml": "name = " + "[" * 5000}, "toml", ""),
-        ("/parse", {"text": "", "toml": "name = 'x'\nbase = '/etc/passwd'"}, "toml", "there is no dialect"),
-        ("/ui/protocol", {"text": "", "protocol": "soap"}, "protocol", "chat, responses, messages"),
-        ("/ui/detect", {}, "output", "is required"),
-        ("/ui/detect", {"model": "x" * 2000}, "model", "allowed are 1,024"),
-        ("/ui/grammar", {"dialect": "hermes", "tools": [WEATHER], "strict_level": "very"}, "strict_level", "off, "),
-        ("/ui/about", {"dialect": "nobody"}, "dialect", "there is no dialect"),
-        ("/ui/chat", {"messages": HELLO, "n": 2}, "n", "must be 1"),
-        ("/ui/prompt", {}, "messages", "is required"),
-        ("/ui/recordings", {"file": "/etc"}, "file", "is unknown"),
-    ],
-)
-def test_wrong_requests_of_parse_and_of_the_page_name_the_field(
-    server: Live, path: str, ask: dict[str, Any], param: str, message: str
-) -> None:
-    answer = server.post(path, **ask)
-    assert answer.status_code == 400
-    error = answer.json()["error"]
-    assert error["param"].rpartition(".")[2] == param
-    assert message in error["message"]
-
-
 def test_the_page_learns_of_every_dialect_and_reads_one_with_its_file(server: Live) -> None:
     about = server.post("/ui/about").json()
     assert {"hermes", "harmony"} <= {d["name"] for d in about["dialects"]}

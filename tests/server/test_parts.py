@@ -1,10 +1,9 @@
 """An image by any protocol reaches a server of each kind once, in its place, in that server's own form."""
 
-import asyncio
 import contextlib
 import json
 import logging
-import threading
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,7 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from tests.engines.upstream.support import (
-    DONE,
-    STREAM,
-    Answer,
-    Asked,
-    Connection,
-    Fake,
-    event,
-    fails,
-)
+from tests.engines.upstream.support import DONE, STREAM, Answer, Asked, Connection, Fake, event, fails, tells, threaded
 from tests.media import base64_of, digest, part, png, url, wav
 from tests.request.parts.test_places import BLIND_RESULTS, SEEING, SPAN, prompts
 from tests.request.parts.test_reading import PROTOCOLS, image
@@ -37,6 +27,7 @@ from .support import Live, Scripted, chunks, live
 
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages", "ag-ui": "/ag-ui"}
 TEXT = {"type": "text", "text": "What is this?"}
+SAMPLING: dict[str, Any] = {"temperature": 0.5, "seed": 3, "logprobs": True}
 MARKER = "<__media_Zu3kq__>"
 OUTPUT = "A <b>cat</b>."
 EXPANDED = 70
@@ -53,52 +44,27 @@ class Seeing:
     def __init__(self, kind: str, *, props: dict[str, Any] | None = None, closed: bool = False) -> None:
         self.outputs: list[str] = []
         owner = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llamacpp", "ollama": "library"}[kind]
-        self.props = {
-            "media_marker": MARKER,
-            "bos_token": "<s>",
-            "modalities": {"vision": True, "audio": True},
-            **(props or {}),
-        }
-        routes: dict[str, Answer] = {
-            "tokenize": self._tokenize,
-            "props": self._props,
-            "generate": self._sglang,
-            "api__generate": self._ollama,
-        }
-        routes |= {"completion": self._llama_cpp, "inference__v1__generate": self._vllm}
-        routes |= {"v1__chat__completions": self._chat, "api__version": self._props}
+        self.props = {"media_marker": MARKER, "bos_token": "<s>", "modalities": {"vision": True, "audio": True}}
+        self.props |= props or {}
+        routes: dict[str, Answer] = {"tokenize": self._tokenize, "props": self._props, "api__version": self._props}
+        routes |= {"generate": self._sglang, "api__generate": self._ollama, "completion": self._llama_cpp}
+        routes |= {"inference__v1__generate": self._vllm, "v1__chat__completions": self._chat}
         if closed:
             routes["inference__v1__generate"] = fails(403, {"detail": "start with --enable-scale-out"})
         self.fake = Fake(owner, self._completions, **routes)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._running = threaded(self.fake)
 
     def __enter__(self) -> "Seeing":
-        self._thread.start()
-        self._running = self.fake.running()
-        asyncio.run_coroutine_threadsafe(self._running.__aenter__(), self._loop).result(10)
+        self._running.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._running.__aexit__(None, None, None), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
+        self._running.__exit__(None, None, None)
 
     @property
     def asked(self) -> list[Any]:
         """The bodies of the requests to generate."""
-        silent = (
-            "/tokenize",
-            "/props",
-            "/model_info",
-            "/api/show",
-            "/v1/models",
-            "/health",
-            "/openapi.json",
-            "/api/version",
-        )
-        return [a.body for a in self.fake.asked if a.path not in silent]
+        return [a.body for a in self.fake.asked if re.search("generate|completion", a.path)]
 
     def _said(self) -> str:
         return self.outputs.pop(0) if self.outputs else OUTPUT
@@ -128,13 +94,11 @@ class Seeing:
         await connection.stream(event(first), event(last), event({"choices": [], "usage": usage}), DONE, head=STREAM)
 
     async def _chat(self, connection: Connection, asked: Asked) -> None:
-        said: list[dict[str, Any]] = [
-            {"delta": {"role": "assistant", "content": ""}},
-            {"delta": {"content": self._said()}, "token_ids": [1, 2]},
-        ]
-        last: dict[str, Any] = {"delta": {"content": ""}, "finish_reason": "stop", "token_ids": [9]}
+        said: list[dict[str, Any]] = [{"delta": {"role": "assistant", "content": ""}}]
+        said.append({"delta": {"content": self._said()}, "token_ids": [1, 2]})
+        said.append({"delta": {"content": ""}, "finish_reason": "stop", "token_ids": [9]})
         usage = {"prompt_tokens": 90, "completion_tokens": 3}
-        events = [event({"choices": [{"index": 0, **one}]}) for one in (*said, last)]
+        events = [event({"choices": [{"index": 0, **one}]}) for one in said]
         await connection.stream(*events, event({"choices": [], "usage": usage}), DONE, head=STREAM)
 
     async def _sglang(self, connection: Connection, asked: Asked) -> None:
@@ -264,13 +228,7 @@ def text_of(protocol: str, stream: str) -> str:
 def test_vllm_gets_ids_and_parts_in_the_form_of_its_endpoint_for_ids() -> None:
     with serving("vllm") as (server, scripted):
         tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
-        more: dict[str, Any] = {
-            "tools": [tool],
-            "tool_choice": "required",
-            "temperature": 0.5,
-            "seed": 3,
-            "logprobs": True,
-        }
+        more: dict[str, Any] = {"tools": [tool], "tool_choice": "required", **SAMPLING}
         answer = server.post(**body("chat", TEXT, image("chat", png()), **more))
         (asked,) = scripted.asked
         paths = [a.path for a in scripted.fake.asked]
@@ -299,8 +257,7 @@ def test_vllm_gets_ids_and_parts_in_the_form_of_its_endpoint_for_ids() -> None:
 
 def test_sglang_gets_ids_and_data_in_the_form_of_its_native_endpoint() -> None:
     with serving("sglang") as (server, scripted):
-        more: dict[str, Any] = {"temperature": 0.5, "seed": 3, "logprobs": True, "top_logprobs": 2}
-        answer = server.post(**body("chat", TEXT, image("chat", png()), **more))
+        answer = server.post(**body("chat", TEXT, image("chat", png()), **SAMPLING, top_logprobs=2))
         (asked,) = scripted.asked
     assert answer.status_code == 200, answer.text
     assert asked == {
@@ -446,16 +403,13 @@ TAKES_TEXT: dict[str, tuple[str | None, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("kind", "told", "message"), TAKES_TEXT.values(), ids=TAKES_TEXT)
 def test_what_takes_text_only_is_a_400_that_names_it(kind: str | None, told: Any, message: str) -> None:
-    async def describe(connection: Connection, asked: Asked) -> None:
-        await connection.json(told)
-
     with contextlib.ExitStack() as running:
         engine: Any = Scripted(["x"])
         if kind == "fastdeploy":
             engine = Upstream("http://127.0.0.1:9", kind=kind, model="m", check_interval=1000)
         elif kind is not None:
             scripted = running.enter_context(Seeing(kind, props=told))
-            scripted.fake.routes |= {"/api/show": describe, "/model_info": describe}
+            scripted.fake.routes |= {"/api/show": tells(told), "/model_info": tells(told)}
             engine = Upstream(scripted.fake.url, kind=kind, model="m", check_interval=1000)
         server = running.enter_context(live(engine, "hermes", prompts=prompts(SEEING)))
         answer = server.post(**body("chat", image("chat", png())))

@@ -3,14 +3,12 @@
 import os
 from typing import Any
 
-import ag_ui.core
 import openai
-import pydantic
 import pytest
 
 from unspool.request.sealed import MAX_SEALED, Seal
 
-from .support import HELLO, Live, Scripted, chunks, live
+from .support import HELLO, Live, Scripted, agui_events, both, chunks, live
 from .test_protocols import AGUI, ON, RESPONSES_TOOL, claude
 
 RAW = "First I look. Then I act.</think>Done."
@@ -19,14 +17,15 @@ KEY = os.urandom(32)
 SEALED: Any = ["reasoning.encrypted_content"]
 
 
+def sealed_item(sealed: str | None) -> Any:
+    return {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": sealed}
+
+
 def test_responses_seal_reasoning_where_it_is_asked_for_and_take_it_back_without_its_text() -> None:
     engine = Scripted([RAW])
     with live(engine, "deepseek", seal=Seal([KEY]), api_key="k") as server:
         ask: Any = {"model": "m", "store": False, "reasoning": {"effort": "high", "summary": "auto"}}
-        whole = server.openai.responses.create(**ask, input="Hello", include=SEALED)
-        with server.openai.responses.stream(**ask, input="Hello", include=SEALED) as stream:
-            streamed = stream.get_final_response()
-        for response in (whole, streamed):
+        for response in both(server.openai.responses, **ask, input="Hello", include=SEALED):
             item: Any = response.output[0]
             assert item.content[0].text == THOUGHT
             assert [s.text for s in item.summary] == ["First I look."]
@@ -42,7 +41,7 @@ def test_without_a_key_nothing_is_sealed_and_what_only_a_key_could_read_is_refus
     with live(Scripted([RAW]), "deepseek") as server:
         response = server.openai.responses.create(model="m", input="Hello", include=SEALED)
         assert "encrypted_content" not in response.output[0].model_fields_set
-        item: Any = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gAAAAA"}
+        item: Any = sealed_item("gAAAAA")
         with pytest.raises(openai.BadRequestError, match=r"input\[0\].encrypted_content: cannot be read"):
             server.openai.responses.create(model="m", input=[item, HELLO[0]])
         item["summary"] = [{"type": "summary_text", "text": "s"}]
@@ -75,7 +74,7 @@ def test_sealed_reasoning_belongs_to_the_clients_api_key_even_if_none_is_require
             for owner, sealed in made.items():
                 for one in sealed:
                     if owner == key:
-                        item = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": one}
+                        item = sealed_item(one)
                         assert server.post("/v1/responses", input=[item, HELLO[0]]).status_code == 200
                     else:
                         refused(server, one)
@@ -84,12 +83,9 @@ def test_sealed_reasoning_belongs_to_the_clients_api_key_even_if_none_is_require
                     refused(server, foreign)
         # A second key beside the right one, from clients that send two kinds of header, changes nothing.
         if needed is not None:
-            server.http.headers = {
-                "Content-Type": "application/json",
-                "Authorization": "Bearer other",
-                "X-Api-Key": needed,
-            }
-            item = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": made[needed][0]}
+            as_client(server, "other")
+            server.http.headers["X-Api-Key"] = needed
+            item = sealed_item(made[needed][0])
             assert server.post("/v1/responses", input=[item, HELLO[0]]).status_code == 200
 
 
@@ -102,14 +98,14 @@ def test_reasoning_that_is_too_long_is_reported_in_full_but_not_sealed() -> None
         whole = server.post("/v1/messages", max_tokens=4096, messages=HELLO).json()["content"][0]
         assert (whole["signature"], whole["thinking"]) == ("", thought)
         said = "has 2,097,153 characters; allowed are 2,097,152"
-        item = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "A" * (MAX_SEALED + 1)}
+        item = sealed_item("A" * (MAX_SEALED + 1))
         refused = server.post("/v1/responses", input=[item, HELLO[0]])
         assert (refused.status_code, said in refused.text) == (400, True)
 
 
 def refused(server: Live, sealed: str | None) -> None:
     said = "was made by another server or for another API key"
-    item: Any = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": sealed}
+    item: Any = sealed_item(sealed)
     answer = server.post("/v1/responses", input=[item, HELLO[0]])
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input[0].encrypted_content")
     assert said in answer.text
@@ -134,10 +130,7 @@ def test_anthropics_client_gets_signed_thinking_and_its_signature_alone_brings_i
     thinking: Any = {**ON, "display": "omitted"} if omitted else ON
     with live(engine, "deepseek", seal=Seal([KEY])) as server, claude(server.url) as client:
         ask: Any = {"model": "m", "max_tokens": 9, "messages": HELLO, "thinking": thinking}
-        whole = client.messages.create(**ask)
-        with client.messages.stream(**ask) as stream:
-            streamed = stream.get_final_message()
-        answers: list[Any] = [whole, streamed]
+        answers = both(client.messages, **ask)
         asked = engine.requests[0].thinking
         assert asked is not None
         assert (asked.budget, asked.opening, asked.closing, asked.inside) == (1024, "<think>", "</think>", True)
@@ -163,10 +156,7 @@ def test_without_a_key_thinking_is_not_omitted_since_it_could_not_come_back() ->
 def test_a_run_of_ag_ui_tells_the_sealed_value_of_its_reasoning_and_its_history_brings_it_back() -> None:
     engine = Scripted([RAW])
     with live(engine, "deepseek", seal=Seal([KEY])) as server:
-        events = chunks(server.post("/ag-ui", **AGUI).text)
-        adapter: Any = pydantic.TypeAdapter(ag_ui.core.Event)
-        for event in events:
-            adapter.validate_python(event)
+        events = agui_events(server.post("/ag-ui", **AGUI).text)
         kinds = [e["type"] for e in events]
         at = kinds.index("REASONING_ENCRYPTED_VALUE")
         assert (kinds[at - 1], kinds[at + 1]) == ("REASONING_MESSAGE_END", "REASONING_END")
@@ -184,11 +174,7 @@ def test_a_run_of_ag_ui_tells_the_sealed_value_of_its_reasoning_and_its_history_
             {"id": "u", "role": "user", "content": "More"},
         ]
         assert server.post("/ag-ui", **{**AGUI, "messages": history}).status_code == 200
-    assert engine.requests[-1].messages[1] == {
-        "role": "assistant",
-        "content": "Done.",
-        "reasoning_content": THOUGHT,
-    }
+    assert engine.requests[-1].messages[1] == {"role": "assistant", "content": "Done.", "reasoning_content": THOUGHT}
 
 
 def test_a_stream_of_responses_tells_the_summary_as_the_official_client_expects_it() -> None:
@@ -231,7 +217,7 @@ def test_keys_are_rotated_without_a_break_and_a_key_that_is_gone_opens_nothing()
     with live(engine, "deepseek", seal=Seal([NEW, OLD])) as server:
         new = sealed_by(server)
         for sealed in (*old, *new):
-            item = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": sealed}
+            item = sealed_item(sealed)
             block = {"type": "thinking", "thinking": "", "signature": sealed}
             said = [HELLO[0], {"role": "assistant", "content": [block, {"type": "text", "text": "a"}]}, HELLO[0]]
             value = {"id": "1", "role": "reasoning", "content": "", "encryptedValue": sealed}
@@ -246,7 +232,7 @@ def test_keys_are_rotated_without_a_break_and_a_key_that_is_gone_opens_nothing()
     with live(Scripted([RAW]), "deepseek", seal=Seal([NEW])) as server:
         for sealed in old:
             refused(server, sealed)
-        item = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": new[0]}
+        item = sealed_item(new[0])
         assert server.post("/v1/responses", input=[item, HELLO[0]]).status_code == 200
 
 

@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
+from tests.tokenizer import byte_level
 from unspool.engines import Delta, Request
 from unspool.wire import Usage
 
-from .support import HELLO, WEATHER, Scripted, chunks, live, until
+from .support import CHAT, HELLO, MINIMAL, WEATHER, Scripted, chunks, live, until
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": [1, 2]}}\n</tool_call>'
 THINKING = "<think>One step. Then another one! And the rest</think>"
@@ -70,17 +70,17 @@ def test_held_text_is_sent_before_the_error_of_a_failing_engine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "ask", "comment"),
+    ("path", "comment"),
     [
-        ("/v1/chat/completions", {}, b": keep-alive\n\n"),
-        ("/v1/responses", {"input": "Hello"}, b": keep-alive\n\n"),
-        ("/v1/messages", {"max_tokens": 9, "model": "m"}, b'event: ping\ndata: {"type":"ping"}\n\n'),
+        (CHAT, b": keep-alive\n\n"),
+        ("/v1/responses", b": keep-alive\n\n"),
+        ("/v1/messages", b'event: ping\ndata: {"type":"ping"}\n\n'),
     ],
 )
-def test_a_silent_stream_is_kept_alive_in_its_protocols_way(path: str, ask: dict[str, Any], comment: bytes) -> None:
+def test_a_silent_stream_is_kept_alive_in_its_protocols_way(path: str, comment: bytes) -> None:
     engine = Scripted(["Hi"], hang_after=1)
     with live(engine, "hermes", silence=1.0) as server:
-        connection = server.request(path, messages=HELLO, stream=True, **ask)
+        connection = server.request(path, **MINIMAL[path], stream=True)
         received = b""
         while comment not in received:
             received += connection.recv(65_536)
@@ -96,10 +96,8 @@ class Ids:
     """Reports its output as token ids, one at a time, some of which have the same text as others."""
 
     def __init__(self, *ids: int) -> None:
-        words = {w: i for i, w in enumerate(("<think>", "</think>", "plan", "Ġit", "</", "think", ">", "Ġdone", "x"))}
-        self.tokenizer: Any = Tokenizer(models.WordLevel(words, unk_token="x"))
-        self.tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
-        self.tokenizer.decoder = decoders.ByteLevel()
+        words = ("<think>", "</think>", "plan", "Ġit", "</", "think", ">", "Ġdone", "x")
+        self.tokenizer: Any = byte_level(words)
         self.tokenizer.add_special_tokens(["<think>", "</think>"])
         self._ids = ids
 

@@ -1,6 +1,5 @@
 """OpenTelemetry's spans, as a collector on a real socket decodes them."""
 
-import asyncio
 import json
 import logging
 import subprocess
@@ -26,8 +25,8 @@ from unspool.generation.telemetry import Telemetry, configured
 from unspool.tools import ToolLimits
 from unspool.tools.config import read_list
 
-from ..engines.upstream.support import DONE, Fake, said, says
-from .support import CHAT, HELLO, Live, Scripted, live, replay, until
+from ..engines.upstream.support import DONE, Fake, said, says, threaded
+from .support import CHAT, HELLO, Live, Scripted, live, replay, until, write_lines
 from .test_continuation import template
 from .test_operating import started
 from .workshop import Workshop, call, model
@@ -102,27 +101,6 @@ def traced(engine: Any, *, content: bool = False, **options: Any) -> Iterator[Li
     assert isinstance(telemetry, Telemetry)
     with live(engine, options.pop("dialect", "deepseek"), telemetry=telemetry, **options) as server:
         yield server
-
-
-@contextmanager
-def running(fake: Fake) -> Iterator[Fake]:
-    """A scripted engine in a thread of its own."""
-    loop, ready, stop = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
-
-    async def main() -> None:
-        async with fake.running():
-            ready.set()
-            await stop.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=[main()])
-    thread.start()
-    ready.wait()
-    try:
-        yield fake
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -253,7 +231,7 @@ def test_a_long_text_is_cut(collector: Collector) -> None:
 
 @pytest.fixture
 def fake() -> Iterator[Fake]:
-    with running(Fake("vllm", says(said("Hi"), said("", "stop"), DONE))) as engine:
+    with threaded(Fake("vllm", says(said("Hi"), said("", "stop"), DONE))) as engine:
         yield engine
 
 
@@ -384,8 +362,7 @@ def test_without_the_argument_nothing_of_opentelemetry_is_imported() -> None:
 
 @pytest.mark.processes
 def test_the_command_sends_spans(collector: Collector, tmp_path: Path) -> None:
-    lines: list[Any] = [{"type": "request"}, {"type": "chunk", "text": "hi", "finish_reason": "stop"}]
-    (tmp_path / "r.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(tmp_path / "r.jsonl", {"type": "request"}, {"type": "chunk", "text": "hi", "finish_reason": "stop"})
     with started("--engine", f"replay:{tmp_path / 'r.jsonl'}", "--dialect", "hermes", "--otel") as process:
         httpx2.post(process.url + CHAT, json={"messages": HELLO}).raise_for_status()
     assert [span.name for span in collector.spans] == ["chat hermes", f"POST {CHAT}"]

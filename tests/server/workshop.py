@@ -2,15 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from unspool.engines import Delta, Recording, Replay
-from unspool.engines.capture import Asked
+from unspool.engines import Replay
 from unspool.tools import ServerTool, ToolResult, ToolServerError
 from unspool.tools.base import Source, ToolKind
 
-from .support import USAGE
+from .support import recorded
 
 TOOLS: dict[str, tuple[ToolKind, dict[str, str]]] = {
     "add": ("mcp", {"a": "integer", "b": "integer"}),
@@ -52,16 +51,16 @@ class Workshop:
 
     def _tool(self, name: str) -> ServerTool:
         kind, parameters = TOOLS[name]
-        schema = {
-            "type": "object",
-            "properties": {key: {"type": type_} for key, type_ in parameters.items()},
-            "required": list(parameters),
-        }
+        properties = {key: {"type": type_} for key, type_ in parameters.items()}
+        schema = {"type": "object", "properties": properties, "required": list(parameters)}
         function = {"name": name, "description": f"The tool {name}.", "parameters": schema}
-        definition = {"type": "function", "function": function}
-        approval = name == "guarded"
         return ServerTool(
-            name=name, server=self.label, original=name, kind=kind, definition=definition, approval=approval
+            name=name,
+            original=name,
+            server=self.label,
+            kind=kind,
+            approval=name == "guarded",
+            definition={"type": "function", "function": function},
         )
 
     def session(self) -> "Workshop":
@@ -83,23 +82,22 @@ class Workshop:
             self.running -= 1
 
     async def _done(self, name: str, given: dict[str, Any]) -> ToolResult:
-        if name == "add":
-            return ToolResult(text=f"sum={given['a'] + given['b']}")
         if name == "crash":
             raise RuntimeError("the tool's own fault")
         if name == "hang":
             await asyncio.Event().wait()
-        if name == "flood":
-            return ToolResult(text="flood " * 100_000)
-        if name == "spell":
-            return ToolResult(text=given["text"])
-        if name == "guarded":
-            return ToolResult(text=f"guarded={given['a']}")
-        if name == "python":
-            return ToolResult(text="printed=42")
         if name.startswith("browser"):
             source = Source(cursor=0, url="https://example.org/page", title="Page")
             return ToolResult(text="page=text", sources=(source,))
+        results: dict[str, Callable[[], str]] = {
+            "add": lambda: f"sum={given['a'] + given['b']}",
+            "flood": lambda: "flood " * 100_000,
+            "spell": lambda: str(given["text"]),
+            "guarded": lambda: f"guarded={given['a']}",
+            "python": lambda: "printed=42",
+        }
+        if name in results:
+            return ToolResult(text=results[name]())
         return ToolResult(text="failed=yes", error=True)
 
     async def aclose(self) -> None:
@@ -114,9 +112,6 @@ def call(name: str, **arguments: Any) -> str:
 
 def model(**answers: str) -> Replay:
     """A model that answers by the words of the last message; underscores are spaces. The longest matches come first."""
-    found = []
-    for words, raw in sorted(answers.items(), key=lambda item: -len(item[0])):
-        pieces = [Delta(text=raw[i : i + 7]) for i in range(0, len(raw), 7)]
-        pieces.append(Delta(finish_reason="stop", usage=USAGE))
-        found.append(Recording(Asked(match=words.replace("_", " ")), tuple((0.0, p) for p in pieces)))
-    return Replay(found, speed=0)
+    found = sorted(answers.items(), key=lambda item: -len(item[0]))
+    cut = [([raw[i : i + 7] for i in range(0, len(raw), 7)], words.replace("_", " ")) for words, raw in found]
+    return Replay([recorded(pieces, words) for pieces, words in cut], speed=0)

@@ -70,17 +70,7 @@ SHAPES: Final = {
     # 0 the task, which starts 2 and 3, a sub-agent, waits for it in 1, and goes on with 4; 5 the user's next turn;
     # 6 a summary of it all, without tools, with which 7 begins anew; 8 goes on from there.
     "codex": Shape(
-        [
-            (None, None),
-            (0, None),
-            (None, None),
-            (2, None),
-            (1, None),
-            (4, None),
-            (5, "tools"),
-            (None, None),
-            (7, None),
-        ],
+        [(None, None), (0, None), (None, None), (2, None), (1, None), (4, None), (5, "tools"), (None, None), (7, None)],
         [("agent", [2, 3]), ("agent", [0, 1, 4, 5]), ("agent", [7, 8]), ("auxiliary", [6])],
     ),
 }

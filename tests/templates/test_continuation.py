@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer
 
 import unspool
+from tests.tokenizer import byte_level
 from unspool.errors import TemplateError
 from unspool.message import Message
 from unspool.request.chat_request import ChatRequest
@@ -35,17 +36,9 @@ UNLIKE: dict[str, str] = {}
 @cache
 def tokenizer(text: str, name: str) -> Tokenizer:
     """A tokenizer with merges, and every marker of the template."""
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    made.train_from_iterator(
-        [text, THOUGHT, RESULT], trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, show_progress=False)
-    )
     ends = [e for e in unspool.get_dialect(name).end if not e.isspace()]
     marks = sorted({*_MARKER.findall(text), *ends, "<BOS>", "<EOS>"})
-    made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in marks])
-    return made
+    return byte_level(corpus=[text, THOUGHT, RESULT], size=600, special=marks)
 
 
 def letters(made: Tokenizer, text: str) -> list[int]:

@@ -141,9 +141,7 @@ def test_tools_that_gpt_oss_was_trained_on_are_described_by_its_template(templat
         tools[name] = Served(ServerTool(name=name, server="s", original=name, kind=kind, definition=definition))  # type: ignore[arg-type]
     served = ServerTools(tools=tools, approvals=Approvals(b""), clients=False)
     asked = ChatRequest(
-        messages=[{"role": "user", "content": "Hi"}],
-        toolset=read_toolset(served.definitions),
-        server_tools=served,
+        messages=[{"role": "user", "content": "Hi"}], toolset=read_toolset(served.definitions), server_tools=served
     )
     prompt = made.render(asked)
     assert prompt.count("## browser\n") == prompt.count("## python\n") == 1

@@ -30,8 +30,7 @@ def test_rows_are_what_the_engine_was_sent_and_sampled(source: Source, templates
     dialect = unspool.get_dialect(source.dialect)
     end = next(i for e in (*dialect.end, "<EOS>") if (i := encoder.token_to_id(e)) is not None)
     engine = Scripted(
-        lambda text: [*letters(encoder, text), end],
-        lambda id: str(encoder.decode([id], skip_special_tokens=False)),
+        lambda text: [*letters(encoder, text), end], lambda id: str(encoder.decode([id], skip_special_tokens=False))
     )
     id = dialect.id.format(index=0, name="get_weather") if "{index}" in dialect.id else "callid000"
     call = {"id": id, "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'}}

@@ -3,23 +3,25 @@
 import asyncio
 import contextlib
 import gzip
-import http.server
 import json
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from yarl import URL
 
+from tests.loopback import answering, sends
 from unspool.tools import ServerTool, Session, ToolLimits, ToolResult
-from unspool.tools.addresses import is_public
+from unspool.tools.addresses import Refused, is_public
 from unspool.tools.demo import DemoToolServer
-from unspool.tools.fetch import Fetched, Fetcher, Refused
+from unspool.tools.fetch import Fetched, Fetcher
 from unspool.tools.page import WIDTH, read_page
 
+HTML = "text/html; charset=utf-8"
+BOMB = gzip.compress(bytes(50_000_000))
 LIMITS = ToolLimits(time=5, output=4_000, message=200_000)
 PAGE = """<!doctype html><html><head><title>Ships &amp; harbours</title><script>alert("no")</script></head><body>
 <nav><a href="/other">The other page</a> <a href="https://elsewhere.example/x">Elsewhere</a></nav>
@@ -30,99 +32,67 @@ y  =  2</pre><p>A page may write 【0†L1】 itself.</p><a href="javascript:ale
 <a href="http://[bad/">Bad</a></body></html>"""
 
 
-class Pages(http.server.BaseHTTPRequestHandler):
+def page(handler: BaseHTTPRequestHandler) -> None:
     """The pages of the tests."""
-
-    def do_GET(self) -> None:
-        path = urlsplit(self.path)
-        body, kind, encoding = b"", "text/html; charset=utf-8", ""
-        if path.path == "/":
-            body = PAGE.encode()
-        elif path.path == "/other":
-            body, kind = b"plain\n" + "\n".join(f"line {i}" for i in range(500)).encode(), "text/plain"
-        elif path.path == "/big":
-            body = b"x" * 300_000
-        elif path.path == "/bomb":
-            body, encoding = gzip.compress(bytes(50_000_000)), "gzip"
-        elif path.path == "/packed":
-            body, encoding = gzip.compress(PAGE.encode()), "gzip"
-        elif path.path == "/deep":
-            body = b"<body>" + b"<div>" * 30_000 + b"deep"
-        elif path.path == "/image":
-            body, kind = b"\x89PNG", "image/png"
-        elif path.path == "/slow":
-            time.sleep(3)
-        elif path.path == "/search":
-            results = [{"url": self.at("/"), "title": "Ships", "content": f"About {parse_qs(path.query)['q'][0]}"}]
-            body, kind = json.dumps({"results": results}).encode(), "application/json"
-        elif path.path.startswith("/to/"):
-            self.send_response(302)
-            self.send_header("Location", {"home": "/", "loop": "/to/loop"}.get(path.path[4:], path.path[4:]))
-            self.end_headers()
-            return
-        else:
-            self.send_error(404)
-            return
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        if encoding:
-            self.send_header("Content-Encoding", encoding)
-        self.end_headers()
-        with contextlib.suppress(OSError):  # the browser closed the connection
-            self.wfile.write(body)
-
-    def at(self, path: str) -> str:
-        return f"http://{self.headers['Host']}{path}"
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing."""
+    path = urlsplit(handler.path)
+    about = {"url": f"http://{handler.headers['Host']}/", "title": "Ships"}
+    about["content"] = f"About {parse_qs(path.query).get('q', [''])[0]}"
+    pages: dict[str, tuple[bytes, str]] = {
+        "/": (PAGE.encode(), HTML),
+        "/other": (b"plain\n" + "\n".join(f"line {i}" for i in range(500)).encode(), "text/plain"),
+        "/big": (b"x" * 300_000, HTML),
+        "/bomb": (BOMB, HTML),
+        "/packed": (gzip.compress(PAGE.encode()), HTML),
+        "/deep": (b"<body>" + b"<div>" * 30_000 + b"deep", HTML),
+        "/image": (b"\x89PNG", "image/png"),
+        "/slow": (b"", HTML),
+        "/search": (json.dumps({"results": [about]}).encode(), "application/json"),
+    }
+    if path.path == "/slow":
+        time.sleep(3)
+    if path.path.startswith("/to/"):
+        to = path.path[4:]
+        answer = sends(b"", 302, Location={"home": "/", "loop": "/to/loop"}.get(to, to))
+    elif path.path in pages:
+        data, kind = pages[path.path]
+        packed = {"Content_Encoding": "gzip"} if data[:2] == b"\x1f\x8b" else {}
+        answer = sends(data, Content_Type=kind, **packed)
+    else:
+        answer = sends(b"", 404)
+    answer(handler)
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield f"localhost:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with answering(page) as url:
+        yield url.replace("http://127.0.0.1", "localhost")
 
 
 Call = Callable[..., Awaitable[ToolResult]]
 
 
-def browse(
-    hosts: list[str],
-    work: Callable[[Call], Awaitable[None]],
-    *,
-    search: str | None = None,
-    private: bool = True,
-    time: float = 20,
-) -> None:
-    """Run a test with a browser that may read these hosts."""
+@contextlib.asynccontextmanager
+async def browsing(
+    hosts: list[str], *, search: str | None = None, private: bool = True, time: float = 20
+) -> AsyncIterator[Call]:
+    """A browser that may read these hosts."""
+    fetcher = Fetcher(hosts, private=private, time=time, size=LIMITS.message)
+    server = DemoToolServer(fetcher, search=search, limits=LIMITS)
+    tools: dict[str, ServerTool] = {tool.name: tool for tool in await server.list_tools()}
+    session: Session = server.session()
 
-    async def main() -> None:
-        server = DemoToolServer(
-            Fetcher(hosts, private=private, time=time, size=LIMITS.message), search=search, limits=LIMITS
-        )
-        tools: dict[str, ServerTool] = {tool.name: tool for tool in await server.list_tools()}
-        session: Session = server.session()
+    async def call(name: str, **arguments: object) -> ToolResult:
+        return await session.call(tools[f"browser.{name}"], json.dumps(arguments))
 
-        async def call(name: str, **arguments: object) -> ToolResult:
-            return await session.call(tools[f"browser.{name}"], json.dumps(arguments))
-
-        try:
-            await work(call)
-        finally:
-            await session.aclose()
-            await server.aclose()
-
-    asyncio.run(main())
+    try:
+        yield call
+    finally:
+        await session.aclose()
+        await server.aclose()
 
 
-def test_a_page_is_shown_in_numbered_lines_with_numbered_links(site: str) -> None:
-    async def work(call: Call) -> None:
+async def test_a_page_is_shown_in_numbered_lines_with_numbered_links(site: str) -> None:
+    async with browsing([site]) as call:
         result = await call("open", id=f"http://{site}/")
         assert not result.error
         lines = result.text.split("\n")
@@ -139,11 +109,9 @@ def test_a_page_is_shown_in_numbered_lines_with_numbered_links(site: str) -> Non
         assert [(source.cursor, source.title) for source in result.sources] == [(0, "Ships & harbours")]
         assert (await call("open", id=f"http://{site}/packed")).text.split("\n")[4:] == lines[4:]
 
-    browse([site], work)
 
-
-def test_links_are_opened_pages_are_scrolled_and_places_are_found(site: str) -> None:
-    async def work(call: Call) -> None:
+async def test_links_are_opened_pages_are_scrolled_and_places_are_found(site: str) -> None:
+    async with browsing([site]) as call:
         await call("open", id=f"http://{site}/")
         other = await call("open", id=0)
         assert other.text.startswith(f"[1] http://{site}/other\n")
@@ -170,27 +138,21 @@ def test_links_are_opened_pages_are_scrolled_and_places_are_found(site: str) -> 
             assert (await call("open", **wrong)).error, wrong
         assert (await call("find", pattern="")).error
 
-    browse([site], work)
 
-
-def test_without_a_page_or_a_provider_the_browser_reports_it() -> None:
-    async def work(call: Call) -> None:
+async def test_without_a_page_or_a_provider_the_browser_reports_it() -> None:
+    async with browsing(["example.com"]) as call:
         assert "no page is open" in (await call("open")).text
         assert "no page is open" in (await call("find", pattern="x")).text
         assert "no search provider" in (await call("search", query="ships")).text
 
-    browse(["example.com"], work)
 
-
-def test_a_provider_is_asked_and_its_results_are_opened_by_number(site: str) -> None:
-    async def work(call: Call) -> None:
+async def test_a_provider_is_asked_and_its_results_are_opened_by_number(site: str) -> None:
+    async with browsing([site], search=f"http://{site}/search") as call:
         found = await call("search", query="old ships & more")
         assert f"L0: 【0†Ships†{site}】" in found.text
         assert "L1: About old ships & more" in found.text
         opened = await call("open", id=0)
         assert "Aurora" in opened.text
-
-    browse([site], work, search=f"http://{site}/search")
 
 
 @pytest.mark.parametrize(
@@ -207,31 +169,25 @@ def test_a_provider_is_asked_and_its_results_are_opened_by_number(site: str) -> 
         ("/to/http://127.0.0.1:1/", "not among the hosts"),
     ],
 )
-def test_unreadable_pages_are_refused(site: str, path: str, message: str) -> None:
-    async def work(call: Call) -> None:
+async def test_unreadable_pages_are_refused(site: str, path: str, message: str) -> None:
+    async with browsing([site], time=2 if path == "/slow" else 20) as call:
         result = await call("open", id=f"http://{site}{path}")
         assert result.error
         assert message in result.text
 
-    browse([site], work, time=2 if path == "/slow" else 20)
 
-
-def test_redirects_within_the_list_are_followed(site: str) -> None:
-    async def work(call: Call) -> None:
+async def test_redirects_within_the_list_are_followed(site: str) -> None:
+    async with browsing([site]) as call:
         assert f"(http://{site}/)" in (await call("open", id=f"http://{site}/to/home")).text
-
-    browse([site], work)
 
 
 @pytest.mark.tools
-def test_a_page_that_is_made_to_keep_the_parser_busy_is_given_up(site: str) -> None:
-    async def work(call: Call) -> None:
+async def test_a_page_that_is_made_to_keep_the_parser_busy_is_given_up(site: str) -> None:
+    async with browsing([site]) as call:
         begun = time.monotonic()
         result = await call("open", id=f"http://{site}/deep")
         assert result.error or "deep" in result.text
         assert time.monotonic() - begun < 10
-
-    browse([site], work)
 
 
 SPELT = (
@@ -241,28 +197,23 @@ SPELT = (
 """Spellings of this machine, which URL parsers treat alike."""
 
 
-def test_private_addresses_are_not_connected_to_even_where_the_name_is_allowed(site: str) -> None:
-    async def work(call: Call) -> None:
+async def test_private_addresses_are_not_connected_to_even_where_the_name_is_allowed(site: str) -> None:
+    port = site.rpartition(":")[2]
+    async with browsing(["*", f"*:{port}"], private=False) as call:
         port = site.rpartition(":")[2]
         for host in SPELT:
             result = await call("open", id=f"http://{host}:{port}/")
             assert result.error, host
             assert "not a public address" in result.text or "cannot be" in result.text, result.text
 
-    port = site.rpartition(":")[2]
-    browse(["*", f"*:{port}"], work, private=False)
 
-
-def test_an_address_that_changes_after_the_check_is_not_connected_to(
+async def test_an_address_that_changes_after_the_check_is_not_connected_to(
     site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("unspool.tools.fetch.Fetcher._checked", lambda self, url, trusted: URL(url))
     port = site.rpartition(":")[2]
-
-    async def work(call: Call) -> None:
+    async with browsing(["*"], private=False) as call:
         assert "127.0.0.1 is not a public address" in (await call("open", id=f"http://127.0.0.1:{port}/")).text
-
-    browse(["*"], work, private=False)
 
 
 HOSTILE = {
@@ -295,26 +246,21 @@ def test_a_pages_own_mark_says_its_encoding() -> None:
             assert page.lines[0] == "Zürich"
 
 
-def test_the_address_that_was_checked_is_the_one_connected_to(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_address_that_was_checked_is_the_one_connected_to(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name whose address is public when it is checked and private afterwards is resolved only once."""
     port = int(site.rpartition(":")[2])
     asked: list[str] = []
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
+    async def resolved(host: str, port: int, **more: object) -> list[Any]:
+        asked.append(host)
+        address = "192.0.2.1" if len(asked) > 1 else "127.0.0.1"
+        return [(2, 1, 6, "", (address, port))]
 
-        async def resolved(host: str, port: int, **more: object) -> list[Any]:
-            asked.append(host)
-            address = "192.0.2.1" if len(asked) > 1 else "127.0.0.1"
-            return [(2, 1, 6, "", (address, port))]
-
-        monkeypatch.setattr(loop, "getaddrinfo", resolved)
-        fetcher = Fetcher([f"rebound.example:{port}"], private=True, time=2, size=100_000)
-        fetched = await fetcher.fetch(f"http://rebound.example:{port}/")
-        assert b"Aurora" in fetched.body
-        await fetcher.aclose()
-
-    asyncio.run(main())
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolved)
+    fetcher = Fetcher([f"rebound.example:{port}"], private=True, time=2, size=100_000)
+    fetched = await fetcher.fetch(f"http://rebound.example:{port}/")
+    assert b"Aurora" in fetched.body
+    await fetcher.aclose()
     assert asked == ["rebound.example"]
 
 

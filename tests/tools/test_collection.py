@@ -105,23 +105,19 @@ def test_a_server_that_is_down_is_reported_once_and_the_others_work(caplog: pyte
     assert listed(tools, ["b"]).failures == {}
 
 
-def test_a_session_asks_each_server_once_and_closes_what_it_opened() -> None:
+async def test_a_session_asks_each_server_once_and_closes_what_it_opened() -> None:
     a, b, c = Server("a", "find"), Server("b", "open"), Server("c")
-
-    async def main() -> None:
-        tools = Tools([a, b, c])
-        listing = await tools.list_tools()
-        session = tools.session()
-        results = await asyncio.gather(*(session.call(tool, "{}") for tool in (*listing.tools, *listing.tools)))
-        assert [result.text for result in results] == ["a:find:{}", "b:open:{}"] * 2
-        assert (await session.call(tool("d", "x"), "{}")).error
-        await session.aclose()
-        await session.aclose()
-        with pytest.raises(RuntimeError):
-            await session.call(listing.tools[0], "{}")
-        await tools.aclose()
-
-    asyncio.run(main())
+    tools = Tools([a, b, c])
+    listing = await tools.list_tools()
+    session = tools.session()
+    results = await asyncio.gather(*(session.call(tool, "{}") for tool in (*listing.tools, *listing.tools)))
+    assert [result.text for result in results] == ["a:find:{}", "b:open:{}"] * 2
+    assert (await session.call(tool("d", "x"), "{}")).error
+    await session.aclose()
+    await session.aclose()
+    with pytest.raises(RuntimeError):
+        await session.call(listing.tools[0], "{}")
+    await tools.aclose()
     assert a.log == b.log == ["session", "session closed", "closed"]
     assert c.log == ["closed"]
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,19 +15,16 @@ from unspool.tools.interpreter import Interpreter, InterpreterError, monty
 LIMITS = ToolLimits(time=2, output=2_000, memory=200_000_000)
 
 
-def run(*cells: str, limits: ToolLimits = LIMITS) -> list[ToolResult]:
-    async def main() -> list[ToolResult]:
-        interpreter = Interpreter(monty(limits), limits)
-        try:
-            return [await interpreter.run(cell) for cell in cells]
-        finally:
-            await interpreter.aclose()
-
-    return asyncio.run(main())
+async def run(*cells: str, limits: ToolLimits = LIMITS, command: Sequence[str] = ()) -> list[ToolResult]:
+    interpreter = Interpreter(command or monty(limits), limits)
+    try:
+        return [await interpreter.run(cell) for cell in cells]
+    finally:
+        await interpreter.aclose()
 
 
-def test_a_cell_shows_what_it_prints_and_the_value_of_its_last_expression_and_state_lasts() -> None:
-    found = run(
+async def test_a_cell_shows_what_it_prints_and_the_value_of_its_last_expression_and_state_lasts() -> None:
+    found = await run(
         "x = 6\nprint('ä\\nb')\nx * 7",
         "x",
         "def f(n):\n    return n + x\n",
@@ -41,15 +39,15 @@ def test_a_cell_shows_what_it_prints_and_the_value_of_its_last_expression_and_st
     assert not any(result.error for result in found)
 
 
-def test_a_lone_surrogate_does_not_end_the_interpreter() -> None:
-    found = run("x = 1", "print('a\\ud800b')", "print('a\ud800b')", "x")
+async def test_a_lone_surrogate_does_not_end_the_interpreter() -> None:
+    found = await run("x = 1", "print('a\\ud800b')", "print('a\ud800b')", "x")
     assert [result.error for result in found] == [False] * 4
     assert [result.text[0] + result.text[2:] for result in found[1:3]] == ["ab\n", "ab\n"]
     assert found[3].text == "1\n", "its state is still there"
 
 
-def test_errors_are_reported_with_their_line_and_state_stays() -> None:
-    found = run("x = 1\n1 / 0", "def f(:", "undefined", "raise SystemExit(3)", "x")
+async def test_errors_are_reported_with_their_line_and_state_stays() -> None:
+    found = await run("x = 1\n1 / 0", "def f(:", "undefined", "raise SystemExit(3)", "x")
     assert [result.error for result in found] == [True, True, True, True, False]
     assert "ZeroDivisionError: division by zero" in found[0].text
     assert "line 2" in found[0].text
@@ -72,18 +70,12 @@ ESCAPES = {
     "a thread is started": "import threading\nthreading.Thread(target=print).start()",
     "a process is signalled": "import os\nos.kill(os.getppid(), 9)",
     "all processes are signalled": "import os\nos.kill(-1, 9)",
-    "the process is traced": "import ctypes\nassert ctypes.CDLL(None).ptrace(0, 0, 0, 0) == 0",
-    "a namespace is made": "import ctypes\nassert ctypes.CDLL(None).unshare(0x10000000) == 0",
+    "native code is called": "import ctypes\nassert ctypes.CDLL(None).unshare(0x10000000) == 0",
     "/proc is read": "open('/proc/self/environ').read()",
     "/proc of others is read": "import os\nos.listdir('/proc/1')",
     "the environment's key is read": "import os\nos.environ['A_SECRET_KEY']",
     "memory of the kernel is mapped": "open('/dev/mem', 'rb').read(1)",
     "a device is opened": "open('/dev/tty')",
-    "a ring of system calls is made": "import ctypes\nassert ctypes.CDLL(None).syscall(425, 8, 0) >= 0",
-    "a process is cloned anew": "import ctypes\nassert ctypes.CDLL(None).syscall(435, 0, 0) >= 0",
-    "the root is mounted over": "import ctypes\nassert ctypes.CDLL(None).mount(b'x', b'/', b'tmpfs', 0, 0) == 0",
-    "a program of the kernel is loaded": "import ctypes\nassert ctypes.CDLL(None).syscall(321, 0, 0, 0) >= 0",
-    "a call of another form is made": "import ctypes\nassert ctypes.CDLL(None).syscall(0x40000027) >= 0",
     "builtins are reached": "().__class__.__base__.__subclasses__()[-1].__init__.__globals__['os'].listdir('/etc')",
     "a format string reaches them": "open('{0.__class__}'.format(1))",
     "a folder is a file's": "import os\nos.open('../../../etc/passwd', 0)",
@@ -99,12 +91,12 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("secret")
-def test_nothing_leaves_the_sandbox() -> None:
-    for (what, _), result in zip(ESCAPES.items(), run(*ESCAPES.values()), strict=True):
+async def test_nothing_leaves_the_sandbox() -> None:
+    for (what, _), result in zip(ESCAPES.items(), await run(*ESCAPES.values()), strict=True):
         assert result.error, f"{what}: {result.text}"
 
 
-def test_existing_files_cannot_be_written() -> None:
+async def test_existing_files_cannot_be_written() -> None:
     code = """
 import os
 written = 0
@@ -117,7 +109,7 @@ for folder, _, names in os.walk("/"):
             pass
 print("written:", written)
 """
-    result = run(code)[0]
+    (result,) = await run(code)
     assert result.text == "written: 0\n" or (result.error and "written" not in result.text)
 
 
@@ -136,10 +128,10 @@ BOMBS = {
 @pytest.mark.parametrize(
     "bomb", [pytest.param(bomb, marks=[] if bomb == "memory" else pytest.mark.tools) for bomb in BOMBS]
 )
-def test_a_resource_bomb_ends_in_time_with_an_error_and_the_next_cell_runs(bomb: str) -> None:
+async def test_a_resource_bomb_ends_in_time_with_an_error_and_the_next_cell_runs(bomb: str) -> None:
     begun = time.monotonic()
     limits = ToolLimits(time=1, output=2_000, memory=200_000_000)
-    found = run(BOMBS[bomb], "1 + 1", limits=limits)
+    found = await run(BOMBS[bomb], "1 + 1", limits=limits)
     assert found[0].error
     assert len(found[0].text) <= 2_000 + 200
     assert found[1].text == "2\n"
@@ -150,23 +142,17 @@ def children() -> set[int]:
     return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
 
 
-def test_a_cancelled_cell_ends_its_process() -> None:
+async def test_a_cancelled_cell_ends_its_process() -> None:
     before = children()
-
-    limits = ToolLimits(time=60)
-
-    async def main() -> None:
-        interpreter = Interpreter(monty(limits), limits)
-        assert (await interpreter.run("1")).text == "1\n"
-        running = asyncio.ensure_future(interpreter.run("while True: pass"))
-        await asyncio.sleep(0.2)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert interpreter.pid is None
-        assert children() == before
-
-    asyncio.run(main())
+    interpreter = Interpreter(monty(ToolLimits(time=60)), ToolLimits(time=60))
+    assert (await interpreter.run("1")).text == "1\n"
+    running = asyncio.ensure_future(interpreter.run("while True: pass"))
+    await asyncio.sleep(0.2)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert interpreter.pid is None
+    assert children() == before
 
 
 FORGER = """
@@ -187,30 +173,23 @@ for line in sys.stdin:
 
 @pytest.mark.parametrize("guess", ["cell", "2", "3", "'3'", "''", "None", "cell[::-1]", "hex(int(cell, 16) + 1)[2:]"])
 @pytest.mark.parametrize("when", ["sooner", "later"])
-def test_a_forged_answer_is_never_that_of_another_cell(when: str, guess: str) -> None:
-    async def main() -> list[ToolResult]:
-        interpreter = Interpreter((sys.executable, "-c", FORGER), ToolLimits(time=5))
-        try:
-            return [await interpreter.run(code) for code in ("one", f"forge {when}:{guess}", "three", "four", "five")]
-        finally:
-            await interpreter.aclose()
-
-    found = asyncio.run(main())
+async def test_a_forged_answer_is_never_that_of_another_cell(when: str, guess: str) -> None:
+    cells = ("one", f"forge {when}:{guess}", "three", "four", "five")
+    found = await run(*cells, limits=ToolLimits(time=5), command=(sys.executable, "-c", FORGER))
     for code, result in zip(("one", "three", "four", "five"), (found[0], *found[2:]), strict=True):
         assert result.text == code or (result.error and "The interpreter ended" in result.text)
     assert sum(result.error for result in found) <= 1, "the child is started anew"
     assert "forged" not in found[1].text or guess == "cell", "it can only lie about itself"
 
 
-def test_an_interpreter_that_cannot_start_says_why(tmp_path: Path) -> None:
-    async def main(*command: str) -> ToolResult:
-        return await Interpreter(command, ToolLimits(time=1, output=1_000)).run("1")
-
-    missing = asyncio.run(main(str(tmp_path / "nothing")))
-    assert missing.error
-    assert "No such file" in missing.text
-    broken = asyncio.run(main(sys.executable, "-c", "raise SystemExit('no luck today')"))
-    assert "no luck today" in broken.text
+async def test_an_interpreter_that_cannot_start_says_why(tmp_path: Path) -> None:
+    for command, why in (
+        ([str(tmp_path / "nothing")], "No such file"),
+        ([sys.executable, "-c", "raise SystemExit('no luck today')"], "no luck today"),
+    ):
+        (result,) = await run("1", limits=ToolLimits(time=1, output=1_000), command=command)
+        assert result.error
+        assert why in result.text
 
 
 def test_a_missing_interpreter_is_reported_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from pathlib import Path
 
 import pytest
 
 from unspool.tools import Approval, ToolLimits, ToolResult, Tools, ToolServerError
-from unspool.tools.config import read_list, request_server
+from unspool.tools.config import read_list
+from unspool.tools.targets import Endpoint
 
 pytestmark = pytest.mark.tools
 
@@ -54,15 +55,12 @@ def running(transport: str) -> Iterator[str]:
         process.wait()
 
 
-def run(tools: Tools, work: Callable[[Tools], Awaitable[None]]) -> None:
-    async def main() -> None:
-        try:
-            async with asyncio.timeout(60):
-                await work(tools)
-        finally:
-            await tools.aclose()
-
-    asyncio.run(main())
+@contextlib.asynccontextmanager
+async def closing(tools: Tools) -> AsyncIterator[Tools]:
+    try:
+        yield tools
+    finally:
+        await tools.aclose()
 
 
 async def call(tools: Tools, name: str, **arguments: object) -> ToolResult:
@@ -109,71 +107,56 @@ async def check_calculator(tools: Tools) -> None:
     await session.aclose()
 
 
+@pytest.mark.parametrize("url", ["calc={}", "http://{}/sse"], ids=["host and port", "url"])
 @pytest.mark.parametrize("transport", ["sse", "streamable-http"])
-def test_a_server_over_http_is_found_by_host_and_port_alone(transport: str) -> None:
+async def test_a_server_over_http_is_found_by_host_and_port_alone_or_by_its_url(transport: str, url: str) -> None:
     with running(transport) as address:
-        run(Tools(read_list(f"calc={address}", LIMITS)), check_calculator)
+        if transport == "sse" or "sse" not in url:
+            async with closing(Tools(read_list(url.format(address), LIMITS))) as tools:
+                await check_calculator(tools)
 
 
-def test_a_url_may_be_that_of_either_transport() -> None:
-    with running("sse") as address:
-        run(Tools(read_list(f"http://{address}/sse", LIMITS)), check_calculator)
+async def test_a_server_over_standard_streams_is_started_from_a_file(tmp_path: Path) -> None:
+    async with closing(tools_of(tmp_path, calc=program("sdk_server.py", "stdio"))) as tools:
+        await check_calculator(tools)
 
 
-def test_a_server_over_standard_streams_is_started_from_a_file(tmp_path: Path) -> None:
-    run(tools_of(tmp_path, calc=program("sdk_server.py", "stdio")), check_calculator)
-
-
-def test_a_session_over_http_outlives_nothing_and_servers_that_come_back_are_found() -> None:
+async def test_a_session_over_http_outlives_nothing_and_servers_that_come_back_are_found() -> None:
     with running("streamable-http") as address:
-        tools = Tools(read_list(f"calc={address}", ToolLimits(time=3, listing=3, cache=0.01)))
-
-        async def work(tools: Tools) -> None:
+        async with closing(Tools(read_list(f"calc={address}", ToolLimits(time=3, listing=3, cache=0.01)))) as tools:
             assert (await call(tools, "add", a=1, b=1)).text == "2"
-
-        run(tools, work)
-
-    async def gone(tools: Tools) -> None:
+    async with closing(Tools(read_list(f"calc={address}", LIMITS))) as tools:
         listing = await tools.list_tools()
         assert listing.tools == ()
         assert [*listing.failures] == ["calc"]
 
-    run(Tools(read_list(f"calc={address}", LIMITS)), gone)
 
-
-def test_a_child_has_no_more_of_the_environment_than_its_file_names(
+async def test_a_child_has_no_more_of_the_environment_than_its_file_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("A_SECRET_KEY", "sk-1")
     monkeypatch.setenv("PASSED_ON", "yes")
     entry = program("sdk_server.py", "stdio", env={"OWN": "${PASSED_ON}", "OTHER": "${NOT_SET:-default}"})
-
-    async def work(tools: Tools) -> None:
+    async with closing(tools_of(tmp_path, calc=entry)) as tools:
         names = (await call(tools, "environment")).text.split("\n")
         assert {"OWN", "OTHER", "PATH"} <= set(names)
         assert not {"A_SECRET_KEY", "PASSED_ON"} & set(names)
 
-    run(tools_of(tmp_path, calc=entry), work)
 
-
-def test_a_child_that_dies_is_started_again_and_its_call_is_an_error(tmp_path: Path) -> None:
-    async def work(tools: Tools) -> None:
+async def test_a_child_that_dies_is_started_again_and_its_call_is_an_error(tmp_path: Path) -> None:
+    async with closing(tools_of(tmp_path, calc=program("sdk_server.py", "stdio"))) as tools:
         assert (await call(tools, "count")).text == "1"
         assert (await call(tools, "count")).text == "2"  # one child for all responses
         assert (await call(tools, "die")).error
         assert (await call(tools, "count")).text == "1"
 
-    run(tools_of(tmp_path, calc=program("sdk_server.py", "stdio")), work)
 
-
-def test_a_changed_list_is_listed_anew(tmp_path: Path) -> None:
-    async def work(tools: Tools) -> None:
+async def test_a_changed_list_is_listed_anew(tmp_path: Path) -> None:
+    async with closing(tools_of(tmp_path, calc=program("sdk_server.py", "stdio"))) as tools:
         assert "newcomer" not in [tool.name for tool in (await tools.list_tools()).tools]
         assert (await call(tools, "change")).text == "changed"
         await asyncio.sleep(1.1)
         assert (await call(tools, "newcomer")).text == "new"
-
-    run(tools_of(tmp_path, calc=program("sdk_server.py", "stdio")), work)
 
 
 def children() -> set[int]:
@@ -182,12 +165,11 @@ def children() -> set[int]:
 
 
 @pytest.mark.parametrize("fault", ["hang", "line", "flood", "parts", "no-result"])
-def test_a_call_that_a_server_does_not_answer_rightly_is_an_error_and_the_next_works(
+async def test_a_call_that_a_server_does_not_answer_rightly_is_an_error_and_the_next_works(
     tmp_path: Path, fault: str
 ) -> None:
     before = children()
-
-    async def work(tools: Tools) -> None:
+    async with closing(tools_of(tmp_path, bad=program("bad_server.py", fault))) as tools:
         started = time.monotonic()
         result = await call(tools, "good")
         assert result.error
@@ -195,51 +177,39 @@ def test_a_call_that_a_server_does_not_answer_rightly_is_an_error_and_the_next_w
         (await tools.list_tools())
         assert (await call(tools, "good")).error  # by a new child, or by the same one
         assert len(children() - before) <= 1
-
-    run(tools_of(tmp_path, bad=program("bad_server.py", fault)), work)
     assert children() == before
 
 
-def test_nonsense_between_messages_is_skipped(tmp_path: Path) -> None:
-    async def work(tools: Tools) -> None:
+async def test_nonsense_between_messages_is_skipped(tmp_path: Path) -> None:
+    async with closing(tools_of(tmp_path, bad=program("bad_server.py", "nonsense"))) as tools:
         assert (await call(tools, "good")).text == "done"
 
-    run(tools_of(tmp_path, bad=program("bad_server.py", "nonsense")), work)
 
-
-def test_texts_may_have_as_many_brackets_as_they_like(tmp_path: Path) -> None:
-    async def work(tools: Tools) -> None:
+async def test_texts_may_have_as_many_brackets_as_they_like(tmp_path: Path) -> None:
+    async with closing(tools_of(tmp_path, bad=program("bad_server.py", "brackets"))) as tools:
         result = await call(tools, "good")
         assert (result.error, result.text[:4]) == (False, "[{[{")
 
-    run(tools_of(tmp_path, bad=program("bad_server.py", "brackets")), work)
 
-
-def test_of_thousands_of_tools_only_the_first_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def work(tools: Tools) -> None:
+async def test_of_thousands_of_tools_only_the_first_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with closing(tools_of(tmp_path, bad=program("bad_server.py", "unreadable"))) as tools:
         listing = await tools.list_tools()
         assert (listing.tools, listing.failures) == ((), {})
-
-    run(tools_of(tmp_path, bad=program("bad_server.py", "unreadable")), work)
     assert 1024 <= len(caplog.messages) <= 1030
     assert "lists 2001 tools; only 1024 are read" in caplog.text
 
 
-def test_pages_are_listed_to_the_end(tmp_path: Path) -> None:
-    async def work(tools: Tools) -> None:
+async def test_pages_are_listed_to_the_end(tmp_path: Path) -> None:
+    async with closing(tools_of(tmp_path, bad=program("bad_server.py", "pages"))) as tools:
         assert [tool.name for tool in (await tools.list_tools()).tools] == ["tool0", "tool1", "tool2", "tool3"]
 
-    run(tools_of(tmp_path, bad=program("bad_server.py", "pages")), work)
 
-
-def test_tools_whose_definitions_cannot_be_used_are_left_out(tmp_path: Path) -> None:
-    async def work(tools: Tools) -> None:
-        listing = await tools.list_tools()
-        assert [tool.name for tool in listing.tools] == ["good"]
-        assert (await call(tools, "good")).text == "done"
-
-    run(tools_of(tmp_path, ToolLimits(time=3, schema=2_000), bad=program("bad_server.py", "lies")), work)
-    run(tools_of(tmp_path, ToolLimits(time=3), bad=program("bad_server.py", "odd")), work)
+async def test_tools_whose_definitions_cannot_be_used_are_left_out(tmp_path: Path) -> None:
+    for limits, fault in ((ToolLimits(time=3, schema=2_000), "lies"), (ToolLimits(time=3), "odd")):
+        async with closing(tools_of(tmp_path, limits, bad=program("bad_server.py", fault))) as tools:
+            listing = await tools.list_tools()
+            assert [tool.name for tool in listing.tools] == ["good"]
+            assert (await call(tools, "good")).text == "done"
 
 
 @pytest.mark.parametrize(
@@ -253,12 +223,12 @@ def test_tools_whose_definitions_cannot_be_used_are_left_out(tmp_path: Path) -> 
         ("complains", "the file of settings is missing"),
     ],
 )
-def test_a_server_that_cannot_be_listed_is_reported_and_the_others_work(
+async def test_a_server_that_cannot_be_listed_is_reported_and_the_others_work(
     tmp_path: Path, fault: str, message: str
 ) -> None:
     before = children()
-
-    async def work(tools: Tools) -> None:
+    bad, good = program("bad_server.py", fault), program("bad_server.py", "none")
+    async with closing(tools_of(tmp_path, ToolLimits(time=3, listing=3), bad=bad, good=good)) as tools:
         listing = await tools.list_tools()
         assert [tool.name for tool in listing.tools] == ["good"]
         assert [*listing.failures] == ["bad"]
@@ -266,38 +236,30 @@ def test_a_server_that_cannot_be_listed_is_reported_and_the_others_work(
         assert (await call(tools, "good")).text == "done"
         with pytest.raises(ToolServerError):
             await tools.servers["bad"].list_tools()
-
-    bad, good = program("bad_server.py", fault), program("bad_server.py", "none")
-    run(tools_of(tmp_path, ToolLimits(time=3, listing=3), bad=bad, good=good), work)
     assert children() == before
 
 
-def test_a_missing_program_is_reported(tmp_path: Path) -> None:
-    async def work(tools: Tools) -> None:
+async def test_a_missing_program_is_reported(tmp_path: Path) -> None:
+    async with closing(tools_of(tmp_path, bad={"command": "no-such-program"})) as tools:
         assert "no-such-program" in (await tools.list_tools()).failures["bad"]
 
-    run(tools_of(tmp_path, bad={"command": "no-such-program"}), work)
 
-
-def test_a_cancelled_call_ends_and_leaves_the_child_to_others(tmp_path: Path) -> None:
+async def test_a_cancelled_call_ends_and_leaves_the_child_to_others(tmp_path: Path) -> None:
     before = children()
-
-    async def work(tools: Tools) -> None:
+    async with closing(tools_of(tmp_path, ToolLimits(time=60), calc=program("sdk_server.py", "stdio"))) as tools:
         slow = asyncio.ensure_future(call(tools, "wait", seconds=60))
         await asyncio.sleep(2.5)
         slow.cancel()
         with pytest.raises(asyncio.CancelledError):
             await slow
         assert (await call(tools, "count")).text == "1"
-
-    run(tools_of(tmp_path, ToolLimits(time=60), calc=program("sdk_server.py", "stdio")), work)
     assert children() == before
 
 
-def test_a_listing_that_is_cancelled_leaves_no_child(tmp_path: Path) -> None:
+async def test_a_listing_that_is_cancelled_leaves_no_child(tmp_path: Path) -> None:
     before = children()
-
-    async def work(tools: Tools) -> None:
+    limits = ToolLimits(listing=3)
+    async with closing(tools_of(tmp_path, limits, bad=program("bad_server.py", "silent"))) as tools:
         # All callers share one listing of all servers, which continues when one of them leaves, until its time is over.
         for shared in (False, True):
             listed: Coroutine[None, None, object] = tools.list_tools() if shared else tools.servers["bad"].list_tools()
@@ -314,40 +276,29 @@ def test_a_listing_that_is_cancelled_leaves_no_child(tmp_path: Path) -> None:
                 return
         raise AssertionError("the child is still there")
 
-    limits = ToolLimits(listing=3)
-    run(tools_of(tmp_path, limits, bad=program("bad_server.py", "silent")), work)
 
-
-def test_clashing_names_are_prefixed_and_approvals_apply_by_tool(tmp_path: Path) -> None:
-    async def work(tools: Tools) -> None:
+async def test_clashing_names_are_prefixed_and_approvals_apply_by_tool(tmp_path: Path) -> None:
+    one = program("bad_server.py", "none", require_approval="always")
+    async with closing(tools_of(tmp_path, one=one, two=program("bad_server.py", "none"))) as tools:
         listing = await tools.list_tools()
         assert [tool.name for tool in listing.tools] == ["one__good", "two__good"]
         assert [tool.approval for tool in listing.tools] == [True, False]
         assert (await call(tools, "two__good")).text == "done"
-
-    one = program("bad_server.py", "none", require_approval="always")
-    run(tools_of(tmp_path, one=one, two=program("bad_server.py", "none")), work)
     assert Approval.read("never") == Approval()
 
 
-def test_a_hundred_sessions_at_once_share_one_child_and_each_has_its_answer(tmp_path: Path) -> None:
-    async def work(tools: Tools) -> None:
+async def test_a_hundred_sessions_at_once_share_one_child_and_each_has_its_answer(tmp_path: Path) -> None:
+    async with closing(tools_of(tmp_path, ToolLimits(time=30), calc=program("sdk_server.py", "stdio"))) as tools:
         found = await asyncio.gather(*(call(tools, "add", a=i, b=1) for i in range(100)))
         assert [int(result.text) for result in found] == [i + 1 for i in range(100)]
-
-    run(tools_of(tmp_path, ToolLimits(time=30), calc=program("sdk_server.py", "stdio")), work)
 
 
 @pytest.mark.parametrize(
     "url", ["https://localhost:1/mcp", "https://127.0.0.1/mcp", "https://[::1]/mcp", "https://169.254.169.254/"]
 )
-def test_a_server_that_a_request_names_is_not_looked_for_at_private_addresses(url: str) -> None:
-    async def work(tools: Tools) -> None:
+async def test_a_server_that_a_request_names_is_not_looked_for_at_private_addresses(url: str) -> None:
+    from unspool.tools.mcp import MCPToolServer
+
+    asked = MCPToolServer("asked", Endpoint((("http", url), ("sse", url)), public=True), limits=LIMITS)
+    async with closing(Tools([asked])) as tools:
         assert "is not a public address" in (await tools.list_tools()).failures["asked"]
-
-    run(Tools([request_server("asked", url, {}, LIMITS)]), work)
-
-
-def test_a_server_that_a_request_names_must_be_https() -> None:
-    with pytest.raises(ValueError, match="is not a URL of https"):
-        request_server("asked", "http://example.com/mcp", {}, LIMITS)

@@ -42,11 +42,7 @@ def test_a_stream_is_the_full_sequence_of_events() -> None:
         *block(0, thinking, {"type": "thinking_delta", "thinking": "plan"}),
         *block(1, {"type": "text", "text": ""}, {"type": "text_delta", "text": "Sure."}),
         *block(2, use, {"type": "input_json_delta", "partial_json": ARGUMENTS}),
-        {
-            "type": "message_delta",
-            "delta": {"stop_reason": "tool_use", "stop_sequence": None},
-            "usage": COUNTS,
-        },
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use", "stop_sequence": None}, "usage": COUNTS},
         {"type": "message_stop"},
     ]
 

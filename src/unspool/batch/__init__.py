@@ -9,12 +9,13 @@ import msgspec
 import pyarrow as pa
 
 from ..dialect.file import Dialect
+from ..wire.encoding import encode
 from .blocks import ROWS, Block, InputError, check_names, table_blocks
 from .detection import SAMPLE, first_detected
 from .reading import AUTO, WRITTEN, Columns, Reader, Reading, RowError
 from .run import Job, Progress
 from .summary import Summary
-from .work import BadRow, Done, arrow_columns, read_block, schema_of, without_surrogates
+from .work import BadRow, Done, arrow_columns, read_block, schema_of
 from .workers import crew
 
 __all__ = [
@@ -31,8 +32,7 @@ __all__ = [
     "parse_table",
 ]
 
-_FIRST: Final = 16
-"""The number of rows in a stream's first block: few, so that the first results come soon."""
+_FIRST: Final = 16  # the number of rows in a stream's first block: few, so that the first results come soon
 
 
 def parse_table(
@@ -130,17 +130,9 @@ def _batches(table: Any) -> tuple[Iterable[pa.RecordBatch], pa.Schema]:
 
 def _row_blocks(rows: Iterable[str | Mapping[str, Any]], column: str, size: int) -> Iterator[Block]:
     stream, number, first = iter(rows), 0, 0
-    while lines := [_line(row, column) for row in islice(stream, size)]:
+    while lines := [encode({column: r} if isinstance(r, str) else dict(r)) for r in islice(stream, size)]:
         yield Block(number, "", first, lines)
         number, first, size = number + 1, first + len(lines), min(size * 2, ROWS)
-
-
-def _line(row: str | Mapping[str, Any], column: str) -> bytes:
-    value = {column: row} if isinstance(row, str) else dict(row)
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:  # lone surrogates
-        return msgspec.json.encode(without_surrogates(value))
 
 
 def _counted(

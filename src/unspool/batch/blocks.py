@@ -18,14 +18,10 @@ from typing import BinaryIO, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["Block", "InputError", "blocks", "check_names", "find_inputs", "parquet_schema", "table_blocks"]
-
 ROWS: Final = 2_000
 """The most rows of a block."""
-_BYTES: Final = 8 << 20
-"""The approximate number of bytes of a block of lines."""
-_LINE: Final = 64 << 20
-"""The most bytes of a line; a longer one is a bad row."""
+_BYTES: Final = 8 << 20  # the approximate number of bytes of a block of lines
+_LINE: Final = 64 << 20  # the most bytes of a line; a longer one is a bad row
 _ENDINGS: Final = (".jsonl", ".ndjson", ".parquet")
 _REQUEST: Final = b'{"type":"request"'
 
@@ -38,9 +34,7 @@ class Block(NamedTuple):
     """A block of rows.
 
     Attributes:
-        number: its index among all blocks.
-        file: the file that it comes from.
-        first: the index of its first row among all rows.
+        number, first: its index among all blocks, and that of its first row among all rows.
         rows: Arrow's rows, or raw lines; ``None`` replaces a line that is too long.
         recorded: whether each row is a recording, and so may have several lines.
         mark: a checksum of the lines; 0 for Arrow's rows.
@@ -57,11 +51,8 @@ class Block(NamedTuple):
 
 
 def find_inputs(patterns: Sequence[str]) -> list[str]:
-    """The input files, in order. A pattern is a file, a folder, a glob of either, or ``-`` for standard input.
-
-    Raises:
-        InputError: a pattern matches nothing.
-    """
+    """The input files, in order. A pattern is a file, a folder, a glob of either, or ``-`` for standard input;
+    `InputError` if it matches nothing."""
     found: list[str] = []
     for pattern in patterns:
         if pattern == "-":
@@ -85,16 +76,8 @@ def _within(folder: str) -> list[str]:
 
 
 def blocks(files: Iterable[str], rows: int = ROWS) -> Iterator[Block]:
-    """The rows of files, block by block.
-
-    Args:
-        files: the paths.
-        rows: the most rows of a block.
-
-    Raises:
-        InputError: a file does not have the format of its ending.
-        OSError: a file cannot be read.
-    """
+    """The rows of files, at most so many at once. `InputError` if a file does not have the format of its ending,
+    `OSError` if it cannot be read."""
     number = first = 0
     for file in files:
         for found, recorded, part in _parquet(file, rows) if file.endswith(".parquet") else _lines(file, rows):
@@ -134,22 +117,13 @@ def _parquet(file: str, rows: int) -> Iterator[tuple[pa.RecordBatch, bool, float
 
 
 def parquet_schema(file: str) -> pa.Schema:
-    """The columns of a parquet file.
-
-    Raises:
-        InputError: the file is not parquet, or two of its columns have the same name.
-        OSError: the file cannot be read.
-    """
+    """The columns of a parquet file. `InputError` if it is not parquet, or two of its columns have the same name."""
     with _opened(file) as source:
         return source.schema_arrow
 
 
 def check_names(schema: pa.Schema, file: str = "") -> None:
-    """Check that the columns of a table have different names.
-
-    Raises:
-        InputError: two have the same; the message begins with ``file``.
-    """
+    """Check that the columns of a table have different names; the message of an `InputError` begins with ``file``."""
     twice = next((name for name, count in Counter(schema.names).items() if count > 1), None)
     if twice is not None:
         raise InputError(f"{file}{twice}: two columns of the input have this name; rename one")

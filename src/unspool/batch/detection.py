@@ -15,30 +15,19 @@ from .blocks import Block, blocks
 from .reading import AUTO, RECORDED, Columns, Detected, Reader, Reading, RowError
 from .work import line_values, values_of
 
-__all__ = ["SAMPLE", "files_detected", "first_detected"]
-
 SAMPLE: Final = 64
 """The rows of a stream that are read before its dialect is decided."""
-_FILES: Final = 8
-"""The most files that are sampled; of more, a sample is spread evenly."""
-_MODELS: Final = 8
-"""The most models without a known dialect whose outputs are sampled."""
+_FILES: Final = 8  # the most files that are sampled; of more, a sample is spread evenly
+_MODELS: Final = 8  # the most models without a known dialect whose outputs are sampled
 _Reading = tuple[str, str, list[tuple[str, ...]]]
-_RIVAL: Final = 0.9
-"""The share of the best score from which another dialect counts as equally good."""
-_NAMED: Final = 5
-"""The most dialects that a message names."""
-_TELLS: Final = re.compile(r"[<\[{(]")
-"""The parts of an output that can show a dialect."""
+_RIVAL: Final = 0.9  # the share of the best score from which another dialect counts as equally good
+_NAMED: Final = 5  # the most dialects that a message names
+_TELLS: Final = re.compile(r"[<\[{(]")  # the parts of an output that can show a dialect
 
 
 def files_detected(reading: Reading, files: Iterable[str]) -> Reading:
-    """Complete the reading of files with the dialects of rows that name none, from the first rows of some files.
-
-    Raises:
-        UnknownDialect: none of these rows names a dialect, and their outputs do not show one.
-        InputError: a file does not have the format of its ending.
-    """
+    """Complete the reading of files with the dialects of rows that name none, from the first rows of some files;
+    `UnknownDialect` if none of these names a dialect, and their outputs do not show one."""
     if reading.dialect != AUTO:
         return reading
     every = list(files)
@@ -47,11 +36,7 @@ def files_detected(reading: Reading, files: Iterable[str]) -> Reading:
 
 
 def first_detected(reading: Reading, blocks: Iterable[Block]) -> tuple[Reading, Iterator[Block]]:
-    """Complete the reading of a stream from its first rows. Returns it with all blocks of the stream.
-
-    Raises:
-        UnknownDialect: none of the first rows names a dialect, and their outputs do not show one.
-    """
+    """Complete the reading of a stream from its first rows, and return it with all blocks; errors as above."""
     stream = iter(blocks)
     if reading.dialect != AUTO:
         return reading, stream

@@ -25,20 +25,6 @@ from ..policy import Policy
 from ..tokens import backend_of
 from ..toolset import Toolset, read_toolset
 
-__all__ = [
-    "AUTO",
-    "RECORDED",
-    "SCHEMA",
-    "WRITTEN",
-    "Columns",
-    "Detected",
-    "Reader",
-    "Reading",
-    "RowError",
-    "carried_names",
-    "tokenizer_file",
-]
-
 _SPAN: Final = {"start": pa.int64(), "end": pa.int64()}
 _CALL: Final = {**dict.fromkeys(("name", "arguments", "status", "id"), pa.string()), "known": pa.bool_()}
 _NOTICE: Final = {"kind": pa.string(), "detail": pa.string(), **_SPAN}
@@ -60,11 +46,9 @@ SCHEMA: Final = pa.schema(
 WRITTEN: Final = tuple(SCHEMA.names)
 """The names of the columns that are written before those of the input."""
 AUTO: Final = "auto"
-_LETTERS: Final = bytes(((string.ascii_letters + string.digits) * 5)[:256], "ascii")
-"""A letter or digit for each byte."""
+_LETTERS: Final = bytes(((string.ascii_letters + string.digits) * 5)[:256], "ascii")  # a letter or digit for each byte
 _KEPT_TOOLS: Final = 256
-_ARGUMENT: Final = re.compile(r"\w+(?=[:.\[])")
-"""The argument that an error's message begins with."""
+_ARGUMENT: Final = re.compile(r"\w+(?=[:.\[])")  # the argument that an error's message begins with
 
 
 def carried_names(columns: Iterable[str]) -> dict[str, str]:
@@ -116,12 +100,8 @@ RECORDED: Final = Columns(prompt="prompt", stage="stage", dialect="dialect")
 
 
 class Detected(msgspec.Struct, frozen=True):
-    """The dialect that outputs show.
-
-    Attributes:
-        dialect: its name; ``None`` if the outputs do not decide.
-        reason: the evidence for it, or the candidates that are left.
-    """
+    """The dialect that outputs show (``None`` if they do not decide), and the evidence for it, or the candidates that
+    are left."""
 
     dialect: str | None
     reason: str
@@ -168,16 +148,8 @@ class _Tools(NamedTuple):
 
 
 class Reader:
-    """Reads rows. Each worker has its own.
-
-    Args:
-        reading: how to read them.
-
-    Raises:
-        UnknownDialect, DialectError: there is no such dialect.
-        ToolsError: the tools are wrong.
-        OSError: a file cannot be read.
-    """
+    """Reads rows. Each worker has its own. `UnknownDialect` or `DialectError` if there is no such dialect, `ToolsError`
+    if the tools are wrong, `OSError` if a file cannot be read."""
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
@@ -193,16 +165,8 @@ class Reader:
         return Reader, (self.reading,)  # each process or thread makes its own: caches are not shared
 
     def read(self, row: Mapping[str, Any], number: int, columns: Columns | None = None) -> dict[str, Any]:
-        """The values to write for a row, without the columns of the input.
-
-        Args:
-            row: values by column; ``None`` counts as missing.
-            number: its index among all rows. Missing ids of calls are derived from it, so they are reproducible.
-            columns: columns to use instead of the reading's.
-
-        Raises:
-            RowError: the row cannot be read.
-        """
+        """The values to write for a row (``None`` counts as missing), without the columns of the input; `RowError` if
+        it cannot be read. Missing ids of calls are derived from its index among all rows, so they are reproducible."""
         reading = self.reading
         columns = columns or reading.columns
         ids = self._ids(row, columns)
@@ -271,12 +235,8 @@ class Reader:
         return _Tools(read_toolset(tools, self.reading.tool_choice), Validators(tools))
 
     def named(self, row: Mapping[str, Any], columns: Columns) -> Dialect | None:
-        """The dialect that a row's columns name, for ``auto``.
-
-        Raises:
-            RowError: its response template cannot be read, or another of these columns is no text.
-            UnknownDialect: it names an unknown dialect.
-        """
+        """The dialect that a row's columns name, for ``auto``. `RowError` if its response template cannot be read, or
+        another of these columns is no text; `UnknownDialect` if there is no such dialect."""
         name = row.get(columns.dialect) if columns.dialect else None
         template, answers = row.get(columns.chat_template), row.get(columns.response_template)
         if answers is not None and not isinstance(answers, str):
@@ -292,7 +252,6 @@ class Reader:
         return self._named[key]
 
     def model(self, row: Mapping[str, Any], columns: Columns) -> str | None:
-        """The model that wrote a row."""
         return row.get(columns.model) or self.reading.model
 
     def output(self, row: Mapping[str, Any], columns: Columns) -> str | None:

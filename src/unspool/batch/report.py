@@ -7,8 +7,6 @@ from typing import Final
 
 from .summary import STATUSES, Summary
 
-__all__ = ["write_report"]
-
 _COLORS: Final = {
     "ok": "#3a7d44",
     "repaired": "#8ab17d",
@@ -25,11 +23,6 @@ _STYLE: Final = (
 
 
 def write_report(path: str, summary: Summary, seconds: float) -> None:
-    """Write the report as one self-contained page.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
     rate = f", {summary.rows / seconds:,.0f} rows a second" if seconds > 0 and summary.rows else ""
     parts = [
         "<!doctype html><meta charset=utf-8><title>unspool batch</title>",

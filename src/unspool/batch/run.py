@@ -28,8 +28,6 @@ from .summary import Summary
 from .work import BadRow, arrow_columns, line_columns, merged_columns, read_block, schema_of, typed_columns
 from .workers import Mapped, crew
 
-__all__ = ["Job", "Progress"]
-
 _STATE: Final = ".unspool"
 
 
@@ -48,14 +46,8 @@ class Progress(NamedTuple):
 
 
 class _State(msgspec.Struct):
-    """The state of a part, in a file next to it.
-
-    Attributes:
-        mark: the checksum of its block, see `Block`.
-        rows: the number of rows in the block.
-        size: the part's size in bytes.
-        summary, bad: see `Done`.
-    """
+    """The state of a part, in a file next to it: the checksum and the rows of its block, its size in bytes; see also
+    `Done`."""
 
     mark: int
     rows: int
@@ -268,14 +260,8 @@ class _Share:
 def _write_part(
     reader: Reader, block: Block, folder: Path, ending: str, schema: pa.Schema | None
 ) -> tuple[Block, Summary]:
-    """Write the part of a block and the file of its state, unless an earlier run did.
-
-    Returns:
-        The block without its rows, and the counts.
-
-    Raises:
-        InputError: the block has changed since the earlier run.
-    """
+    """Write the part of a block and the file of its state, unless an earlier run did, and return the block without its
+    rows, and the counts. `InputError` if the block has changed since the earlier run."""
     part, path = _names(folder, block.number, ending)
     state = _state(part, path)
     if state is None:
@@ -317,13 +303,8 @@ def _stat(file: str | Path) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _whole(path: Path, *, kept: bool = False, folder: Path | None = None) -> Iterator[Any]:
-    """Write a file so that it exists only once it is complete.
-
-    Args:
-        path: the file's path.
-        kept: whether it must also survive a power failure.
-        folder: the folder for the temporary file, on the same file system; by default the file's own.
-    """
+    """Write a file so that it exists only once it is complete; if it is ``kept``, it also survives a power failure. The
+    folder for the temporary file is on the same file system; by default it is the file's own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     writing = (folder or path.parent) / f".{path.name}.{os.getpid()}.tmp"
     try:

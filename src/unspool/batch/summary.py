@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Summary"]
-
 
 class Summary(msgspec.Struct):
     """Counts over the rows of a run.
@@ -37,12 +35,7 @@ class Summary(msgspec.Struct):
     detected: list[str] = []
 
     def add(self, record: Mapping[str, Any], text: Any) -> None:
-        """Count a row.
-
-        Args:
-            record: its written values.
-            text: its output.
-        """
+        """Count a row by its written values, and its output."""
         self.rows += 1
         self.characters += len(text) if isinstance(text, str) else 0
         self.tokens += sum((record["tokens"] or {}).values())
@@ -101,8 +94,7 @@ UNDECLARED = "(undeclared)"
 
 
 OTHERS = "(others)"
-_NAMES = 1_000
-"""The most names that are counted separately, since there may be any number of tools and finish reasons."""
+_NAMES = 1_000  # the most names that are counted separately, since there may be any number of tools and finish reasons
 
 
 def _kept(counted: Mapping[str, Any], name: str) -> str:

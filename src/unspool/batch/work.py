@@ -7,24 +7,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from ..wire.encoding import encode
 from .blocks import Block, InputError
 from .reading import RECORDED, SCHEMA, WRITTEN, Reader, RowError, carried_names
 from .summary import Summary
-
-__all__ = [
-    "BadRow",
-    "Done",
-    "Worker",
-    "arrow_columns",
-    "line_columns",
-    "line_values",
-    "merged_columns",
-    "read_block",
-    "schema_of",
-    "typed_columns",
-    "values_of",
-    "without_surrogates",
-]
 
 _Row = dict[str, Any]
 _Carried = dict[str, str]
@@ -68,13 +54,8 @@ class _Cell(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The result of a block.
-
-    Attributes:
-        rows: the rows that were read, as a table or as JSON lines.
-        bad: the rows that could not be read.
-        summary: counts over the rows that were read.
-    """
+    """The result of a block: the rows that were read, as a table or as JSON lines; those that could not be read; and
+    the counts."""
 
     rows: pa.Table | bytes
     bad: list[BadRow]
@@ -95,10 +76,7 @@ def _is_nested(kind: pa.DataType) -> bool:
 
 def values_of(batch: pa.RecordBatch, name: str) -> list[Any]:
     """The values of a table's column as JSON can carry them. Times that Python has no type for are Arrow's text.
-
-    Raises:
-        InputError: Arrow cannot read the column.
-    """
+    `InputError` if Arrow cannot read the column."""
     column = batch.column(name)
     if _is_nested(column.type):
         column = getattr(column, "storage", column)
@@ -162,7 +140,6 @@ def line_columns(block: Block) -> _Carried:
 
 
 def merged_columns(left: _Carried, right: _Carried) -> _Carried:
-    """The columns of two blocks, merged."""
     return left | {name: _merged(left.get(name, "null"), kind) for name, kind in right.items()}
 
 
@@ -198,7 +175,6 @@ def _merged(left: str, right: str) -> str:
 
 
 def schema_of(carried: pa.Schema) -> pa.Schema:
-    """The columns of the output."""
     names = carried_names(carried.names)
     return pa.schema([*SCHEMA, *(_renamed(f, names[f.name]) for f in carried)])
 
@@ -223,12 +199,8 @@ def read_block(reader: Reader, block: Block, schema: pa.Schema | None) -> Done:
 
 
 class Worker:
-    """Works on one block after another.
-
-    Args:
-        reader: reads rows.
-        schema: the columns of the output tables; with ``None``, the output is JSON lines.
-    """
+    """Works on one block after another. The schema has the columns of the output tables; without one, it is JSON
+    lines."""
 
     def __init__(self, reader: Reader, schema: pa.Schema | None) -> None:
         self._reader = reader
@@ -237,7 +209,6 @@ class Worker:
         """The carried columns, by their names in the input."""
 
     def work(self, block: Block) -> Done:
-        """Read a block's rows."""
         bad: list[BadRow] = []
         summary = Summary()
         if isinstance(block.rows, list):
@@ -325,11 +296,7 @@ def _written(records: list[_Row]) -> list[pa.Array]:
 def line_values(
     line: bytes | None, recorded: bool, names: Iterable[str]
 ) -> tuple[dict[str, msgspec.Raw], dict[str, Any]]:
-    """A line's raw values, and the decoded values of some columns.
-
-    Raises:
-        RowError: the line is not a row.
-    """
+    """A line's raw values, and the decoded values of some columns; `RowError` if it is not a row."""
     values = _recorded(line) if recorded else _decoded(line)
     return values, {name: _value(name, values[name]) for name in names if name in values}
 
@@ -346,18 +313,9 @@ def _decoded(line: bytes | None) -> dict[str, msgspec.Raw]:
         if rb"\ud" not in line.lower():
             raise RowError(f"row: no JSON object: {error}") from None
     try:  # a lone surrogate, as of a character that was cut, is no reason to lose a row
-        return _raw.decode(_encode(without_surrogates(json.loads(line))))
+        return _raw.decode(encode(json.loads(line)))
     except (ValueError, RecursionError) as error:
         raise RowError(f"row: no JSON object: {error}") from None
-
-
-def without_surrogates(value: Any) -> Any:
-    """A value with U+FFFD for every lone surrogate, which UTF-8 cannot carry."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, Mapping):
-        return {without_surrogates(k): without_surrogates(v) for k, v in value.items()}
-    return [without_surrogates(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def _recorded(lines: bytes | None) -> dict[str, msgspec.Raw]:
@@ -394,16 +352,8 @@ def _value(name: str, raw: msgspec.Raw) -> Any:
 
 
 def _cells(row: Mapping[str, msgspec.Raw], values: Mapping[str, Any], cells: Mapping[str, _Cell]) -> dict[str, Any]:
-    """The values that a row carries in the columns of a table.
-
-    Args:
-        row: its raw values.
-        values: the values that are decoded already.
-        cells: the carried columns, by their names in the input.
-
-    Raises:
-        RowError: a value does not fit its column, whose type earlier rows decided.
-    """
+    """The values that a row carries in these columns of a table, some of them decoded already. `RowError` if one does
+    not fit its column, whose type earlier rows decided."""
     found: dict[str, Any] = {}
     for name, raw in row.items():
         data = bytes(raw)

@@ -16,10 +16,7 @@ from typing import Any, Final
 
 from .blocks import Block
 
-__all__ = ["Mapped", "crew"]
-
-_AHEAD: Final = 2
-"""Blocks per worker: one to work on, and one in reserve, so that the worker never waits."""
+_AHEAD: Final = 2  # blocks per worker: one to work on, and one in reserve, so that the worker never waits
 
 Step = Callable[[Any, Any], Any]
 """The work on a block, given the worker's own task. It can be sent to other processes."""
@@ -31,13 +28,9 @@ _mine = threading.local()
 
 @contextlib.contextmanager
 def crew(task: Any, workers: int, start: str = "spawn") -> Iterator[Mapped]:
-    """Workers for one or several passes over blocks. They start only if there is a second block.
-
-    Args:
-        task: the state of which each worker gets its own copy; it can be copied, and sent to other processes.
-        workers: the number of workers; 1 works in this process.
-        start: multiprocessing's start method. Forking this process would copy the locks of Arrow's threads.
-    """
+    """Workers for one or several passes over blocks. They start only if there is a second block; one works in this
+    process. Each gets its own copy of the task, which can be sent to other processes. Forking this process would copy
+    the locks of Arrow's threads."""
     with contextlib.ExitStack() as stack:
         pool: Executor | None = None
 

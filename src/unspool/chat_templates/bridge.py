@@ -9,26 +9,18 @@ from typing import Final, NamedTuple
 
 from ..errors import TemplateError
 
-__all__ = ["Bridge", "behind", "between"]
-
-_BEGINNINGS: Final = "<|[｜"
-"""The first characters of markers: markers that begin alike differ after these."""
+_BEGINNINGS: Final = "<|[｜"  # the first characters of markers: markers that begin alike differ after these
 
 
 class Bridge(NamedTuple):
-    """The text between two answers.
-
-    Attributes:
-        closings: the texts that end the first answer, in order; none if the template writes nothing.
-        text: the rest, the next answer's opening included.
-    """
+    """The text between two answers: what ends the first one, in order (none if the template writes nothing), and the
+    rest, the next answer's opening included."""
 
     closings: tuple[str, ...]
     text: str
 
     @property
     def whole(self) -> str:
-        """All of it."""
         return "".join(self.closings) + self.text
 
     def missing(self, written: str, ends: tuple[str, ...]) -> str:

@@ -13,8 +13,6 @@ import jinja2.nodes
 import jinja2.parser
 import jinja2.sandbox
 
-__all__ = ["environment", "tojson"]
-
 
 class _Generation(jinja2.ext.Extension):
     """``{% generation %}``, which marks what the model wrote, for training: rendered as its body, in its own scope."""
@@ -22,7 +20,6 @@ class _Generation(jinja2.ext.Extension):
     tags = {"generation"}  # noqa: RUF012 - as jinja2 declares it
 
     def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
-        """The body."""
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         return jinja2.nodes.Scope(body, lineno=line)

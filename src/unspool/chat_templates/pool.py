@@ -8,10 +8,7 @@ from typing import Any, Final, Protocol
 
 from .worker import Limits, Rendered, Worker
 
-__all__ = ["Pool", "Waiting"]
-
-_IDLE: Final = 4
-"""How many processes are kept while nothing is rendered."""
+_IDLE: Final = 4  # how many processes are kept while nothing is rendered
 
 
 class Waiting(Protocol):

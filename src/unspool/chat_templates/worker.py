@@ -15,13 +15,9 @@ import msgspec
 
 from ..errors import TemplateError
 
-__all__ = ["Late", "Limits", "Rendered", "Worker"]
-
 _CHILD: Final = Path(__file__).with_name("child.py")
-_HEAD: Final = 1 << 20
-"""The largest first line of a child, in bytes, besides the template's own texts."""
-_ESCAPED: Final = 12
-"""The largest size of a character in JSON, in bytes."""
+_HEAD: Final = 1 << 20  # the largest first line of a child, in bytes, besides the template's own texts
+_ESCAPED: Final = 12  # the largest size of a character in JSON, in bytes
 _OUT_OF_TIME: Final = -getattr(signal, "SIGXCPU", 0)
 """The exit status of a process that the kernel ended because it computed too long."""
 
@@ -54,7 +50,8 @@ class Rendered(msgspec.Struct, frozen=True):
 
 
 class Worker:
-    """A process that renders one template; see `child`.
+    """A process that renders one template; see `child`. `TemplateError` if the template cannot be compiled within the
+    limits; `ImportError` if jinja2 is not installed.
 
     Args:
         special: named special tokens, such as ``bos_token``.
@@ -63,10 +60,6 @@ class Worker:
     Attributes:
         asked: the variables that the template asks for.
         texts: the texts that it contains, whether it writes them or not.
-
-    Raises:
-        TemplateError: the template cannot be compiled within the limits.
-        ImportError: jinja2 is not installed.
     """
 
     def __init__(self, template: str, special: Mapping[str, str], limits: Limits, *, clock: bool = False) -> None:
@@ -91,18 +84,13 @@ class Worker:
         self.texts: tuple[str, ...] = tuple(head["texts"])
 
     def render(self, requests: Sequence[Mapping[str, Any]]) -> list[Rendered]:
-        """Render with each of these variables.
-
-        Raises:
-            TemplateError: the template met a limit, or tried what the sandbox refuses.
-            Late: it got too little processor time.
-        """
+        """Render with each of these variables. `TemplateError` if the template met a limit, or tried what the sandbox
+        refuses; `Late` if it got too little processor time."""
         answers = self._exchange(list(requests), len(requests), self._limits.output * _ESCAPED + 1000)
         return [Rendered(a.get("text", ""), a.get("error", "")) for a in answers]
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
         return self._process.poll() is None
 
     def _exchange(self, message: Any, count: int, most: int, doing: str = "") -> list[dict[str, Any]]:

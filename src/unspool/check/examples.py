@@ -20,13 +20,8 @@ from .trials import number
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A problem of a dialect file.
-
-    Attributes:
-        where: the example or the raw text, such as ``examples[0].raw[1]``.
-        what: the difference between what was expected and what was got.
-        why: how the text was read, line by line; empty if that does not help.
-    """
+    """A problem of a dialect file: the example or the raw text, such as ``examples[0].raw[1]``; the difference between
+    what was expected and what was got; and how the text was read, line by line, if that helps."""
 
     where: str
     what: str
@@ -103,11 +98,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _written(dialect: Dialect, tools: list[dict[str, Any]], example: Example, *, understood: bool) -> Iterator[Problem]:
-    """Yield how a rendered example differs from its first text.
-
-    Args:
-        understood: whether the first text is read as the message.
-    """
+    """Yield how a rendered example differs from its first text, which may be read as the message (``understood``)."""
 
     def write(d: Dialect) -> str:
         return render(example_message(example), d, tools=tools, stage=example.stage)

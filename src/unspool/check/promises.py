@@ -24,10 +24,8 @@ from ..policy import Policy
 from ..renderer import render
 from .trials import Broken, Case, altered, chunkings, demand, empty, notices, places, random_split, read, run, same
 
-_SHOWN: Final = 60
-"""How many characters of a text a message shows on either side of a place."""
-_BY_CHARACTER: Final = 23
-"""At every such number of characters, a truncated text is also read character by character."""
+_SHOWN: Final = 60  # how many characters of a text a message shows on either side of a place
+_BY_CHARACTER: Final = 23  # at every such number of characters, a truncated text is also read character by character
 
 # -- promises of every raw text ----------------------------------------------------------------------------------------
 
@@ -87,16 +85,11 @@ def own_closings(dialect: Dialect) -> list[str]:
 
 
 def check_truncated(whole: Message, cut: Message, text: str, ends: tuple[str, ...]) -> None:
-    """Check that the message of a truncated output invents nothing.
+    """Check that the message of a truncated output invents nothing; `Broken` if it contains something that was not
+    written.
 
-    Args:
-        whole: the message of the whole output.
-        cut: the message of ``text``, the beginning of the output.
-        text: the part that is left.
-        ends: closings of text values: a closing at the end counts, whatever followed it in the whole output.
-
-    Raises:
-        Broken: the message contains something that was not written.
+    ``cut`` is the message of ``text``, the beginning of the output. A closing of a text value at its end (``ends``)
+    counts, whatever followed it in the whole output.
     """
     where = f"cut off at {len(text)}"
     demand(len(cut.tool_calls) <= len(whole.tool_calls), f"{where} it has more calls")
@@ -439,11 +432,7 @@ def no_marker_alone_is_silently_empty(dialect: Dialect) -> None:
 
 def literals(dialect: Dialect) -> list[str]:
     """Every literal of a dialect, stripped of white space."""
-    templates = (
-        *dialect.reasoning, *dialect.content, *dialect.preamble, *dialect.calls, *dialect.call, *dialect.argument,
-        *dialect.item,
-    )  # fmt: skip
-    found = [p.strip() for t in templates for p in (*t.before, *t.after) if isinstance(p, str)]
+    found = [p.strip() for t in dialect.templates for p in (*t.before, *t.after) if isinstance(p, str)]
     return sorted({t for t in (*found, *dialect.start, *dialect.end, dialect.codec.quote) if t.strip()})
 
 

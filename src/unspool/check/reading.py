@@ -30,12 +30,8 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class Writing(msgspec.Struct, frozen=True):
-    """The first text of an example, and how its message is written instead.
-
-    Attributes:
-        understood: whether the text is read as the message.
-        write: writes the message in a dialect; it raises `DialectError` if it cannot.
-    """
+    """The first text of an example, whether it is read as the message, and what writes the message in a dialect
+    instead; that raises a `DialectError` if it cannot."""
 
     dialect: Dialect
     raw: str

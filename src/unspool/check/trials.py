@@ -55,7 +55,6 @@ class Case(NamedTuple):
 
     @property
     def calls(self) -> tuple[ExampleCall, ...]:
-        """The calls of the example."""
         return self.example.tool_calls
 
     def __str__(self) -> str:
@@ -164,12 +163,10 @@ def same(message: Message, *, ids: bool = True) -> tuple[Any, ...]:
 
 
 def notices(message: Message) -> list[str]:
-    """The kinds of a message's notices."""
     return [n.kind for n in message.notices]
 
 
 def empty(message: Message) -> bool:
-    """Whether a message is empty."""
     return not (message.reasoning or message.tool_calls or message.content.strip())
 
 

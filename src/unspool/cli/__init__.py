@@ -37,8 +37,7 @@ from .show import (
     run_dialects,
 )
 
-_VARIABLE = re.compile(r"\A[A-Z]+: ")
-"""A positional argument's name in the usage, at a message's beginning."""
+_VARIABLE = re.compile(r"\A[A-Z]+: ")  # a positional argument's name in the usage, at a message's beginning
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -190,6 +190,5 @@ class _Bar:
         print(line, end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Erase the line."""
         if self._terminal and self._drawn:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -92,7 +92,6 @@ class _Chat:
             self._runner.run(self._model.engine.close())
 
     def run(self) -> int:
-        """Talk until the input ends."""
         if terminal := sys.stdin.isatty():
             with contextlib.suppress(ImportError):
                 import readline  # noqa: F401  # gives `input` its editing and history

@@ -218,7 +218,6 @@ def write(text: str) -> None:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
     return "".join(f"{line}\n" for line in lines)

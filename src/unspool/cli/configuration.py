@@ -18,21 +18,14 @@ Add = Callable[[argparse.ArgumentParser], None]
 _MODELS: Final = "models"
 _LEFT_OUT: Final = frozenset({"help", "config"})
 _LIMITS: Final = "limits"
-_LIMIT: Final = "max-"
-"""The table ``[limits]`` contains the arguments with this prefix, without the prefix."""
+_LIMIT: Final = "max-"  # the table ``[limits]`` contains the arguments with this prefix, without the prefix
 _KINDS: Final[dict[Any, str]] = {int: "an integer", float: "a number"}
 MOST: Final = 1024 * 1024
 """The most bytes of a file."""
 
 
 class Key(NamedTuple):
-    """A key of the file.
-
-    Attributes:
-        name: its name in the file.
-        action: the argument.
-        model: whether a model's table may contain it.
-    """
+    """A key of the file, its argument, and whether a model's table may contain it."""
 
     name: str
     action: argparse.Action
@@ -57,13 +50,8 @@ def keys(server: Add, model: Add) -> dict[str, Key]:
 
 
 def configured(words: Sequence[str], path: str, server: Add, model: Add) -> dict[str, argparse.Namespace]:
-    """The arguments of each model in a file, by its name. Without models, the name is ``""``.
-
-    Args:
-        words: the command line, which takes precedence over the file.
-        path: the file's path.
-        server, model: see `keys`.
-    """
+    """The arguments of each model in a file, by its name; without models, the name is ``""``. The command line takes
+    precedence."""
     data = _read(path)
     known = keys(server, model)
     models = data.pop(_MODELS, {})
@@ -162,11 +150,8 @@ def _pair(
 
 
 def _value(action: argparse.Action, value: Any) -> Any:
-    """The value in the form of a parsed command line.
-
-    Raises:
-        ValueError, ArgumentTypeError: the argument does not take the value.
-    """
+    """The value in the form of a parsed command line; `ValueError` or `ArgumentTypeError` if the argument does not take
+    it."""
     if action.nargs == 0:
         if not isinstance(value, bool):
             raise ValueError(f"must be true or false, not {described(value)}")

@@ -22,15 +22,8 @@ GROUP = "unspool.engines"
 
 
 class EngineSettings(NamedTuple):
-    """The settings of an engine.
-
-    Attributes:
-        options: the command line.
-        argument: the text after the engine's name and a colon, or an empty string.
-        folder: the model's folder, if there is one.
-        dialect: the dialect of the outputs.
-        recordings: the recordings to replay.
-    """
+    """The settings of an engine: the command line, the text after the engine's name and a colon, the model's folder, if
+    there is one, the dialect of the outputs, and the recordings to replay."""
 
     options: argparse.Namespace
     argument: str
@@ -134,7 +127,6 @@ def _installed(entry: "metadata.EntryPoint") -> EngineKind:
 
 
 def open_engine(kind: EngineKind, settings: EngineSettings) -> "Engine":
-    """Make an engine."""
     if settings.options.slots is not None and settings.options.slots < 1:
         raise Misuse(f"--slots: must be at least 1, not {settings.options.slots}")
     with needing(kind.extra), blaming("--engine", settings.argument, ValueError):

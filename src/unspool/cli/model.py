@@ -32,17 +32,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Model:
-    """A model and its engine.
-
-    Attributes:
-        name: the served name.
-        dialect, policy: how its output is read.
-        engine: generates the outputs.
-        prompts: its chat template, if there is one.
-        strict_level: see `unspool.grammar.constrain`.
-        thinks: see `Settings`.
-        tools, tool_choice: the recordings' own, for requests that declare none; see `Settings`.
-    """
+    """A model, its engine and its chat template. For the other fields, see `Settings`; the tools are the recordings'
+    own."""
 
     name: str
     dialect: Dialect

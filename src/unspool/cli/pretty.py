@@ -12,12 +12,7 @@ CONTROLS = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), *range(127, 16
 
 
 class Pretty:
-    """Writes events as labelled, optionally coloured lines, each text as soon as it comes.
-
-    Args:
-        write: takes each piece of text.
-        color: whether to write ANSI colours.
-    """
+    """Writes events as labelled, optionally coloured lines (in ANSI), each text as soon as it comes."""
 
     def __init__(self, write: Callable[[str], None], *, color: bool) -> None:
         self._write = write

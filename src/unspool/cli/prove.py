@@ -76,12 +76,10 @@ def read_tokenizer_file(argument: str, checkpoint: Checkpoint) -> Any:
 
 
 def proof_json(proof: list[Case]) -> list[dict[str, str]]:
-    """A proof for ``--json``."""
     return [{"case": c.case, "result": c.result, "reason": c.reason} for c in proof]
 
 
 def proof_table(proof: list[Case]) -> str:
-    """A proof as a readable table."""
     wide = max((len(c.case) for c in proof), default=0)
     return "\n".join(f"{c.case:{wide}}  {c.result:11}  {c.reason}".rstrip() for c in proof)
 

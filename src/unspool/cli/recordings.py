@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 _HEAD = 256  # characters that show whether a line is JSON
 _BEGINS = re.compile(r"\s*\{")
-_MOST = 64 * 1024 * 1024
-"""The most characters of a recording's first line, which contains the prompt."""
+_MOST = 64 * 1024 * 1024  # the most characters of a recording's first line, which contains the prompt
 
 
 def find_recordings(argument: str, path: str) -> "list[Recording] | None":

@@ -296,7 +296,6 @@ def _admitted(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _operation(options: argparse.Namespace) -> "Operation":
-    """How the process is run."""
     from ..server.main import Operation
     from ..server.workers import Worker
 
@@ -384,7 +383,6 @@ def _efforts(given: list[str]) -> dict[str, int]:
 
 
 def listen(options: argparse.Namespace) -> socket.socket:
-    """A socket at the server's address."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
         return socket.create_server((options.host, options.port), family=family)

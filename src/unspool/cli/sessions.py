@@ -71,7 +71,6 @@ class _Server:
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
 
     def ask(self, path: str, question: Any = None) -> bytes:
-        """The answer to a request."""
         data = None if question is None else json.dumps(question).encode()
         try:
             asked = urllib.request.Request(self._url + path, data, self._headers)

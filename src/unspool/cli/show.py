@@ -48,7 +48,6 @@ _SHOWN = 3  # examples of models
 
 
 def _listed(dialect: Dialect) -> tuple[str, str, str, str, str]:
-    """A row of the list."""
     models = [glob.strip("*-") for glob in dialect.models[:_SHOWN]]
     more = ["…"] if len(dialect.models) > _SHOWN else []
     marker = start_marker(dialect).replace("\n", "\\n")
@@ -121,7 +120,6 @@ def _described_example(dialect: Dialect, example: Example) -> list[str]:
 
 
 def _quoted(example: Example) -> list[str]:
-    """The model's text, line by line."""
     return [f"  | {line}" for line in example.raw[0].split("\n")]
 
 

@@ -44,7 +44,6 @@ def find_template(options: argparse.Namespace, kind: EngineKind, argument: str) 
 
 
 def _own(argument: str) -> "Tokenizer":
-    """The chat template of a GGUF."""
     from ..request.gguf import gguf_tokenizer
 
     model = find_local(argument)
@@ -102,12 +101,8 @@ def _sent(options: argparse.Namespace, found: "Discovered") -> "Tokenizer":
 
 
 def _read(path: str | Path) -> "Tokenizer":
-    """The chat template and the special tokens of a folder, a GGUF, or a file that is nothing but a template.
-
-    Raises:
-        OSError: a file cannot be read.
-        TemplateError: there is no template, or a file is malformed.
-    """
+    """The chat template and the special tokens of a folder, a GGUF, or a file that is nothing but a template. `OSError`
+    if it cannot be read, `TemplateError` if there is no template, or a file is malformed."""
     from ..engines.upstream.discovery import possible_tokens
     from ..infer.gguf import read_gguf
     from ..infer.sources import read_checkpoint

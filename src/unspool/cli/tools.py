@@ -9,11 +9,8 @@ from .common import Container, Misuse, needing
 if TYPE_CHECKING:
     from ..tools import Tools
 
-__all__ = ["open_tools", "tools_arguments", "tools_of"]
-
 
 def tools_arguments(p: Container) -> None:
-    """Add the arguments."""
     from ..tools import ToolLimits
 
     limits = ToolLimits()

@@ -146,8 +146,7 @@ _OBJECT = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, 
 """A call in the syntax of other dialects."""
 
 
-_MOST = 32
-"""How much of what is derived from a dialect is kept: a server's clients may ask for thousands of policies."""
+_MOST = 32  # how much of what is derived from a dialect is kept: a server's clients may ask for thousands of policies
 
 
 def compile_plan(d: Dialect, policy: Policy | None = None, choice: str = "auto") -> Plan:
@@ -661,6 +660,5 @@ def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[
 
 def _all_literals(d: Dialect) -> list[str]:
     own = (t for one in d.trained.text for t in one.templates)
-    templates = (*d.reasoning, *d.content, *d.preamble, *d.calls, *d.call, *d.argument, *d.item, *own)
-    found = [p.strip() for t in templates for p in (*t.before, *t.after) if isinstance(p, str)]
+    found = [p.strip() for t in (*d.templates, *own) for p in (*t.before, *t.after) if isinstance(p, str)]
     return [t for t in (*found, *d.end, *d.start, d.codec.quote) if t.strip() and t != '"']

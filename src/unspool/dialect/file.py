@@ -14,13 +14,12 @@ from ..events import Stage
 from ..policy import Policy
 from ..regex import Regex
 from ..schema import takes_text
-from .template import Codec, Separator, Template, TextCall, Trained
+from .template import BODIES, Codec, Separator, Template, TextCall, Trained
 
 T = TypeVar("T")
 
 _EXAMPLE_KEYS = ("raw", "stage", "reasoning", "content", "tool_calls")
-_PARTS = 200
-"""The largest number of parts in a dotted key."""
+_PARTS = 200  # the largest number of parts in a dotted key
 _DOTTED = Regex(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_PARTS}}}""")
 
 _WILD = re.compile(r"\[[^\]]*\]|[*?]")
@@ -100,13 +99,14 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def examples(self) -> tuple[Example, ...]:
-        """The file's examples, read on first use.
-
-        Raises:
-            DialectError: an example is invalid.
-        """
+        """The file's examples, read on first use; `DialectError` if one is invalid."""
         where, text = self.file
         return read_examples(read_toml(text, where), where)
+
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        """The templates of all parts."""
+        return tuple(t for key in BODIES for t in getattr(self, key))
 
     @property
     def framed(self) -> bool:
@@ -131,12 +131,8 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         return bool(self.call)
 
     def text_call(self, tool: Mapping[str, Any] | None, name: str) -> TextCall | None:
-        """How calls of a tool are written as bare text; ``None`` if they are not, or if the tool has other arguments.
-
-        Args:
-            tool: an OpenAI tool dict; ``None`` if the tool is not known.
-            name: the tool's name.
-        """
+        """How calls of a tool (an OpenAI tool dict, if it is known) are written as bare text; ``None`` if they are not,
+        or if the tool has other arguments."""
         found = next((t for t in self.trained.text if t.name == name), None)
         return found if found is not None and (tool is None or takes_text(tool, found.key)) else None
 

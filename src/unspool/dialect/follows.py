@@ -22,12 +22,7 @@ FOLLOWERS: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Follows(msgspec.Struct, eq=False):
-    """Closings of one kind, and what may follow them.
-
-    Attributes:
-        closings: the closings of the argument, of calls, or of blocks.
-        followers: what may follow each of them.
-    """
+    """Closings of the argument, of calls or of blocks, and what may follow each of them."""
 
     closings: list[Pattern]
     followers: list[Pattern]

@@ -27,7 +27,6 @@ class Literals(Set[str]):
 
 
 def firsts(patterns: Iterable[Pattern]) -> Set[str]:
-    """The literals that patterns begin with."""
     patterns = list(patterns)
     any_case = [p.first for p in patterns if p.any_case]
     texts = frozenset(p.first for p in patterns)
@@ -35,14 +34,8 @@ def firsts(patterns: Iterable[Pattern]) -> Set[str]:
 
 
 def finder(literals: Set[str], follows: Mapping[str, str] = {}) -> re.Pattern[str]:
-    """Finds the first of the literals, or the beginning of one at the end of the text.
-
-    It is a trie, so the search reads every character once.
-
-    Args:
-        literals: the literals.
-        follows: regular expressions without width for what must follow some of them.
-    """
+    """Finds the first of the literals, or the beginning of one at the end of the text. It is a trie, so the search
+    reads every character once. ``follows``: expressions without width for what must follow some of them."""
     if not literals:
         return re.compile(r"(?!)")
     any_case = literals.any_case if isinstance(literals, Literals) else ()

@@ -11,7 +11,7 @@ from ..errors import DialectError
 from ..events import Stage
 from ..policy import CHOICES, Policy
 from .file import Dialect, read_examples, read_toml
-from .template import FIELDS, Codec, Field, Separator, Template, TextCall, Trained, parse_template, pieces
+from .template import BODIES, FIELDS, Codec, Field, Separator, Template, TextCall, Trained, parse_template, pieces
 
 if TYPE_CHECKING:
     from .lint import Finding
@@ -44,7 +44,6 @@ KEYS: dict[str, str] = {
 }
 """The keys of a dialect file."""
 
-_TEMPLATES = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
 _STAGES = ("content", "reasoning", "undecided")
 _CODECS = ("json", "python")
 
@@ -128,7 +127,7 @@ class _Loader:
             "spellings": self.spellings(base.spellings),
             "trained": Trained(self.text_calls(base.trained.text), self.known_tools(base.trained.tools)),
         }
-        for key in _TEMPLATES:
+        for key in BODIES:
             values[key] = self.spelled(key, self.templates(key, getattr(base, key)), values["spellings"])
         self.check_id(values["id"])
         if values["call"] and not values["calls"]:
@@ -262,7 +261,6 @@ class _Loader:
 
 
 def read_dialect(path: "str | os.PathLike[str]", bases: Any, *, trusted: bool = False) -> Dialect:
-    """Load a file; see `parse_dialect`."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()

@@ -38,11 +38,7 @@ def value_tags(opening: Pattern) -> list[Pattern]:
 
 class Loose(Pattern):
     """The opening of an argument whose key and value have several tags between them, of which one may be missing, and
-    each may be repeated. It matches as `Pattern` does.
-
-    Attributes:
-        tags: the tags between the key and the value.
-    """
+    each may be repeated. It matches as `Pattern` does."""
 
     __slots__ = ("_before", "_margin", "tags")
 
@@ -57,7 +53,6 @@ class Loose(Pattern):
         self._margin = opening.atoms[last - 1].text if opening.atoms[last - 1].kind == SPACE else ""
 
     def match(self, text: str, i: int, fields: dict[str, str]) -> int:
-        """See `Pattern`."""
         return self._read(text, i, fields, {})
 
     def begins_in(self, key: str) -> bool:

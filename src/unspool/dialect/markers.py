@@ -46,7 +46,6 @@ class Outside(NamedTuple):
 
     Attributes:
         header: matches everything from the first key up to the arguments; its groups are ``name`` and ``id``.
-        tail: matches everything after the arguments.
         late: the call is announced with its arguments, because its id may come after its name.
         quote: the quote of its strings.
     """
@@ -249,8 +248,7 @@ class Parameter(msgspec.Struct, eq=False):
         return self._plain
 
 
-_HEAD: Final = 3
-"""The number of characters by which candidates are chosen."""
+_HEAD: Final = 3  # the number of characters by which candidates are chosen
 
 
 class Candidates(list[_C]):
@@ -350,10 +348,9 @@ def _follows(markers: Iterable[Marker], strays: Iterable[Stray]) -> dict[str, st
 
 
 class Region(msgspec.Struct, eq=False):
-    """A stretch of running text.
+    """A stretch of running text, with the markers that count in it.
 
     Attributes:
-        scan: the markers that count in it.
         inner: white space at its end that belongs to its closing.
         margin: white space of which a block of calls, or reasoning, may remove a part at its end.
     """
@@ -367,9 +364,8 @@ class Outline(msgspec.Struct, eq=False):
     """The markers that count in each place. A plan has two: for when calls are read, and for when they are text.
 
     Attributes:
-        calls: whether calls are read.
         edge: what may begin at a boundary, the most literal first.
-        text: content outside of frames; ``frame``: content in a frame.
+        text, frame: content outside of frames, and in a frame.
         undecided: text that the next marker decides to be reasoning or content.
         strays: markers that are dropped if they open or close nothing.
     """

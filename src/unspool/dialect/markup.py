@@ -13,22 +13,13 @@ Expression = re.Pattern[str] | None
 
 
 class Awaited:
-    """What may come inside one kind of container, or inside a call.
-
-    Attributes:
-        between: matches text in which no further argument has opened, and nothing has closed.
-    """
+    """What may come inside one kind of container, or inside a call. ``between`` matches text in which no further
+    argument has opened, and nothing has closed."""
 
     __slots__ = ("_ahead", "_inside", "between")
 
     def __init__(self, children: Iterable[Parameter], closings: Iterable[Pattern], others: Iterable[Pattern]) -> None:
-        """Compile what may come next.
-
-        Args:
-            children: the templates of what is inside it.
-            closings: its closings.
-            others: other markers that may come.
-        """
+        """Compile what may come next: the templates of what is inside, its closings, and other markers."""
         openings = [child.opening for child in children]
         patterns = [*openings, *closings]
         begun, whole = [p.begun() for p in patterns], [p.whole() for p in patterns]

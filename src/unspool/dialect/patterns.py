@@ -244,13 +244,9 @@ class Pattern:
         return self._regex(_plain_field) or ""
 
     def begun(self, then: str = "") -> str | None:
-        """A regular expression that matches the empty text and any proper beginning of the pattern.
-
-        Args:
-            then: if given, the expression also matches the whole pattern followed by this.
-
-        ``None`` if its fields, or a tag in any case, are too complex for that.
-        """
+        """A regular expression that matches the empty text and any proper beginning of the pattern, and the whole
+        pattern followed by ``then``, if that is given; ``None`` if its fields, or a tag in any case, are too
+        complex."""
         regex = then
         for atom in reversed(self.atoms):
             if atom.kind == LITERAL and not atom.any_case:
@@ -342,12 +338,8 @@ class Pattern:
         return _of(self.atoms[at:]) if at and self.first else self
 
     def progress(self, text: str, i: int, *, whole: bool = False) -> int:
-        """The end of the pattern's first literals at ``i``, as far as they match.
-
-        Args:
-            whole: leave out a literal that is only the beginning of a longer word, in which no field may go on:
-                ``<call`` in ``<caller``.
-        """
+        """The end of the pattern's first literals at ``i``, as far as they match; with ``whole``, without a literal
+        that is only the beginning of a longer word, in which no field may go on: ``<call`` in ``<caller``."""
         done = i
         for at, atom in enumerate(self.atoms):
             if atom.kind == SPACE:

@@ -39,8 +39,6 @@ _FIELD = Regex(r"\{([a-z_]+)\}")
 
 
 class Field(msgspec.Struct, frozen=True, gc=False):
-    """A field of a template."""
-
     name: str
 
 
@@ -84,7 +82,6 @@ class Template(msgspec.Struct, frozen=True):
 
     @property
     def tail(self) -> "tuple[Step, ...]":
-        """The steps after the body."""
         return _sides(self)[1]
 
     @property
@@ -105,7 +102,6 @@ class Template(msgspec.Struct, frozen=True):
         return before, after
 
     def fill(self, fields: Mapping[str, str]) -> str:
-        """The text with its fields filled."""
         return written(self.steps, fields)
 
 
@@ -122,13 +118,8 @@ class ObjectShape(msgspec.Struct, frozen=True, gc=False):
 
 
 class TextCall(msgspec.Struct, frozen=True):
-    """How a model writes calls of a tool that it was trained on, whose only argument is bare text.
-
-    Attributes:
-        name: the tool's name.
-        key: the argument's name.
-        templates: the call's templates, in which the argument is ``{value}``.
-    """
+    """How a model writes calls of a tool that it was trained on, whose only argument is bare text: ``{value}`` in the
+    templates."""
 
     name: str
     key: str
@@ -136,24 +127,15 @@ class TextCall(msgspec.Struct, frozen=True):
 
 
 class Trained(msgspec.Struct, frozen=True):
-    """The tools that a model was trained on, and whose calls it writes differently.
-
-    Attributes:
-        text: the calls whose only argument is bare text.
-        tools: templates of calls, by a glob of the tool's name.
-    """
+    """The tools that a model was trained on, and whose calls it writes differently: with bare text as their only
+    argument, or by templates for a glob of the tool's name."""
 
     text: tuple[TextCall, ...] = ()
     tools: tuple[tuple[str, Template], ...] = ()
 
 
 class Codec(msgspec.Struct, frozen=True):
-    """The syntax of arguments that are one object.
-
-    Attributes:
-        name: ``json`` or ``python``.
-        quote: the quote around strings in JSON.
-    """
+    """The syntax of arguments that are one object: ``json`` or ``python``, and the quote around strings in JSON."""
 
     name: str = "json"
     quote: str = '"'
@@ -356,7 +338,6 @@ def id_steps(text: str) -> tuple[Step, ...]:
 
 
 def written(steps: Iterable[Step], fields: Mapping[str, str]) -> str:
-    """The text of steps."""
     return "".join([step.write(fields) for step in steps])
 
 
@@ -386,5 +367,4 @@ def unstarted(opening: str, starts: Iterable[str]) -> str:
 
 
 def writable(templates: Sequence[Template]) -> list[Template]:
-    """The templates that can be written."""
     return [t for t in templates if "{any}" not in t.text and t.spelled is None]

@@ -169,15 +169,13 @@ def read_recordings(path: str | Path) -> list[Recording]:
     """
     root = Path(path)
     files = sorted(root.glob("*.jsonl")) if root.is_dir() else [root]
-    found = [recording for file in files for recording in _read(file)]
+    found: list[Recording] = []
+    for file in files:
+        with file.open(encoding="utf-8") as lines:
+            found += read_lines(str(file), lines)
     if not found:
         raise ValueError(f"{path}: contains no recording")
     return found
-
-
-def _read(file: Path) -> Iterator[Recording]:
-    with file.open(encoding="utf-8") as lines:
-        yield from read_lines(str(file), lines)
 
 
 def read_lines(source: str, lines: Iterable[str]) -> Iterator[Recording]:
@@ -364,7 +362,6 @@ class _File:
             self._file = os.fdopen(opened, "w", encoding="ascii")
 
     def write(self, line: dict[str, Any]) -> None:
-        """Write a line."""
         if self._file is None:
             return
         try:
@@ -373,7 +370,6 @@ class _File:
             self._give_up(fault)
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is None:
             return
         try:

@@ -4,8 +4,6 @@ import threading
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
-__all__ = ["Kept"]
-
 _T = TypeVar("_T")
 
 
@@ -25,7 +23,6 @@ class Kept(Generic[_T]):
         self._lock = threading.Lock()
 
     def get(self, key: bytes) -> _T | None:
-        """The value of a key."""
         with self._lock:
             if key not in self._found:
                 return None

@@ -6,8 +6,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["FOLDER", "MEDIA", "Medium", "PlacedMedium", "is_medium", "placed"]
-
 MEDIA: Final = ("image", "audio", "video")
 """The kinds of parts that a prompt has placeholders for."""
 FOLDER: Final = "media"

@@ -14,17 +14,13 @@ from typing import Any, Final, NamedTuple
 
 from ..errors import GgufError
 
-__all__ = ["Stored", "find_stored", "hf_snapshot", "stored"]
-
 _REGISTRY: Final = "registry.ollama.ai"
 _LIBRARY: Final = "library"
 _LATEST: Final = "latest"
 _LAYER: Final = "application/vnd.ollama.image."
 _DIGEST: Final = re.compile(r"sha256:([0-9a-f]{64})")
-_PART: Final = re.compile(r"(?!\.)[\w.-]{1,128}", re.ASCII)
-"""A part of a name, which is also a part of a path."""
-_MOST: Final = 1 << 20
-"""The most bytes of a manifest."""
+_PART: Final = re.compile(r"(?!\.)[\w.-]{1,128}", re.ASCII)  # a part of a name, which is also a part of a path
+_MOST: Final = 1 << 20  # the most bytes of a manifest
 _LATER: Final = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
 """The further parts of a model in several files."""
 
@@ -46,7 +42,6 @@ class Stored(NamedTuple):
 
 
 def stored() -> Iterator[Stored]:
-    """All models in all stores."""
     for store in _STORES.values():
         yield from store.listed()
 

@@ -8,13 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["Abandoned", "Awaited", "Threads"]
-
 _T = TypeVar("_T")
-_SLICE: Final = 0.005
-"""How long a thread computes before the event loop gets a turn, in seconds."""
-_PATIENCE: Final = 0.1
-"""How long a thread waits for such a turn, in seconds: the loop may have been stopped."""
+_SLICE: Final = 0.005  # how long a thread computes before the event loop gets a turn, in seconds
+_PATIENCE: Final = 0.1  # how long a thread waits for such a turn, in seconds: the loop may have been stopped
 
 
 class Abandoned(Exception):

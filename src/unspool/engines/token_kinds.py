@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from ..events import ContentDelta, Event, Markup, Notice, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
 
-__all__ = ["KINDS", "MEDIA", "PROMPT", "RESULTS", "SAMPLED", "codes_of", "mask_of", "names_of"]
-
 SAMPLED: Final = ("reasoning", "content", "calls", "markers")
 """The kinds of tokens that the model wrote; ``markers`` frame the others, and include the ends of turns."""
 KINDS: Final = ("prompt", "results", *SAMPLED, "media")

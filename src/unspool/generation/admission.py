@@ -12,11 +12,7 @@ _PAUSE: Final = 0.1  # seconds between two attempts to enter a full queue
 
 
 class Overloaded(Exception):
-    """The queue is full.
-
-    Attributes:
-        retry_after: seconds after which a client may try again.
-    """
+    """The queue is full; a client may try again after ``retry_after`` seconds."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"too many requests are waiting; try again in {retry_after} s")
@@ -24,15 +20,8 @@ class Overloaded(Exception):
 
 
 class Admission:
-    """A number of places for running outputs, with a queue that is served in order.
-
-    Args:
-        places: the most outputs that are generated at once.
-        queue: the most outputs that may wait.
-
-    Attributes:
-        running, waiting: the number of outputs that are generated, and that wait.
-    """
+    """A number of places for outputs that are generated at once, with a queue of at most ``queue`` outputs, served in
+    order."""
 
     def __init__(self, places: int, queue: int) -> None:
         self._places = places
@@ -44,15 +33,8 @@ class Admission:
 
     @asynccontextmanager
     async def places(self, n: int, *, begun: bool = False) -> AsyncIterator[None]:
-        """Wait for ``n`` places, and occupy them for the duration of the context.
-
-        Args:
-            n: the number of places.
-            begun: whether the answer has begun, so that it can no longer be refused.
-
-        Raises:
-            Overloaded: the queue is full.
-        """
+        """Wait for ``n`` places, and occupy them for the duration of the context. `Overloaded` if the queue is full and
+        the answer has not ``begun``: then it can still be refused."""
         loop = asyncio.get_running_loop()
         if self._waiting or self.running + n > self._places:
             await self._wait(n, begun)
@@ -72,7 +54,8 @@ class Admission:
                 break
             await asyncio.sleep(_PAUSE)  # if many clients left at once, some may not have been noticed yet
         else:
-            raise Overloaded(self._retry_after())
+            until_done = math.ceil(self._takes * (1 + self.waiting / self._places))  # about so many seconds
+            raise Overloaded(min(max(until_done, 1), 60))
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = n, turn
         self._waiting.append(entry)
@@ -100,7 +83,3 @@ class Admission:
             if not turn.cancelled():
                 self.running += n
                 turn.set_result(None)
-
-    def _retry_after(self) -> int:
-        """The approximate number of seconds until the queue is done."""
-        return min(max(math.ceil(self._takes * (1 + self.waiting / self._places)), 1), 60)

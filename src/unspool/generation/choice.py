@@ -16,11 +16,7 @@ from .stops import Stops
 
 
 class Times:
-    """When the tokens of an output arrived.
-
-    Args:
-        clock: returns the time in seconds.
-    """
+    """When the tokens of an output arrived, by a clock in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -54,8 +50,8 @@ class Times:
 class Choice:
     """Reads one output of a request.
 
-    If the engine sends token ids and their tokenizer is known, the ids are parsed. Then a marker that is only spelled
-    is text, and the tokens of the reasoning are counted.
+    If the engine sends token ids and their tokenizer is known (``by_ids``), the ids are parsed. Then a marker that is
+    only spelled is text, and the tokens of the reasoning are counted.
 
     Args:
         parser: reads the output.
@@ -63,12 +59,7 @@ class Choice:
         one_call: whether the output ends after its first call.
         coalescer: joins deltas.
         keep: whether `kept` contains the events.
-        by_ids: whether the parser knows the engine's tokenizer.
         timed: whether `usage` contains times.
-
-    Attributes:
-        reader: the parser.
-        logprobs: the engine's entries for the tokens so far.
     """
 
     def __init__(
@@ -176,7 +167,6 @@ class Choice:
         return self._filter(events) if events and self._filtered else events
 
     def close(self) -> list[Event]:
-        """The last events."""
         return self._filter(self.reader.close(self._reason))
 
     def tick(self) -> list[Event]:
@@ -202,7 +192,6 @@ class Choice:
         return self._kept or ()
 
     def message(self) -> Message:
-        """The choice as a message."""
         if self._kept is None:
             return self.reader.message
         message = fold(self._kept)

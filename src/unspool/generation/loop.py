@@ -38,24 +38,12 @@ from ..wire.server_tools import (
 from .service import Service, log
 
 _N = TypeVar("_N", int, float)
-_AT_ONCE: Final = 16
-"""How many calls of an answer run at once."""
+_AT_ONCE: Final = 16  # how many calls of an answer run at once
 
 
 class Loop:
-    """The rounds of one choice.
-
-    Args:
-        name: the response's name in the log.
-        service: what all requests share.
-        prepared: the first round.
-        session: opens the session of the tools.
-        sent_back: see `WireProtocol.sent_back`.
-        keep: whether `kept` contains the events.
-
-    Attributes:
-        kept: the events so far, if they are kept.
-    """
+    """The rounds of one choice. ``session`` opens the session of the tools; `kept` are the events so far, if
+    ``keep``."""
 
     def __init__(
         self,
@@ -133,16 +121,9 @@ class Loop:
         generate: Callable[[Prepared], Awaitable[Written]],
         send: Callable[[Sequence[AnyEvent]], Awaitable[None]],
     ) -> None:
-        """Run all rounds.
-
-        Args:
-            generate: generates the output of a round. Its events go through `translate`.
-            send: passes events on to the client.
-
-        Raises:
-            EngineError: the engine failed.
-            BadRequest: the chat template refuses the results.
-        """
+        """Run all rounds: ``generate`` generates the output of a round, whose events go through `translate`, and
+        ``send`` passes events on to the client. `EngineError` if the engine fails, `BadRequest` if the chat template
+        refuses the results."""
         self._generate, self._send = generate, send
         session = self._open()
         try:
@@ -185,11 +166,8 @@ class Loop:
             prepared = await self._next(prepared, written, reason, most)
 
     async def _answer(self, session: Session, message: Message, left: int) -> "str | dict[int, ToolResult]":
-        """Run the calls of a round.
-
-        Returns:
-            The finish reason if the answer is over, else the results by the calls' indexes in the message.
-        """
+        """Run the calls of a round; return the finish reason if the answer is over, else the results by the calls'
+        indexes."""
         ours = [call for call in message.tool_calls if self._tools.answers(call.name)]
         whole = message.finish_reason not in ("length", "content_filter")
         asked = [c for c in ours if self._asks(c) and whole]

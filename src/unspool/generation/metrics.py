@@ -15,14 +15,7 @@ _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 
 class Metrics:
-    """Counts since the server started.
-
-    Args:
-        dialect, model: the values of the labels with these names. If the model is empty, it has no label.
-
-    Attributes:
-        labels: the labels of all counts.
-    """
+    """Counts since the server started, labelled with the dialect and the model, if that is not empty."""
 
     def __init__(self, dialect: str, model: str = "") -> None:
         self.labels: Labels = (("dialect", dialect), *([("model", model)] if model else []))
@@ -48,7 +41,6 @@ class Metrics:
         self._notices.update(n.kind for n in message.notices)
 
     def usage(self, usage: Usage) -> None:
-        """Count tokens."""
         self._tokens["prompt"] += usage.prompt_tokens
         self._tokens["completion"] += usage.completion_tokens
         if usage.reasoning_tokens is not None:  # unknown is not zero

@@ -26,14 +26,8 @@ class Outbox:
     often have several pieces at once: further bytes of the same time, by the loop's clock, wait for the end of the
     iteration. Bytes that are put while the client does not read wait until it does. Both are then sent in one piece.
 
-    Args:
-        sink: takes the bytes.
-        limit: the most events that may wait before `full`; for bytes it is `MOST_BYTES`.
-
     Attributes:
-        begun: whether anything was put.
-        over: whether the last bytes were put.
-        events: the number of waiting events, including those that are being sent.
+        events: the number of waiting events, including those that are being sent; ``limit`` of them make it `full`.
         stalled_since: the time, by the loop's clock, since which the sink has taken nothing.
         sent_at: the time, by the loop's clock, of the last write.
     """
@@ -58,11 +52,7 @@ class Outbox:
         return self.events >= self._limit or self._bytes >= MOST_BYTES
 
     def put(self, data: bytes, events: int) -> None:
-        """Send the bytes of some events.
-
-        Raises:
-            OSError: the connection is lost.
-        """
+        """Send the bytes of some events; `OSError` if the connection is lost."""
         self.begun = True
         if self._sender is not None and self._sender.done():
             self._sender.result()  # raises the error that ended it
@@ -78,11 +68,7 @@ class Outbox:
         self._bytes += len(data)
 
     async def room(self) -> None:
-        """Wait until fewer events and bytes wait than the limits allow.
-
-        Raises:
-            OSError: the connection is lost.
-        """
+        """Wait until fewer events and bytes wait than the limits allow; `OSError` if the connection is lost."""
         while self.full:
             self._room.clear()
             await self._room.wait()
@@ -101,7 +87,6 @@ class Outbox:
             await self._sender
 
     async def close(self) -> None:
-        """Stop sending."""
         self._waiting = []
         if self._sender is not None:
             self._sender.cancel()

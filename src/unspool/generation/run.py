@@ -39,34 +39,20 @@ if TYPE_CHECKING:
     from ..sessions import Recording, Session
 
 _Stream = AsyncGenerator[Delta, None]
-_TOKEN: Final = 1024
-"""How many characters a token may stand for: runs of white space are the longest."""
+_TOKEN: Final = 1024  # how many characters a token may stand for: runs of white space are the longest
 _TURN: Final = 64
 """After how many pieces in a row an output gives others a turn: an engine may have a thousand ready at once."""
 
 
 class Deposit:
-    """Where an answer goes before its client gets the end of it. This one keeps nothing.
-
-    Attributes:
-        turn: the stored turn that the request continues.
-        size: the bytes that were stored of the conversation.
-    """
+    """Where an answer goes before its client gets the end of it. This one keeps nothing. ``turn`` is the stored turn
+    that the request continues, ``size`` the bytes that were stored of the conversation."""
 
     turn: Exact | None = None
     size = 0
 
     async def keep(self, id: str, writer: Writer, last: tuple[Continued, Written] | None) -> None:
-        """Keep an answer.
-
-        Args:
-            id: its id.
-            writer: what wrote it.
-            last: its last round, with the prompt.
-
-        Raises:
-            StoreError: it cannot be kept.
-        """
+        """Keep an answer, with its last round and that round's prompt; `StoreError` if it cannot be kept."""
 
 
 _NOWHERE: Final = Deposit()
@@ -76,19 +62,12 @@ class Run:
     """Answers one request.
 
     Args:
-        service: what all requests share.
-        protocol: the client's protocol.
-        prepared: the request.
         client_id: the client's own id for the request, for the log and the engine; empty if there is none.
         tools: the tool servers of the request, if it may use any.
-        deposit: keeps the answer.
         session: the session that records it, if it belongs to one.
 
     Attributes:
-        id: the response's id.
-        deposit, writer: what keeps and what writes the answer.
-        streamed: whether the answer is a stream.
-        body: the whole answer, once it is generated, if it is no stream.
+        body: the whole answer, once it is generated, if it is not `streamed`.
     """
 
     def __init__(
@@ -159,14 +138,8 @@ class Run:
                 outbox.put(self.writer.KEEP_ALIVE, 0)
 
     async def generate(self, sink: Sink | None = None) -> Failure | None:
-        """Generate the answer. Cancelling the task stops the engine.
-
-        Args:
-            sink: takes the bytes of a stream. With ``None`` the answer is not streamed, and `body` has it.
-
-        Returns:
-            The engine's failure, or ``None``. A stream that has begun ends with it.
-        """
+        """Generate the answer, and return the engine's failure, if any; a stream that has begun ends with it. Without a
+        sink, the answer is not streamed, and `body` has it. Cancelling the task stops the engine."""
         self._work = asyncio.current_task()
         if self._service.telemetry is not None:
             self._service.telemetry.accepted(self.id, self._request)
@@ -342,14 +315,7 @@ class Run:
         return written
 
     async def _pass_on(self, index: int, stream: _Stream, tokens: int | None, recording: "Recording | None") -> None:
-        """Read the engine's output until it ends, or until the choice ends earlier.
-
-        Args:
-            index: the choice's.
-            stream: the output.
-            tokens: how many it may have; ``None``: any number. An engine that sends more than they can be is stopped.
-            recording: takes the pieces too, if there is one.
-        """
+        """Read the engine's output, of at most this many tokens, until it ends, or until the choice ends earlier."""
         choice, outbox = self._choices[index], self._outbox
         passed = 0
         most = None if tokens is None else tokens * _TOKEN

@@ -50,18 +50,11 @@ class Answer(Protocol):
 class Service:
     """Shared by all requests of a server.
 
-    Args:
-        settings: the server's settings.
-        engine: generates the outputs.
-        prompts: the model's chat template; without it, the engine gets messages instead of a prompt.
-        tools: the tools that the server runs.
-        store: keeps what outlives a request; by default in memory.
-        telemetry: makes OpenTelemetry's spans, if they are wanted.
-
     Attributes:
+        prompts: the model's chat template; without it, the engine gets messages instead of a prompt.
+        store: keeps what outlives a request; by default in memory.
         approval_key: the secret for approvals of calls.
         turns: the turns that prompts may continue; ``None`` without a chat template.
-        runs: the running answers.
         held: bytes of the requests that are being read and answered.
         draining: whether the server is shutting down.
         models: the services of all models of the server, including this one, with the default first.
@@ -108,11 +101,7 @@ class Service:
     @contextmanager
     def holding(self) -> Iterator[Callable[[int], None]]:
         """Count the bytes of one request for the duration of the context. Call the function that it returns with the
-        size of each part.
-
-        Raises:
-            Overloaded: all requests together are too large.
-        """
+        size of each part; `Overloaded` if all requests together are too large."""
         size = 0
 
         def hold(more: int) -> None:
@@ -137,11 +126,8 @@ class Service:
             self.runs.discard(run)
 
     async def fetched(self, request: ChatRequest) -> dict[str, bytes]:
-        """The bytes of a request's parts, by their URLs.
-
-        Raises:
-            BadRequest: there are too many parts, or one cannot be fetched.
-        """
+        """The bytes of a request's parts, by their URLs; `BadRequest` if there are too many, or one cannot be
+        fetched."""
         parts = urls(request, self.settings.limits)
         if not parts:
             return {}
@@ -160,12 +146,10 @@ class Service:
             self.telemetry.answered(status)
 
     def close(self) -> None:
-        """Stop the threads."""
         for threads in (*self._threads, *self._asides):
             threads.close()
 
     def gauges(self) -> dict[str, tuple[str, int]]:
-        """The gauges of `Metrics.text`."""
         return {
             "open_streams": ("Responses that are being written.", len(self.runs)),
             "generations": ("Outputs that are being generated.", self.admission.running),

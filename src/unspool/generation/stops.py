@@ -11,14 +11,7 @@ class Stops:
     """Cuts the events of one choice before a stop string in its content, or after its first call.
 
     Text that may begin a stop string is held back. A stop string cannot span anything but content, such as a call.
-
-    Args:
-        stops: the stop strings.
-        one_call: whether the output ends after its first call.
-
-    Attributes:
-        over: whether the events were cut.
-        matched: the stop string that ended the content, else ``None``.
+    ``matched`` is the stop string that ended the content, else ``None``.
     """
 
     def __init__(self, stops: Sequence[str], *, one_call: bool = False) -> None:

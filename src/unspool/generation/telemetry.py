@@ -34,16 +34,11 @@ from ..wire.common import Usage
 from ..wire.encoding import clean, encode
 from .choice import Choice
 
-__all__ = ["Telemetry", "configured"]
-
 _PROTOCOLS: Final = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 """The names of OTLP's exporters among the entry points, by the protocols of ``OTEL_EXPORTER_OTLP_PROTOCOL``."""
-_NAME: Final = 128
-"""How many characters of a name that a client or a model chose go into a span."""
-_TEXT: Final = 16_384
-"""How many characters of one text go into a span."""
-_MESSAGES: Final = 64
-"""How many of the last messages go into a span."""
+_NAME: Final = 128  # how many characters of a name that a client or a model chose go into a span
+_TEXT: Final = 16_384  # how many characters of one text go into a span
+_MESSAGES: Final = 64  # how many of the last messages go into a span
 _CARRIED: Final = Regex(r"[ -~]{1,512}")
 """The form of accepted headers: https://www.w3.org/TR/trace-context/#tracestate-limits asks for 512 characters."""
 _ASKED: Final = ("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "seed")
@@ -94,12 +89,8 @@ def _exporters() -> Iterator[Any]:
 
 
 class Telemetry:
-    """Makes spans. Which span is the current one is OpenTelemetry's matter: tasks inherit it.
-
-    Args:
-        provider: where spans go; by default OpenTelemetry's global one.
-        content: whether spans contain messages, arguments and results.
-    """
+    """Makes spans, which go to a provider (default: OpenTelemetry's own), and contain texts if ``content`` is true.
+    Which span is the current one is OpenTelemetry's matter: tasks inherit it."""
 
     def __init__(self, provider: trace.TracerProvider | None = None, *, content: bool = False) -> None:
         self._provider = provider
@@ -143,9 +134,6 @@ class Telemetry:
 
         Of what a client sends, only well-formed headers of the trace itself count, and never its baggage, which would
         be passed on.
-
-        Args:
-            scope: the ASGI scope; its path is one of the server's.
         """
         path, server = scope["path"], scope.get("server") or (None, None)
         attributes = {
@@ -241,11 +229,7 @@ class Telemetry:
 
 
 class Output:
-    """The span of an output.
-
-    Attributes:
-        headers: those with which a server continues the trace.
-    """
+    """The span of an output; with its headers, a server continues the trace."""
 
     def __init__(self, span: Span, content: bool) -> None:
         self._span = span

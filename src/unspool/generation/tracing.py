@@ -11,15 +11,9 @@ from ..parser import Parser
 from ..parser.waiting import LONGEST, waiting
 from ..wire.trace import step
 
-__all__ = ["Trace", "named"]
-
 
 class Trace:
-    """Follows a parser.
-
-    Args:
-        parser: a new parser; the trace only observes it.
-    """
+    """Follows a new parser, which it only observes."""
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
@@ -27,12 +21,7 @@ class Trace:
         self._tail = ""
 
     def step(self, text: str, events: Sequence[Event]) -> dict[str, Any]:
-        """Report how a piece was read.
-
-        Args:
-            text: the piece that the parser was fed.
-            events: the events that it returned.
-        """
+        """Report how a piece was read: the text that the parser was fed, and the events that it returned."""
         self._fed += len(text)
         if events:
             self._said = max(events[-1].end, self._said)

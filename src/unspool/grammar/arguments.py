@@ -26,11 +26,9 @@ from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, named, other_
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool that may be called.
+    """A tool that may be called, with the prepared schema of its arguments, which are an object.
 
     Attributes:
-        name: its name.
-        parameters: the prepared schema of its arguments, which are an object.
         text: how its calls are written as bare text; ``None`` if they are not.
         free: for a custom tool, the grammar of its only argument, a text.
     """
@@ -106,7 +104,6 @@ class Arguments:
         return choice(seq(Const(opening + q), Free(source, q, ends), Const(q + "}" + end)) for q in quotes)
 
     def value(self, parameters: dict[str, Any], at: str) -> Node:
-        """Arguments as one value."""
         values = Values(self.spelling, self.rules, parameters, string_ends(self.plan))
         if self.spelling is JSON_SPELLING:
             return spelled(values, parameters, at)

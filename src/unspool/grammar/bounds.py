@@ -34,8 +34,7 @@ MAX_NUMBER: Final = 10**30
 """How large the bounds of numbers may be."""
 MAX_STEPS: Final = 500_000
 """How many steps deriving one grammar may take; 128 tools with 20 properties take up to 300,000."""
-_EVERY: Final = 4096
-"""How many steps pass between two checks whether anybody still waits for the grammar."""
+_EVERY: Final = 4096  # how many steps pass between two checks whether anybody still waits for the grammar
 _VISITS: Final = 200_000
 
 
@@ -44,13 +43,8 @@ class _TooMuch(Exception):
 
 
 class _Left(threading.local):
-    """The current derivation in this thread.
-
-    Attributes:
-        steps: how many are left; ``None`` if there is no current derivation.
-        look: the number of steps left at the next check.
-        check: raises if nobody waits any more.
-    """
+    """The steps that are left to the current derivation in this thread (``None``: there is none), and at the next
+    check, which raises if nobody waits any more."""
 
     steps: int | None = None
     look = 0
@@ -75,14 +69,8 @@ _SCHEMAS: Final = "tools: their schemas combine too much; allowed are fewer prop
 
 @contextmanager
 def derivation(too_much: str = _SCHEMAS) -> Iterator[None]:
-    """A context for deriving one grammar, or reading those of one request.
-
-    Args:
-        too_much: the message of the error if it takes too many steps.
-
-    Raises:
-        ConstraintError: it takes too many steps.
-    """
+    """A context for deriving one grammar, or reading those of one request; a `ConstraintError` with this message if it
+    takes too many steps."""
     before, _left.steps, _left.look = _left.steps, MAX_STEPS, MAX_STEPS
     try:
         yield

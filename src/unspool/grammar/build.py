@@ -13,7 +13,7 @@ import msgspec
 
 from ..dialect.compiling import compile_plan, loose, marked
 from ..dialect.file import Dialect
-from ..dialect.markers import ARGUMENT_KEYS, CALL, NAME_KEYS, REASONING, Opening, Scan
+from ..dialect.markers import ARGUMENT_KEYS, CALL, NAME_KEYS, REASONING, Opening, Scan, text
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
 from ..dialect.plan import Plan
 from ..dialect.syntax import Syntax
@@ -145,7 +145,8 @@ class _Builder:
         closed = writable(self.d.reasoning)[0].closing.lstrip()
         without = self.plan.reading.undecided.triggers | self.plan.plain.reasoning.scan.triggers
         begins = [o for o in self.plan.reading.edge if o.kind in (REASONING, CALL) and o.marked and o.pattern.first]
-        unlike = [_begins(o.pattern) for o in begins if o.kind == REASONING or o.pattern.first not in without]
+        firsts = [o.pattern.first for o in begins if o.kind == REASONING or o.pattern.first not in without]
+        unlike: list[Node] = [seq(SPACES, Const(first)) for first in firsts]
         if self.demand.names and self.block is not None and not self.distinct(self.block):
             # What the dialect itself writes without a marker; elsewhere a bare call is so rare that tags stay wide.
             names = choice(map(Const, self.demand.names))
@@ -253,7 +254,7 @@ class _Builder:
         """The openings of calls that no marker distinguishes from text, and no text excludes."""
         edge = self.plan.reading.edge
         found = [o for o in edge if isinstance(o, Opening) and o.kind == CALL and not o.marked]
-        return [o for o in found if not any(w in _literals(o) for w in without)]
+        return [o for o in found if not any(w in text(o.pattern) for w in without)]
 
     def bare_calls(self, openings: list[Opening], names: Node, *, whole: bool = True) -> tuple[Node, ...]:
         """The texts that would be read as calls without markers at the beginning of content.
@@ -543,14 +544,6 @@ def _first_member(shape: ObjectShape, names: Node) -> Node:
     return choice((name, seq(choice(map(Const, further)), _QUOTE)))
 
 
-def _literals(o: Opening) -> str:
-    return "".join(a.text for a in o.pattern.atoms if a.kind == LITERAL)
-
-
 def _named(pattern: Pattern) -> Node:
     later = next(a.text for a in pattern.atoms if a.kind == LITERAL)
     return seq(SEPARATORS, _NAME, SPACES, Const(later))
-
-
-def _begins(pattern: Pattern) -> Node:
-    return seq(SPACES, Const(pattern.first))

@@ -83,5 +83,4 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, i
 
 
 def strict_tools(tools: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a tool is strict."""
     return any(function_of(t).get("strict") is True for t in tools)

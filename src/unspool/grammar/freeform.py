@@ -68,8 +68,7 @@ _TOKEN: Final = Regex(
     re.VERBOSE,
 )
 _OPERATORS: Final = frozenset("|()[]*+?")
-_ENDS: Final = (("op", "|"), ("op", ")"), ("op", "]"))
-"""What ends a branch."""
+_ENDS: Final = (("op", "|"), ("op", ")"), ("op", "]"))  # what ends a branch
 
 
 class _Token(NamedTuple):
@@ -77,8 +76,7 @@ class _Token(NamedTuple):
     text: str
 
 
-_Definitions = dict[str, list[_Token]]
-"""The bodies of rules and terminals, by name."""
+_Definitions = dict[str, list[_Token]]  # the bodies of rules and terminals, by name
 
 
 def _is_terminal(name: str) -> bool:
@@ -86,25 +84,16 @@ def _is_terminal(name: str) -> bool:
 
 
 class Freeform(msgspec.Struct, frozen=True):
-    """A parsed grammar.
-
-    Attributes:
-        source: its original text, which identifies it.
-    """
+    """A parsed grammar, which its original text identifies."""
 
     source: str
 
     def written(self, quote: str = "", without: tuple[str, ...] = ()) -> str:
-        """Return the grammar for llguidance.
+        """Return the grammar for llguidance. It describes a bare text, or the inside of a JSON or Python string between
+        quotes.
 
-        Args:
-            quote: the grammar describes the inside of a JSON or Python string between these quotes; ``""``: the text
-                itself.
-            without: markers that the text must not contain. No terminal may match one, or end with the beginning of
-                one; texts that the grammar itself spells are not changed.
-
-        Raises:
-            ConstraintError: see `read_lark`.
+        No terminal may match one of the markers that the text must be ``without``, or end with the beginning of one;
+        texts that the grammar itself spells are not changed. For errors, see `read_lark`.
         """
         step(len(self.source))
         try:

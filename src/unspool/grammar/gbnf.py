@@ -21,8 +21,7 @@ from .nodes import Chars, Choice, Const, Grammar, Json, Node, Repeat, Seq, Text,
 from .values import JSON_SPELLING, Rules, Values
 
 _ABILITIES: Final = Abilities(mixed_case=True)
-_MAX_SIZE: Final = 1_000_000
-"""The longest grammar, in characters."""
+_MAX_SIZE: Final = 1_000_000  # the longest grammar, in characters
 _MAX_COUNT: Final = 2_000
 _WHITE: Final = [
     *((c, c) for c in " \x85\xa0\u1680\u202f\u205f\u3000"),
@@ -178,13 +177,8 @@ class _Printer(Printer):
 
 
 class _State(msgspec.Struct, frozen=True):
-    """The markers that the end of the text so far may begin.
-
-    Attributes:
-        places: for each marker, how many of its characters match.
-        odd: the last line has an odd number of single backticks.
-        run: backticks at its very end, at most 2.
-    """
+    """The markers that the end of the text so far may begin: for each marker, how many of its characters match; whether
+    the last line has an odd number of single backticks; and the backticks at its very end, at most 2."""
 
     places: frozenset[tuple[int, int]]
     odd: bool

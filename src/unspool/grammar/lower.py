@@ -4,8 +4,7 @@ What a format cannot express is expressed differently, which may be narrower: fr
 something does not contain it at all, and text in markup that may contain its own closing does not.
 """
 
-from collections.abc import Iterable
-from typing import Protocol, assert_never
+from typing import Protocol, TypeVar, assert_never
 
 import msgspec
 
@@ -15,6 +14,8 @@ from .bounds import step
 from .flat import cases, count
 from .freeform import NO_LARK
 from .nodes import Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
+
+_T = TypeVar("_T", covariant=True)
 
 
 class Abilities(msgspec.Struct, frozen=True):
@@ -66,7 +67,8 @@ class _Lowering:
                 return node
             case Seq() | Choice():
                 parts = tuple(map(self.node, node.parts))
-                return node if _same(parts, node.parts) else type(node)(parts)
+                same = all(a is b for a, b in zip(parts, node.parts, strict=True))
+                return node if same else type(node)(parts)
             case Repeat():
                 part = self.node(node.part)
                 return node if part is node.part else Repeat(part, node.min, node.max, node.separator)
@@ -90,10 +92,6 @@ class _Lowering:
         return msgspec.structs.replace(node, without=without, unlike=unlike, folded=folded)
 
 
-def _same(one: Iterable[Node], other: Iterable[Node]) -> bool:
-    return all(a is b for a, b in zip(one, other, strict=True))
-
-
 def signs(node: Node) -> list[str]:
     """Texts of which every text of a flat node contains one: its names with what surrounds them, or a literal."""
     parts = node.parts if isinstance(node, Seq) else (node,)
@@ -110,20 +108,22 @@ def signs(node: Node) -> list[str]:
     return [p.text for p in parts if isinstance(p, Const)][-1:]
 
 
-class Printer(Protocol):
-    """Prints the nodes of a lowered grammar in a notation like EBNF. A format has methods for what it writes in its
-    own way."""
+class Writer(Protocol[_T]):
+    """Writes the nodes of a lowered grammar. A format has a method for each kind of node."""
 
-    def const(self, text: str) -> str: ...
-    def ref(self, name: str) -> str: ...
-    def flat(self, node: Chars | Word) -> str: ...
-    def text(self, node: Text) -> str: ...
-    def json(self, node: Json) -> str: ...
+    def const(self, text: str) -> _T: ...
+    def ref(self, name: str) -> _T: ...
+    def flat(self, node: Chars | Word) -> _T: ...
+    def seq(self, node: Seq) -> _T: ...
+    def choice(self, node: Choice) -> _T: ...
+    def repeat(self, node: Repeat) -> _T: ...
+    def text(self, node: Text) -> _T: ...
+    def json(self, node: Json) -> _T: ...
 
-    def free(self, node: Free) -> str:
+    def free(self, node: Free) -> _T:
         raise ConstraintError(NO_LARK)
 
-    def node(self, node: Node) -> str:
+    def node(self, node: Node) -> _T:
         match node:
             case Const():
                 return self.const(node.text)
@@ -132,9 +132,9 @@ class Printer(Protocol):
             case Chars() | Word():
                 return self.flat(node)
             case Seq():
-                return " ".join(map(self.grouped, node.parts))
+                return self.seq(node)
             case Choice():
-                return " | ".join(map(self.node, node.parts))
+                return self.choice(node)
             case Repeat():
                 return self.repeat(node)
             case Text():
@@ -147,6 +147,16 @@ class Printer(Protocol):
                 raise TypeError("the grammar is not lowered")
             case _:
                 assert_never(node)
+
+
+class Printer(Writer[str], Protocol):
+    """Prints the nodes of a lowered grammar in a notation like EBNF."""
+
+    def seq(self, node: Seq) -> str:
+        return " ".join(map(self.grouped, node.parts))
+
+    def choice(self, node: Choice) -> str:
+        return " | ".join(map(self.node, node.parts))
 
     def grouped(self, node: Node) -> str:
         return f"({self.node(node)})" if isinstance(node, Choice) else self.node(node)

@@ -16,8 +16,6 @@ MAX_JSON_SPACE: Final = 32
 
 
 class Const(msgspec.Struct, frozen=True, gc=False):
-    """A fixed text."""
-
     text: str
 
 
@@ -38,20 +36,14 @@ class Chars(msgspec.Struct, frozen=True, gc=False):
 
 
 class Seq(msgspec.Struct, frozen=True):
-    """Nodes, one after another."""
-
     parts: "tuple[Node, ...]"
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One of several nodes."""
-
     parts: "tuple[Node, ...]"
 
 
 class Repeat(msgspec.Struct, frozen=True):
-    """A repeated node, with a separator."""
-
     part: "Node"
     min: int = 0
     max: int | None = None
@@ -59,12 +51,8 @@ class Repeat(msgspec.Struct, frozen=True):
 
 
 class Word(msgspec.Struct, frozen=True):
-    """A flat node, to be matched as a unit.
-
-    Attributes:
-        without: texts that it must not contain.
-        unlike: nodes that the whole of it must not match.
-    """
+    """A flat node, to be matched as a unit that contains no text of ``without``, and as a whole matches none of
+    ``unlike``."""
 
     part: "Node"
     without: tuple[str, ...] = ()
@@ -102,13 +90,12 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Json(msgspec.Struct, frozen=True, eq=False):
-    """A JSON value.
+    """A JSON value of a schema, whose references start at its own root.
 
     Attributes:
-        schema: its JSON Schema; references start at its own root.
         without: texts that no string in it may contain.
-        spelled: the same value as other nodes, for printers that cannot exclude texts from strings.
-        unspelled: why there are no such nodes.
+        spelled, unspelled: the same value as other nodes, for printers that cannot exclude texts from strings; or why
+            there are no such nodes.
     """
 
     schema: "dict[str, Any] | bool"
@@ -118,13 +105,8 @@ class Json(msgspec.Struct, frozen=True, eq=False):
 
 
 class Free(msgspec.Struct, frozen=True, eq=False):
-    """Text that a grammar in the request describes.
-
-    Attributes:
-        source: the grammar, in Lark, already checked.
-        quote: the quotes of the JSON or Python string that contains the text; ``""`` if it is bare.
-        without: markers that the text must not contain; see `Freeform.written`.
-    """
+    """Text that a checked Lark grammar in the request describes, bare or in a JSON or Python string between these
+    quotes. It contains no marker of ``without``; see `Freeform.written`."""
 
     source: str
     quote: str = ""
@@ -148,11 +130,8 @@ Node = Const | Chars | Seq | Choice | Repeat | Word | Text | Json | Free | Finer
 
 
 class Grammar(msgspec.Struct, frozen=True):
-    """A node, and the rules to which it and they refer.
-
-    Attributes:
-        dense: rules that refer to the same rules so often that expanding these would multiply them.
-    """
+    """A node, and the rules to which it and they refer. Those of ``dense`` refer to the same rules so often that
+    expanding these would multiply them."""
 
     root: Node
     rules: dict[str, Node]
@@ -220,7 +199,6 @@ def choice(parts: Iterable[Node]) -> Node:
 
 
 def optional(part: Node) -> Node:
-    """A node, or nothing."""
     return choice((part, EMPTY))
 
 
@@ -233,7 +211,6 @@ def _flattened(parts: Iterable[Node], kind: type[Seq] | type[Choice]) -> Iterato
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes directly inside a node."""
     if isinstance(node, Seq | Choice):
         return node.parts
     if isinstance(node, Repeat):

@@ -26,14 +26,10 @@ class Set(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """Parts, one after another."""
-
     parts: "tuple[Part, ...]"
 
 
 class Branches(msgspec.Struct, frozen=True):
-    """One of several parts."""
-
     parts: "tuple[Part, ...]"
 
 
@@ -57,16 +53,9 @@ _NAMED: Final = {"n": 10, "r": 13, "t": 9, "f": 12, "v": 11, "a": 7, "0": 0}
 
 
 def parse(pattern: str, flags: str = "") -> Part:
-    """Parse a regular expression into a tree.
-
-    Args:
-        pattern: the expression; ``^`` at its beginning and ``$`` at its end are ignored, since the whole text must
-            match.
-        flags: any of ``i`` (ASCII letters in any case), ``s`` (``.`` is any character), ``m`` and ``u``.
-
-    Raises:
-        ValueError: names what is wrong or not supported, and its place.
-    """
+    """Parse a regular expression into a tree. ``^`` at its beginning and ``$`` at its end are ignored, since the whole
+    text must match. The flags are any of ``i`` (ASCII letters in any case), ``s`` (``.`` is any character), ``m`` and
+    ``u``. A `ValueError` names what is wrong or not supported, and its place."""
     for flag in flags:
         if flag not in "ismu":
             raise ValueError(f"the flag {flag!r} is not one of i, s, m, u")
@@ -85,7 +74,6 @@ def sought(pattern: str) -> Part:
 
 
 def literal_of(text: str) -> Row:
-    """The tree of a text."""
     return Row(tuple(Set(((ord(c), ord(c)),)) for c in text))
 
 
@@ -95,7 +83,6 @@ def any_case(text: str) -> Row:
 
 
 def size(part: Part) -> int:
-    """The number of parts in a tree."""
     return 1 + sum(map(size, _inner(part)))
 
 
@@ -296,13 +283,8 @@ def _special(quote: str) -> Ranges:
 
 
 def write(part: Part, quote: str = "") -> str:
-    """Write a tree as an expression for an engine, in Rust's syntax.
-
-    Args:
-        part: the tree.
-        quote: match the text as it is spelled in a JSON or Python string between these quotes; ``""``: the text
-            itself.
-    """
+    """Write a tree as an expression for an engine, in Rust's syntax: for the text itself, or as it is spelled in a JSON
+    or Python string between these quotes."""
     if isinstance(part, Set):
         words = _words(part.ranges, quote)
         return words[0] if len(words) == 1 else f"(?:{'|'.join(words)})"
@@ -391,12 +373,8 @@ def _char(code: int) -> str:
 
 
 def node(part: Part, banned: frozenset[int]) -> Node:
-    """A tree as a node that matches the text as it is spelled in a JSON string.
-
-    Args:
-        part: the tree.
-        banned: characters that are written as escapes only, because markers need them.
-    """
+    """A tree as a node that matches the text as it is spelled in a JSON string. Characters that are ``banned``, because
+    markers need them, are written as escapes only."""
     step()
     if isinstance(part, Set):
         return _character(part.ranges, banned)

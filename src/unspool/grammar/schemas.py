@@ -44,17 +44,14 @@ Node = dict[str, Any]
 def prepare(
     schema: object, where: str, *, closed: bool = False, strict: bool = False, budget: Budget | None = None
 ) -> Node | bool:
-    """Return a self-contained schema: references point to its own ``$defs``, and only known keywords are left.
+    """Return a self-contained schema: references point to its own ``$defs``, and only known keywords are left. A
+    `ConstraintError` names what cannot be enforced, or is malformed.
 
     Args:
         schema: the schema from the request; anything but a ``dict`` or ``False`` admits everything.
-        where: its name, for errors.
         closed: whether objects that declare properties have no others, unless they say otherwise.
         strict: whether unknown types are refused. In tools they admit everything, since many declare other languages'.
         budget: the request's budget; default: a new one for this schema.
-
-    Raises:
-        ConstraintError: names what cannot be enforced, or is malformed.
     """
     copy = _Copy(schema, closed, budget or Budget(), strict)
     root = copy.joined(copy.node(schema, where, 0), 0)
@@ -284,9 +281,23 @@ def _has_type(value: object, types: str | list[str]) -> bool:
     return kinds[type(value)] in names
 
 
-_BOUNDS: Final = dict.fromkeys(("minLength", "minItems", "minimum", "exclusiveMinimum"), max) | dict.fromkeys(
-    ("maxLength", "maxItems", "maximum", "exclusiveMaximum"), min
-)
+def _common(left: str | list[str], right: str | list[str]) -> str | list[str]:
+    one, other = ([x] if isinstance(x, str) else x for x in (left, right))
+    found = [t for t in one if t in other or (t == "integer" and "number" in other)]
+    found += [t for t in other if t == "integer" and "number" in one and t not in found]
+    return found[0] if len(found) == 1 else found
+
+
+_BOTH: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "properties": lambda one, other: one | other | {k: merged([one[k], other[k]]) for k in one if k in other},
+    "additionalProperties": lambda one, other: merged([one, other]),
+    "required": lambda one, other: list(dict.fromkeys([*one, *other])),
+    "type": _common,
+    "enum": lambda one, other: [v for v in one if v in other],
+    **dict.fromkeys(("minLength", "minItems", "minimum", "exclusiveMinimum"), max),
+    **dict.fromkeys(("maxLength", "maxItems", "maximum", "exclusiveMaximum"), min),
+}
+"""What a keyword says where two schemas must hold."""
 
 
 def merged(parts: list[Node | bool]) -> Node | bool:
@@ -303,24 +314,10 @@ def merged(parts: list[Node | bool]) -> Node | bool:
                 continue
             if key not in whole or whole[key] == value:
                 whole[key] = value
-            elif key == "properties":
-                both = {k: merged([whole[key][k], value[k]]) for k in whole[key] if k in value}
-                whole[key] = {**whole[key], **value, **both}
-            elif key == "required":
-                whole[key] = list(dict.fromkeys([*whole[key], *value]))
-            elif key == "type":
-                types = _common(whole[key], value)
-                if not types:
+            elif key in _BOTH:
+                whole[key] = _BOTH[key](whole[key], value)
+                if key in ("type", "enum") and not whole[key]:
                     return False
-                whole[key] = types[0] if len(types) == 1 else types
-            elif key == "enum":
-                whole[key] = [v for v in whole[key] if v in value]
-                if not whole[key]:
-                    return False
-            elif key == "additionalProperties":
-                whole[key] = merged([whole[key], value])
-            elif key in _BOUNDS:
-                whole[key] = _BOUNDS[key](whole[key], value)
             elif key == "allOf":
                 step(len(whole[key]) + len(value))
                 whole[key] = [*whole[key], *value]
@@ -329,9 +326,3 @@ def merged(parts: list[Node | bool]) -> Node | bool:
             else:
                 raise ConstraintError(f"allOf: its parts contradict each other in {key}")
     return whole
-
-
-def _common(left: str | list[str], right: str | list[str]) -> list[str]:
-    one, other = ([x] if isinstance(x, str) else x for x in (left, right))
-    found = [t for t in one if t in other or (t == "integer" and "number" in other)]
-    return found + [t for t in other if t == "integer" and "number" in one and t not in found]

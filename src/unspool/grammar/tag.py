@@ -6,19 +6,16 @@ not *begin* with is excluded from all of it, and text that has a minimum length 
 """
 
 from collections.abc import Iterable
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 from ..errors import ConstraintError
 from .flat import begun, count, expression, lacking
-from .freeform import NO_LARK
-from .lower import Abilities, Printer, lowered
+from .lower import Abilities, Printer, Writer, lowered
 from .nodes import (
     MAX_JSON_SPACE,
     Chars,
     Choice,
     Const,
-    Finer,
-    Free,
     Grammar,
     Json,
     Node,
@@ -40,10 +37,10 @@ _MAX_PARTS: Final = 100_000
 def structural_tag(grammar: Grammar) -> dict[str, Any]:
     """``{"type": "structural_tag", "format": …}``; `ConstraintError` if the format cannot express a schema."""
     plain = lowered(grammar, _ABILITIES)
-    return {"type": "structural_tag", "format": _Printer(plain).format(plain.root)}
+    return {"type": "structural_tag", "format": _Printer(plain).node(plain.root)}
 
 
-class _Printer:
+class _Printer(Writer[Format]):
     def __init__(self, grammar: Grammar) -> None:
         self.rules = grammar.rules
         self.recursive = _recursive(grammar)
@@ -51,35 +48,25 @@ class _Printer:
         self.made: dict[str, tuple[Format, int]] = {}
         self.size = 0
 
-    def format(self, node: Node) -> Format:
+    def node(self, node: Node) -> Format:
         self.size += 1
         if self.size > _MAX_PARTS:
             raise ConstraintError("tools: the structural tag would be too large")
-        match node:
-            case Ref():
-                return self.rule(node)
-            case Const():
-                return _const(node.text)
-            case Chars() | Word():
-                return _regex(node)
-            case Seq():
-                return self.sequence([self.format(p) for p in node.parts])
-            case Choice():
-                parts = [self.format(p) for p in node.parts if p != Const("")]
-                either = parts[0] if len(parts) == 1 else {"type": "or", "elements": parts}
-                return _repeated(either, 0, 1) if len(parts) < len(node.parts) else either
-            case Repeat():
-                return self.repeat(node)
-            case Text():
-                return self.text(node)
-            case Json():
-                return self.json(node)
-            case Free():
-                raise ConstraintError(NO_LARK)
-            case Finer():
-                raise TypeError("the grammar is not lowered")
-            case _:
-                assert_never(node)
+        return super().node(node)
+
+    def const(self, text: str) -> Format:
+        return _const(text)
+
+    def flat(self, node: Chars | Word) -> Format:
+        return _regex(node)
+
+    def seq(self, node: Seq) -> Format:
+        return self.sequence(map(self.node, node.parts))
+
+    def choice(self, node: Choice) -> Format:
+        parts = [self.node(p) for p in node.parts if p != Const("")]
+        either = parts[0] if len(parts) == 1 else {"type": "or", "elements": parts}
+        return _repeated(either, 0, 1) if len(parts) < len(node.parts) else either
 
     def json(self, node: Json) -> Format:
         if any("allOf" in inner for inner in tables(node.schema)):
@@ -96,28 +83,27 @@ class _Printer:
             found["excludes"] = list(node.without)
         return found
 
-    def rule(self, ref: Ref) -> Format:
-        name = ref.name
+    def ref(self, name: str) -> Format:
         if name not in self.made:
             before = self.size
-            self.made[name] = self.written(ref), self.size - before
+            self.made[name] = self.written(name), self.size - before
         else:
             self.size += self.made[name][1]
             if self.size > _MAX_PARTS:
                 raise ConstraintError("tools: the structural tag would be too large")
         return self.made[name][0]
 
-    def written(self, ref: Ref) -> Format:
-        recursive = ref.name in self.recursive
-        if recursive or ref.name in self.dense:
+    def written(self, name: str) -> Format:
+        recursive = name in self.recursive
+        if recursive or name in self.dense:
             try:
-                return {"type": "grammar", "grammar": _Ebnf(self.rules).grammar(ref)}
+                return {"type": "grammar", "grammar": _Ebnf(self.rules).grammar(name)}
             except ConstraintError:
                 if recursive:
                     raise
-        return self.format(self.rules[ref.name])
+        return self.node(self.rules[name])
 
-    def sequence(self, parts: list[Format]) -> Format:
+    def sequence(self, parts: Iterable[Format]) -> Format:
         flat: list[Format] = []
         for part in parts:
             inner = part["elements"] if part["type"] == "sequence" else [part]
@@ -129,7 +115,7 @@ class _Printer:
         return flat[0] if len(flat) == 1 else {"type": "sequence", "elements": flat}
 
     def repeat(self, node: Repeat) -> Format:
-        part = self.format(node.part)
+        part = self.node(node.part)
         low, high = node.min, node.max
         if not node.separator:
             return _repeated(part, low, high)
@@ -255,8 +241,8 @@ class _Ebnf(Printer):
         self.rules = rules
         self.lines: list[str] = []
 
-    def grammar(self, root: Ref) -> str:
-        waiting = [root.name]
+    def grammar(self, root: str) -> str:
+        waiting = [root]
         seen: set[str] = set()
         while waiting:
             name = waiting.pop()
@@ -264,7 +250,7 @@ class _Ebnf(Printer):
                 seen.add(name)
                 self.lines.append(f"{name} ::= {self.node(self.rules[name])}")
                 waiting.extend(_references(self.rules[name]))
-        return "\n".join([f"root ::= {root.name}", *self.lines])
+        return "\n".join([f"root ::= {root}", *self.lines])
 
     def const(self, text: str) -> str:
         return _quoted(text)

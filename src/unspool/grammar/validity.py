@@ -11,14 +11,8 @@ from ..schema import function_of, tool_name
 
 
 class Validators:
-    """The validators of a request's tools.
-
-    Args:
-        tools: OpenAI tool dicts; ``None`` if they are unknown.
-
-    Attributes:
-        unusable: tools whose parameters are not a usable schema, with the reason.
-    """
+    """The validators of a request's tools, if they are known. ``unusable``: tools whose parameters are not a usable
+    schema, with the reason."""
 
     def __init__(self, tools: Sequence[Any] | None) -> None:
         import jsonschema_rs

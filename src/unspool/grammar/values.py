@@ -203,14 +203,7 @@ def _ranges(characters: str) -> str:
 
 
 class Values:
-    """Nodes for the values of one schema.
-
-    Args:
-        spelling: how they are spelled.
-        rules: takes the rules that values need.
-        root: the prepared schema, for its ``$defs``.
-        without: texts that strings must not contain.
-    """
+    """Nodes for the values of one schema. Their strings contain no text of ``without``."""
 
     def __init__(self, spelling: Spelling, rules: Rules, root: Schema, without: tuple[str, ...] = ()) -> None:
         self.spelling = spelling
@@ -249,7 +242,8 @@ class Values:
     def value(self, schema: Schema, at: str) -> Node:
         """A value that matches the schema; ``at`` names its place, for errors."""
         if isinstance(schema, dict) and "$ref" in schema:
-            key = (id(self.definitions), schema["$ref"], id(self.spelling), self.without, _rest(schema))
+            rest = json.dumps({k: v for k, v in schema.items() if k not in ("$ref", "$defs")}, sort_keys=True)
+            key = (id(self.definitions), schema["$ref"], id(self.spelling), self.without, rest)
             return self.rules.once(key, lambda: self._value(schema, at))
         return self._value(schema, at)
 
@@ -402,7 +396,6 @@ class Values:
         return self.rules.add(first, dense=True) if sum(not required for _, required in entries) > 2 else first
 
     def anything(self) -> Node:
-        """Any JSON value."""
         key = ("anything", id(self.spelling), self.without)
         return self.rules.once(key, self._anything)
 
@@ -442,7 +435,3 @@ def shape(schema: dict[str, Any]) -> tuple[list[tuple[str, Schema, bool]], Schem
 def named(schema: dict[str, Any]) -> list[str]:
     """The names that a schema gives to members, which other members must not have."""
     return list(dict.fromkeys((*schema.get("properties", ()), *schema.get("required", ()))))
-
-
-def _rest(schema: dict[str, Any]) -> str:
-    return json.dumps({k: v for k, v in schema.items() if k not in ("$ref", "$defs")}, sort_keys=True)

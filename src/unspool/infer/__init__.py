@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ..arguments import check, check_tokenizer
+from ..chat_templates.worker import Limits
 from ..dialect.file import Dialect
 from ..dialect.loader import parse_dialect
 from ..dialect.registry import find_base
@@ -21,15 +22,14 @@ from .cutting import Views, behind_user, cut
 from .draft import drafts
 from .histories import EOS, NAMES
 from .proof import NEEDED, Case, Prover
-from .rendering import Limits, Renderer
+from .rendering import Renderer
 from .toml import file_text
 
 __all__ = ["Case", "Inference", "Limits", "TemplateError", "infer_dialect"]
 
 NO_CALL = "the template writes no call"
 NO_DIALECT = "no dialect fits what the template writes around the parts of a call"
-_MOST = 2
-"""The most candidates per style of history that are proven in full."""
+_MOST = 2  # the most candidates per style of history that are proven in full
 
 
 class Inference(msgspec.Struct, frozen=True):
@@ -101,11 +101,7 @@ def template_renderer(
     template: str, special_tokens: Mapping[str, str] | None = None, limits: Limits | None = None
 ) -> Renderer:
     """A renderer of a template. Unless ``special_tokens`` say otherwise, ``bos_token`` is empty and ``eos_token`` is
-    `EOS`.
-
-    Raises:
-        TypeError: an argument has the wrong type; the message names it.
-    """
+    `EOS`."""
     check("template", template, str, "the text of a chat template")
     check("special_tokens", special_tokens, (Mapping, type(None)), "an object of texts by the tokens' names, or None")
     for name, text in (special_tokens or {}).items():
@@ -138,8 +134,7 @@ def infer_views(asked: Iterable[Views], renderer: Renderer, template: str, token
     return best[1]
 
 
-_SEEN = 400
-"""The most characters of a text that `Inference.seen` repeats."""
+_SEEN = 400  # the most characters of a text that `Inference.seen` repeats
 
 
 def _seen(views: Views) -> tuple[str, ...]:

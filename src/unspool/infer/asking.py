@@ -6,15 +6,14 @@ from typing import Final
 
 import msgspec
 
+from ..chat_templates.worker import Rendered
 from . import histories as h
 from .cutting import Views, behind_user
 from .marks import marks, prefix, suffix
-from .rendering import Rendered, Renderer
+from .rendering import Renderer
 
-_MOST: Final = 3
-"""The most styles in which every turn is rendered."""
-_PRINTED: Final = re.compile(r"""['"]type['"]\s*:""")
-"""Parts of content that a template prints as they are."""
+_MOST: Final = 3  # the most styles in which every turn is rendered
+_PRINTED: Final = re.compile(r"""['"]type['"]\s*:""")  # parts of content that a template prints as they are
 _STYLES: Final = tuple(
     h.Style(arguments, nothing, "keys", ids)
     for ids in ("plain", "named")
@@ -24,11 +23,7 @@ _STYLES: Final = tuple(
 
 
 def ask(renderer: Renderer) -> Iterator[Views]:
-    """Render with the template, and yield the renderings of each style, the likeliest first.
-
-    Raises:
-        TemplateError: the template cannot be run.
-    """
+    """Render with the template, and yield the renderings of each style, the likeliest first."""
     styles = _styles(renderer)
     last: Views | None = None
     for style in styles:

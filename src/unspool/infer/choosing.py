@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ..arguments import check, check_tokenizer
+from ..chat_templates.worker import Limits
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..errors import DialectError, UnknownDialect
@@ -16,7 +17,7 @@ from .cutting import Views, behind_user, cut
 from .detect import detect_dialect
 from .histories import NAMES
 from .proof import NEEDED, STAGE, Case, Prover
-from .rendering import Limits, Renderer
+from .rendering import Renderer
 
 MOST: Final = 6
 """The most shipped dialects that are tried."""
@@ -123,16 +124,8 @@ def writes_tools(
     limits: Limits | None = None,
     declared: bool = False,
 ) -> bool:
-    """Whether a chat template writes tools, or calls of them. Others drop them without a word.
-
-    Args:
-        template, special_tokens, limits: see `unspool.infer_dialect`.
-        declared: whether it must write the tools before they are called.
-
-    Raises:
-        TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
-        ImportError: jinja2 is not installed (extra ``server``).
-    """
+    """Whether a chat template writes tools, or calls of them; with ``declared``, only if it writes the tools before
+    they are called. Others drop them without a word. Arguments and errors are those of `unspool.infer_dialect`."""
     with template_renderer(template, special_tokens, limits) as renderer:
         return any(
             NAMES[0] in text
@@ -146,7 +139,8 @@ def holds(proof: list[Case], views: list[Views] | None = None) -> bool:
     if proven(proof):
         return True
     results = {c.case: c.result for c in proof}
-    silent = results.get("one call") == "not written" and (views is None or not any(map(_calls, views)))
+    called = any(NAMES[0] in behind_user(view.whole["one call"]) for view in views or ())
+    silent = results.get("one call") == "not written" and not called
     return silent and "fail" not in results.values() and results.get("content") == "pass"
 
 
@@ -172,7 +166,6 @@ def first_failure(proof: list[Case]) -> str:
 
 
 def summary(proof: list[Case]) -> str:
-    """A proof in one line."""
     passed = sum(c.result == "pass" for c in proof)
     if not holds(proof):
         failed = sum(c.result == "fail" for c in proof)
@@ -197,10 +190,6 @@ def _candidates(
             failed.append(f"response_template: {error}")
         else:
             yield converted.dialect, "response_template"
-
-
-def _calls(views: Views) -> bool:
-    return NAMES[0] in behind_user(views.whole["one call"])
 
 
 def prove_views(dialect: Dialect, views: list[Views], renderer: Renderer, tokenizer: Any = None) -> list[Case]:

@@ -9,8 +9,7 @@ import msgspec
 from . import histories as h
 from . import marks as t
 
-_LONGEST: Final = 20_000
-"""The most characters of a turn that are examined."""
+_LONGEST: Final = 20_000  # the most characters of a turn that are examined
 _WORDS: Final = {
     h.CONTENT: t.CONTENT,
     h.THOUGHT: t.THOUGHT,
@@ -25,16 +24,14 @@ _TELLING_ID: Final = re.compile(r"functions\.(\w+):\d+")
 
 
 class Views(msgspec.Struct, frozen=True):
-    """The renderings of a template in one style.
+    """The renderings of a template in one style of histories.
 
     Attributes:
-        style: the style of the histories.
         asked: the prompt after the user's words, without the text that asks for an answer.
         prompted: the same prompt with that text.
         whole: the whole rendering of each turn.
         followed: the rendering of content with another user message after it.
-        resulted: the rendering of a call with a tool's result after it.
-        resumed: the same, as a prompt.
+        resulted, resumed: the rendering of a call with a tool's result after it, and the same as a prompt.
         switched: the prompts after the user's words, for each setting of a thinking switch.
         errors: why turns were refused.
         behind: the text between a turn and another user message; empty if the style has none.
@@ -97,7 +94,6 @@ def spelled(text: str) -> str:
 
 
 def paired(opening: str, closing: str) -> bool:
-    """Whether two tags are a pair."""
     names = [re.sub(r"[^a-z]|start|begin|end", "", tag.lower()) for tag in (opening, closing)]
     return bool(names[0]) and names[0] == names[1] and opening != closing
 
@@ -127,7 +123,6 @@ def first_tag(text: str) -> str:
 
 
 def is_tag(mark: str) -> bool:
-    """Whether a mark is a tag."""
     return len(mark) > 2 and mark[0] in "<[" and mark[-1] in ">]"
 
 

@@ -29,23 +29,14 @@ _PYTHON: Final = r"""(?P<key>\w+)=(?P<value>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A ``response_template`` of a dialect.
-
-    Attributes:
-        template: the ``response_template``.
-        lossy: what is lost, one sentence per item.
-    """
+    """A ``response_template`` of a dialect, and what is lost, one sentence per item."""
 
     template: dict[str, Any]
     lossy: tuple[str, ...]
 
 
 def to_response_template(dialect: Dialect) -> Described:
-    """Describe a dialect as a ``response_template``.
-
-    Raises:
-        DialectError: the dialect has a part that no such template can express; the message names the key.
-    """
+    """Describe a dialect as a ``response_template``; a `DialectError` names a key that no such template can express."""
     if not dialect.start:
         raise DialectError("start: a response_template needs what opens a turn, and the dialect has none")
     lossy = list(_ALWAYS)
@@ -140,7 +131,6 @@ def _behind(dialect: Dialect, closing: str, block: str, opening: str) -> str:
 
 
 def _ending(dialect: Dialect) -> str:
-    """The end of a turn."""
     return "|".join((*(rf"{re.escape(e)}\s*" for e in dialect.end), "$"))
 
 
@@ -215,11 +205,9 @@ _TOOLS: Final[list[dict[str, Any]]] = [
     for n in ("get_weather", "now")
 ]
 _WEATHER: Final = ("get_weather", {"city": "Paris"})
-_SECONDS: Final = 30
-"""Seconds of processor time for transformers' parser, including its import."""
+_SECONDS: Final = 30  # seconds of processor time for transformers' parser, including its import
 _MEMORY: Final = 8 << 30
-_NEEDED: Final = ("content", "one call", "two arguments")
-"""The turns that both must read."""
+_NEEDED: Final = ("content", "one call", "two arguments")  # the turns that both must read
 _Calls = tuple[tuple[str, dict[str, Any]], ...]
 _SAID: Final[dict[str, tuple[str, str, _Calls]]] = {
     "content": ("", "Hello there.\nBye.", ()),

@@ -25,19 +25,13 @@ _NAME_WEIGHT = 0.5
 """The weight of a name, relative to a chat template: the template is what is written, a name is arbitrary."""
 _WORD = re.compile(r"\*[a-z]+\*")
 """A glob of a single word, such as ``*thinking*``: in a dialect without calls it tells a habit, not a family."""
-_WORD_WORTH = 0.1
-"""What a match by such a word is worth; one by a family's name is worth up to 1."""
-_MISSING = 0.5
-"""The cost of a marker that the template lacks; one that it contains counts 1."""
-_READ = 0.7
-"""The weight of a marker that is read, but not written."""
-_EXACT = 0.2
-"""The highest weight of text between fields that occurs verbatim."""
-_NOISE = 0.05
-"""The share of the best score by template below which a dialect is no candidate."""
+_WORD_WORTH = 0.1  # what a match by such a word is worth; one by a family's name is worth up to 1
+_MISSING = 0.5  # the cost of a marker that the template lacks; one that it contains counts 1
+_READ = 0.7  # the weight of a marker that is read, but not written
+_EXACT = 0.2  # the highest weight of text between fields that occurs verbatim
+_NOISE = 0.05  # the share of the best score by template below which a dialect is no candidate
 _MARKER = re.compile(r'>>+\w+|<[^<>\s{}]*(?:>| \w+)?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+')
-_CLOSE = 0.4
-"""The highest weight of an output that a dialect would have written almost so."""
+_CLOSE = 0.4  # the highest weight of an output that a dialect would have written almost so
 _REPAIR = Policy(bad_arguments="repair")
 _PLAIN = re.compile(r"[\w.,:;'!?-]*")
 

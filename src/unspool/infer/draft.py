@@ -28,12 +28,8 @@ class Reasoning(msgspec.Struct, frozen=True):
 
 
 def drafts(views: Views, source: str) -> list[Keys]:
-    """Candidates for a dialect, the best first.
-
-    Args:
-        views: what the template writes.
-        source: the template's text. It is searched only if the template drops the reasoning of histories.
-    """
+    """Candidates for a dialect, the best first. The template's text is searched only if it drops the reasoning of
+    histories."""
     found = cut(views)
     if found is None:
         return []
@@ -215,7 +211,6 @@ class _Drafter:
     # -- content ---------------------------------------------------------------------------------------------------
 
     def content(self, bodies: dict[str, str], keys: Keys) -> tuple[str, str]:
-        """The text around content."""
         body = bodies.get("content", "")
         if t.CONTENT not in body:
             return "", ""
@@ -286,8 +281,10 @@ class _Drafter:
         keys, hide = style
         if self.views.style.ids == "named":
             keys = {**keys, "id": "functions.{name}:{index}"}
-        frame = self.start if self._framed_calls(bodies) else ""
-        two, single = _counted(hide(frame + bodies.get("two calls", "")), hide(frame + one))
+        called = bodies.get("two calls", "")
+        framed = self.framed or self.start in bodies.get("text and call", "") + called
+        frame = self.start if self.start.strip() and framed else ""
+        two, single = _counted(hide(frame + called), hide(frame + one))
         group = [t.NAME[i] + t.ID[i] + t.ARGUMENTS[i] for i in (0, 1)]
         found: list[Keys] = []
         rep = t.repeated(t.marks(two), *group) if t.NAME[1] in two else None
@@ -295,10 +292,6 @@ class _Drafter:
             found += self._blocks(keys, rep, "".join(t.same(t.marks(single))))
         found += self._blocks(keys, _alone(single), "")
         return found
-
-    def _framed_calls(self, bodies: dict[str, str]) -> bool:
-        body = bodies.get("text and call", "") + bodies.get("two calls", "")
-        return bool(self.start.strip()) and (self.framed or self.start in body)
 
     def _blocks(self, keys: Keys, rep: t.Repeated, single: str) -> list[Keys]:
         """Try the repeated text as a call, with a block around all calls or around each."""

@@ -25,13 +25,8 @@ _KEYS: Final = ("version", "defaults", "fields", "start_anchor", "start_anchor_p
 
 
 class Converted(msgspec.Struct, frozen=True):
-    """A dialect from a ``response_template``.
-
-    Attributes:
-        dialect: the dialect.
-        toml: the text of its file.
-        lossy: what the dialect does not keep, one sentence per item.
-    """
+    """A dialect from a ``response_template``, the text of its file, and what it does not keep, one sentence per
+    item."""
 
     dialect: Dialect
     toml: str
@@ -39,11 +34,8 @@ class Converted(msgspec.Struct, frozen=True):
 
 
 def from_response_template(template: Mapping[str, Any], name: str = "converted") -> Converted:
-    """The dialect that a ``response_template`` describes.
-
-    Raises:
-        DialectError: it contains something that no dialect can express; the message names the field.
-    """
+    """The dialect that a ``response_template`` describes; a `DialectError` names a field that no dialect can
+    express."""
     if not isinstance(template, Mapping) or not isinstance(template.get("fields"), Mapping):
         raise DialectError("response_template: must be an object with fields")
     for key in template:
@@ -55,8 +47,6 @@ def from_response_template(template: Mapping[str, Any], name: str = "converted")
 
 
 class _Reader:
-    """Reads one ``response_template``."""
-
     def __init__(self, template: Mapping[str, Any]) -> None:
         self.template = template
         self.fields: dict[str, Mapping[str, Any]] = {}

@@ -17,8 +17,6 @@ class Text(NamedTuple):
 
 
 class Captured(NamedTuple):
-    """A named group."""
-
     name: str
 
 
@@ -41,11 +39,9 @@ Part = Text | Captured | Either | Ahead
 def read_pattern(pattern: str, where: str) -> tuple[tuple[Part, ...], ...]:
     """The alternatives of a pattern, each a sequence. ``$`` is an empty sequence.
 
-    A pattern may contain literals, white space of any length, named groups, alternatives, options, and a look-ahead
-    for a literal at any distance. Optional white space becomes an optional text.
-
-    Raises:
-        DialectError: it contains anything else; the message names ``where``.
+    A pattern may contain literals, white space of any length, named groups, alternatives, options, and a look-ahead for
+    a literal at any distance. Optional white space becomes an optional text. For anything else, a `DialectError` names
+    ``where``.
     """
     if len(pattern) > _MOST:
         raise DialectError(f"{where}: a pattern of more than {_MOST:,} characters")

@@ -14,16 +14,13 @@ import msgspec
 
 from ..errors import GgufError
 
-__all__ = ["Gguf", "read_gguf"]
-
 MOST_ITEMS: Final = 8_000_000
 """The most keys, tensors and items of arrays, all together."""
 MOST_TEXT: Final = 16 << 20
 """The longest text, in bytes."""
 MOST_TEXTS: Final = 256 << 20
 """The most bytes of all texts that are read."""
-_MOST_KEPT: Final = 4096
-"""The longest array whose items are kept, apart from the vocabulary."""
+_MOST_KEPT: Final = 4096  # the longest array whose items are kept, apart from the vocabulary
 
 _FORMS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _TEXT: Final = 8
@@ -31,8 +28,7 @@ _ARRAY: Final = 9
 _TOKENS: Final = "tokenizer.ggml.tokens"
 _TYPES: Final = "tokenizer.ggml.token_type"
 _TEMPLATE: Final = "tokenizer.chat_template"
-_CONTROL: Final = (2, 3)
-"""Types of tokens that are never text: unknown and control."""
+_CONTROL: Final = (2, 3)  # types of tokens that are never text: unknown and control
 _DEFINED: Final = 4
 _BYTE: Final = 6
 _FIRST, _LAST = 2, 3
@@ -51,11 +47,9 @@ class Gguf(msgspec.Struct, frozen=True, kw_only=True):
     """The metadata of a file.
 
     Attributes:
-        path: the file.
-        size: its size in bytes.
         values: the values by key, without the long arrays.
         parameters: the number of weights.
-        needed: the size in bytes that the file must have to hold its tensors, as far as their types are known.
+        size, needed: its bytes, and those that it must have to hold its tensors, as far as their types are known.
         tokens: the vocabulary as the file spells it; empty unless it was asked for.
         types: the type of each token; see `special` and `written`.
     """
@@ -117,16 +111,8 @@ class Gguf(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_gguf(path: str | Path, *, vocabulary: bool = False) -> Gguf:
-    """Read the metadata of a file.
-
-    Args:
-        path: the file.
-        vocabulary: whether to read the tokens too.
-
-    Raises:
-        OSError: the file cannot be read.
-        GgufError: it is not such a file, or it is cut; the message begins with the path.
-    """
+    """Read the metadata of a file, with its tokens if ``vocabulary`` is true. `OSError` if it cannot be read; the
+    message of a `GgufError` begins with the path."""
     try:
         with Path(path).open("rb") as file:
             return _read(file, str(path), {_TOKENS, _TYPES} if vocabulary else set())
@@ -174,11 +160,7 @@ def _read(file: BinaryIO, path: str, wanted: set[str]) -> Gguf:
 
 
 class _Reader:
-    """Reads values, each with its length checked.
-
-    Attributes:
-        size: the file's size in bytes.
-    """
+    """Reads values of a file of this size in bytes, each with its length checked."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -188,11 +170,7 @@ class _Reader:
         file.seek(0)
 
     def count(self, items: int) -> None:
-        """Count items.
-
-        Raises:
-            GgufError: there are too many.
-        """
+        """Count items; `GgufError` if there are too many."""
         self._items += items
         if self._items > MOST_ITEMS:
             raise GgufError(f"has more than {MOST_ITEMS:,} keys, tensors and items")
@@ -213,7 +191,7 @@ class _Reader:
         if kind == _TEXT:
             return self.text()
         if kind != _ARRAY:
-            return self._scalar(kind)
+            return self.number(self._form(kind))
         kind, count = self.number("I"), self.number("Q")
         if kind == _ARRAY:
             raise GgufError("has an array of arrays")
@@ -242,10 +220,6 @@ class _Reader:
             weights = math.prod(self.number("Q") for _ in range(dimensions))
             block, size = _BLOCKS.get(self.number("I"), (1, 0))
             yield weights, weights // block * size, self.number("Q")
-
-    def _scalar(self, kind: int) -> Any:
-        form = self._form(kind)
-        return struct.unpack("<" + form, self._bytes(struct.calcsize(form)))[0]
 
     def _form(self, kind: int) -> str:
         if kind not in _FORMS:

@@ -44,8 +44,7 @@ SEPARATOR: Final = "\u2028"
 EOS: Final = "<zq|eos|>"
 """The default value of ``eos_token``, for which engines return no text."""
 
-_MORE: Final = {"additionalProperties": {"type": "string"}}
-"""Some templates require this."""
+_MORE: Final = {"additionalProperties": {"type": "string"}}  # some templates require this
 _OBJECT: Final = {
     "type": "object",
     **_MORE,
@@ -130,7 +129,6 @@ class Style(NamedTuple):
     followed: bool = False
 
     def id(self, index: int, name: str) -> str:
-        """The id of a call."""
         plain = IDS[index] if index < len(IDS) else f"zqcall{index + 1:03}"
         return plain if self.ids == "plain" else f"functions.{name}:{index}"
 

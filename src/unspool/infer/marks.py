@@ -24,7 +24,6 @@ _SAME: Final = str.maketrans({c: kind[0] for kind in _KINDS for c in kind})
 
 
 def marks(text: str) -> list[str]:
-    """The marks of a text."""
     return _MARK.findall(text)
 
 
@@ -64,12 +63,7 @@ class Repeated(NamedTuple):
 
 
 def repeated(parts: Sequence[str], first: str, second: str) -> Repeated | None:
-    """Find the repeated unit that contains each of two groups of sentinels.
-
-    Args:
-        parts: marks.
-        first, second: the sentinels of each group.
-    """
+    """Find the repeated unit that contains each of two groups of sentinels among marks."""
     at, last = find(parts, first), find_last(parts, first)
     again, end = find(parts, second), find_last(parts, second)
     if at < 0 or not at <= last < again <= end:

@@ -3,7 +3,7 @@
 import json
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -37,8 +37,7 @@ _SEVERAL: Final = ("a tool called twice", "many calls", "texts like other values
 _KEEP: Final = Policy(text_before_tools="keep", text_between_tools="keep")
 """A dialect's form is proven, not what its policies make of text before calls."""
 _ROUNDS: Final = 3
-_LONG: Final = 5000
-"""The length from which a text is no longer read character by character."""
+_LONG: Final = 5000  # the length from which a text is no longer read character by character
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -57,14 +56,11 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Prover:
-    """Proves dialects against one style of a template.
+    """Proves dialects against one style of a template, whose renderer also renders further conversations. With a
+    tokenizer, texts are also read by token ids.
 
-    Args:
-        views, cut: what the template writes, and where its turns begin.
-        renderer: renders further conversations.
-        tokenizer: for reading by token ids as well; see `unspool.Parser`.
-        exact: whether white space around reasoning and content must be read exactly. For a dialect made from the
-            template it must; a dialect that serves several templates may leave it with the text.
+    White space around reasoning and content must be read exactly (``exact``) with a dialect made from the template; one
+    that serves several templates may leave it with the text.
     """
 
     def __init__(self, views: Views, cut: Cut, renderer: Renderer, tokenizer: Any, *, exact: bool = True) -> None:
@@ -79,21 +75,18 @@ class Prover:
         return [self._turn(dialect, name, quick=True) for name in h.TURNS]
 
     def all(self, dialect: Dialect) -> list[Case]:
-        """Every case.
-
-        Raises:
-            TemplateError: the template cannot be run.
-        """
-        return [
+        cases = [
             *(self._turn(dialect, name) for name in h.TURNS),
             *self._prompts(dialect),
             *self._next_turn(dialect),
-            *self._last_turn(),
-            *self._odd_keys(dialect),
-            *self._marked_values(dialect),
-            *_kept(dialect),
-            *(_examples(dialect) if self.exact else ()),
         ]
+        if self.views.style.followed:
+            why = "the template writes it as an answer to be continued; only earlier turns are read"
+            cases.append(Case("the last turn", "not written", why))
+        if dialect.call and "one call" not in self.views.errors:
+            cases += [*self._odd_keys(dialect), *self._marked_values(dialect)]
+        cases += _kept(dialect)
+        return [*cases, *_examples(dialect)] if self.exact else cases
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
@@ -119,7 +112,8 @@ class Prover:
             return Case(name, "pass", "" if same else "written with other white space or markers")
         if name in _TYPES and self._as_text(dialect, turn, prompt, raw):
             return Case(name, "not written", "the template writes the value as text that is not JSON")
-        if len(turn.calls) > 1 and self._ended_between(dialect, turn, raw):
+        before_last = raw[: raw.rfind(turn.calls[-1][0])] if len(turn.calls) > 1 else ""
+        if any(end in before_last for end in dialect.end):
             return Case(name, "not written", "the template ends the turn between its calls")
         if self._unescaped(dialect, turn, raw):
             return Case(name, "limit", "the template writes quotes of a string as they are")
@@ -148,10 +142,6 @@ class Prover:
         thought, text = (self.views.whole.get(n, "") for n in ("reasoning and call", "text and call"))
         same = h.CONTENT in text and text.replace(h.CONTENT, h.THOUGHT) == thought
         return "content, which it writes as reasoning" if same else ""
-
-    def _ended_between(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
-        last = raw.rfind(turn.calls[-1][0])
-        return any(end in raw[:last] for end in dialect.end)
 
     def _unescaped(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
         """Whether quoted strings contain unescaped quotes."""
@@ -294,59 +284,50 @@ class Prover:
             return
         yield Case(name, "fail" if why else "pass", why)
 
-    def _last_turn(self) -> Iterator[Case]:
-        if self.views.style.followed:
-            why = "the template writes it as an answer to be continued; only earlier turns are read"
-            yield Case("the last turn", "not written", why)
-
     # -- keys and values -------------------------------------------------------------------------------------------
 
     def _odd_keys(self, dialect: Dialect) -> Iterator[Case]:
         """Keys that are not plain words. A format may be unable to write those that contain its own syntax."""
-        if not dialect.call or "one call" in self.views.errors:
-            return
         turns = {k: h.Turn(calls=((h.ODD_TOOL, {h.KEYS[0]: "zq value", k: "zq more"}),)) for k in h.ODD_KEYS}
-        style = self.views.style
-        requests = [h.request(h.answered(t, style), generate=False, tools=h.ODD_TOOLS) for t in turns.values()]
         wrong: list[str] = []
         limits: list[str] = []
-        for (key, turn), rendered in zip(turns.items(), self.renderer.render(requests), strict=True):
-            text = self.views.alone(rendered.text)
-            if rendered.error or self.cut.start not in behind_user(text) or h.ODD_TOOL not in behind_user(text):
-                continue
-            prompt, raw = self.cut.split(text)
-            why = self._read(dialect, turn, prompt, raw, ids=False, tools=h.ODD_TOOLS)
-            if why:
-                (limits if key in h.ODD_KEYS[h.SIGNS :] else wrong).append(f"{key[:40]!r}: {why}")
-        yield Case("odd keys", "fail" if wrong else "pass", "; ".join(wrong[:3]))
-        if limits:
-            yield Case("keys that a format may not hold", "limit", "; ".join(limits[:3]))
+        for key, why, _ in self._misread(dialect, turns, h.ODD_TOOLS):
+            (limits if key in h.ODD_KEYS[h.SIGNS :] else wrong).append(f"{key[:40]!r}: {why}")
+        return _judged("odd keys", wrong, "keys that a format may not hold", limits)
 
     def _marked_values(self, dialect: Dialect) -> Iterator[Case]:
         """Values that contain the markers of the dialect."""
-        if not dialect.call or "one call" in self.views.errors:
-            return
         texts = [f"x {marker} y" for marker in promises.literals(dialect)]
-        turns = [h.Turn(calls=((h.NAMES[0], {h.KEYS[0]: text, h.KEYS[1]: "z"}),)) for text in texts]
-        style = self.views.style
-        shown = self.renderer.render([h.request(h.answered(turn, style), generate=False) for turn in turns])
+        turns = {text: h.Turn(calls=((h.NAMES[0], {h.KEYS[0]: text, h.KEYS[1]: "z"}),)) for text in texts}
         own = promises.own_closings(dialect)
         wrong: list[str] = []
         limits: list[str] = []
-        for text, turn, rendered in zip(texts, turns, shown, strict=True):
-            if rendered.error or self.cut.start not in rendered.text:
-                continue
-            prompt, raw = self.cut.split(self.views.alone(rendered.text))
-            if _missing(turn, raw):
-                continue
-            # A tokenizer turns such a text into a special token; a model that quotes the text does not.
-            why = self._read(dialect, turn, prompt, raw, ids=False)
-            if why:
-                closed = any(c in text or text[2:-2] in c for c in own) or self._unescaped(dialect, turn, raw)
+        for text, why, raw in self._misread(dialect, turns, h.TOOLS):
+            if not _missing(turns[text], raw):
+                closed = any(c in text or text[2:-2] in c for c in own) or self._unescaped(dialect, turns[text], raw)
                 (limits if closed else wrong).append(f"{text!r}: {why}")
-        yield Case("values that hold markers", "fail" if wrong else "pass", "; ".join(wrong[:3]))
-        if limits:
-            yield Case("values that hold their own closing", "limit", "; ".join(limits[:3]))
+        return _judged("values that hold markers", wrong, "values that hold their own closing", limits)
+
+    def _misread(
+        self, dialect: Dialect, turns: Mapping[str, h.Turn], tools: list[dict[str, Any]]
+    ) -> Iterator[tuple[str, str, str]]:
+        """The turns that are read wrongly, each with the reason and what the template writes."""
+        requests = [h.request(h.answered(t, self.views.style), generate=False, tools=tools) for t in turns.values()]
+        for (what, turn), rendered in zip(turns.items(), self.renderer.render(requests), strict=True):
+            text = self.views.alone(rendered.text)
+            if rendered.error or self.cut.start not in behind_user(text) or turn.calls[0][0] not in behind_user(text):
+                continue
+            prompt, raw = self.cut.split(text)
+            # A tokenizer turns a marker in a value into a special token; a model that quotes the marker does not.
+            why = self._read(dialect, turn, prompt, raw, ids=False, tools=tools)
+            if why:
+                yield what, why, raw
+
+
+def _judged(name: str, wrong: Sequence[str], limit: str, limits: Sequence[str]) -> Iterator[Case]:
+    yield Case(name, "fail" if wrong else "pass", "; ".join(wrong[:3]))
+    if limits:
+        yield Case(limit, "limit", "; ".join(limits[:3]))
 
 
 def _kept(dialect: Dialect) -> Iterator[Case]:

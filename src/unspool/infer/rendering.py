@@ -9,8 +9,6 @@ from typing import Any, Final, Self
 from ..chat_templates.worker import Limits, Rendered, Worker
 from ..errors import TemplateError
 
-__all__ = ["Limits", "Rendered", "Renderer"]
-
 _MISSING: Final = re.compile(r"^UndefinedError: '(\w+)' is undefined")
 
 
@@ -18,11 +16,6 @@ class Renderer:
     """Renders one chat template, in a child process.
 
     As a context manager it keeps one process until the end; otherwise each call of `render` starts a new one.
-
-    Args:
-        template: the template's text.
-        special: named special tokens, such as ``bos_token``.
-        limits: the template's limits.
 
     Attributes:
         asked: the variables that the template requires, known after the first call.
@@ -54,20 +47,12 @@ class Renderer:
             self._child = None
 
     def settle(self, request: Mapping[str, Any], needed: Sequence[str]) -> bool:
-        """Find out in which form the template accepts a request that it refuses as it is.
+        """Find out in which form the template accepts a request that it refuses as it is, and return whether there is
+        one.
 
         A template may require variables of its own, such as the tools as a text. Each of them is given as a text, or
-        else as the list of the tools. A template may also want contents as parts.
-
-        Args:
-            request: the variables of a rendering.
-            needed: texts that must appear in it.
-
-        Returns:
-            Whether such a form was found; if not, nothing is changed.
-
-        Raises:
-            TemplateError: see `render`.
+        else as the list of the tools. A template may also want contents as parts. ``needed`` are texts that must
+        appear.
         """
         texts: tuple[Any, ...] = (json.dumps(request["tools"]), request["tools"])
         for self.parts in (False, True):
@@ -90,11 +75,8 @@ class Renderer:
         return found[1] if found is not None and found[1] in self.asked else ""
 
     def render(self, requests: Sequence[Mapping[str, Any]]) -> list[Rendered]:
-        """Render with each of these variables.
-
-        Raises:
-            TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
-        """
+        """Render with each of these variables. `TemplateError` if the text is not a template, met a limit, or tried
+        what the sandbox refuses."""
         try:
             if self._child is None:
                 self._child = Worker(self.template, self.special, self.limits)

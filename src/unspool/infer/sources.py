@@ -12,19 +12,13 @@ from .gguf import read_gguf
 
 SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 _DEFAULT: Final = "default"
-_MOST: Final = 16 << 20
-"""The most bytes of a text file that are read."""
+_MOST: Final = 16 << 20  # the most bytes of a text file that are read
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """What a checkpoint says about its prompts.
-
-    Attributes:
-        templates: its chat templates by name; a single one is called ``default``.
-        special_tokens: named special tokens, such as ``bos_token``.
-        tokenizer: the path of its ``tokenizer.json``, or ``None``.
-        response_template: its description of how to read answers, in transformers' form, or ``None``.
-    """
+    """What a checkpoint says about its prompts: its chat templates by name (a single one is called ``default``), named
+    special tokens such as ``bos_token``, the path of its ``tokenizer.json``, and its description of how to read
+    answers, in transformers' form."""
 
     templates: dict[str, str]
     special_tokens: dict[str, str] = {}
@@ -32,11 +26,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     response_template: dict[str, Any] | None = None
 
     def template(self, name: str | None = None) -> str:
-        """The template of this name; without a name, the one for tools, or else the default.
-
-        Raises:
-            TemplateError: there is no template of this name.
-        """
+        """The template of this name; without a name, the one for tools, or else the default. `TemplateError` if there
+        is none."""
         for key in (name,) if name is not None else ("tool_use", _DEFAULT, *self.templates):
             if key in self.templates:
                 return self.templates[key]
@@ -44,12 +35,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:
-    """Read a folder, a ``tokenizer_config.json``, a file with nothing but a template, or a GGUF.
-
-    Raises:
-        OSError: a file cannot be read.
-        TemplateError: there is no template, or a file is malformed.
-    """
+    """Read a folder, a ``tokenizer_config.json``, a file with nothing but a template, or a GGUF. `OSError` if a file
+    cannot be read; `TemplateError` if there is no template, or a file is malformed."""
     path = Path(path)
     if path.is_dir():
         found = read_folder(path)
@@ -65,12 +52,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
 
 
 def read_folder(path: Path) -> Checkpoint:
-    """Read the folder of a checkpoint, which may have no template.
-
-    Raises:
-        OSError: a file cannot be read.
-        TemplateError: a file is malformed.
-    """
+    """Read the folder of a checkpoint, which may have no template; the errors are those of `read_checkpoint`."""
     config, tokenizer = path / "tokenizer_config.json", path / "tokenizer.json"
     found = _config(config) if config.is_file() else Checkpoint({})
     templates = found.templates
@@ -94,16 +76,8 @@ def _text(path: Path, most: int = _MOST) -> str:
 
 
 def read_object(path: Path, most: int = _MOST) -> dict[str, Any]:
-    """Read the JSON object in a file.
-
-    Args:
-        path: the file.
-        most: the most bytes that it may have.
-
-    Raises:
-        OSError: the file cannot be read.
-        TemplateError: it is too long, or contains anything else.
-    """
+    """Read the JSON object in a file of at most this many bytes. `OSError` if it cannot be read, `TemplateError` if it
+    is too long, or contains anything else."""
     text = _text(path, most)
     try:
         value = json.loads(text)

@@ -16,7 +16,6 @@ MISSING = 3
 
 
 def main() -> None:
-    """Answer one job."""
     job: dict[str, Any] = json.load(sys.stdin)
     try:
         from transformers.utils.chat_parsing import parse_response

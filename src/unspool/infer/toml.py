@@ -26,15 +26,8 @@ _EXAMPLES: Final[tuple[tuple[str, str, tuple[tuple[str, dict[str, Any]], ...]], 
 
 
 def file_text(keys: Mapping[str, Any], about: str) -> str:
-    """The text of a dialect file; examples that the dialect cannot write are left out.
-
-    Args:
-        keys: the keys of the file.
-        about: the comment at its beginning.
-
-    Raises:
-        DialectError: the keys make no valid dialect.
-    """
+    """The text of a dialect file, with a comment at its beginning. Examples that the dialect cannot write are left out;
+    `DialectError` if the keys make no valid dialect."""
     head = _head(keys, about)
     draft = '\n[[examples]]\nraw = "x"\ncontent = "x"\n'
     dialect = parse_dialect(head + draft, "inferred", find_base)
@@ -42,7 +35,6 @@ def file_text(keys: Mapping[str, Any], about: str) -> str:
 
 
 def string(text: str) -> str:
-    """A TOML string."""
     if "'" not in text and text.isprintable() and ('"' in text or "\\" in text):
         return f"'{text}'"
     lines = text.split("\n")

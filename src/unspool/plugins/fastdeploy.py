@@ -52,11 +52,7 @@ MAX_STREAMS: Final = 1024
 
 
 def stage_of(status: Any) -> Stage | None:
-    """The stage of a status.
-
-    Raises:
-        ValueError: it is not in `STATUS`.
-    """
+    """The stage of a status; `ValueError` if it is not in `STATUS`."""
     if status is None or isinstance(status, Stage):
         return status
     if status not in STATUS:
@@ -65,8 +61,6 @@ def stage_of(status: Any) -> Stage | None:
 
 
 class _Half:
-    """Shared by both halves."""
-
     dialect_name: ClassVar[str] = AUTO
     make_delta: ClassVar[Callable[[Delta], Any]]
 
@@ -113,12 +107,8 @@ class _Half:
 
 
 class ReasoningHalf(_Half):
-    """FastDeploy's reasoning parser. The content that it returns does not include calls.
-
-    Args:
-        tokenizer: the host's tokenizer.
-        model_name: an argument of the RFC, which the host does not pass.
-    """
+    """FastDeploy's reasoning parser. The content that it returns does not include calls. The host passes no model's
+    name."""
 
     def __init__(self, tokenizer: Any, model_name: str | None = None) -> None:
         super().__init__(tokenizer, model_name)
@@ -149,15 +139,8 @@ class ReasoningHalf(_Half):
     ) -> tuple[str, str]:
         """Reasoning and content of a whole output; ``""`` if there is none.
 
-        Args:
-            model_output: the whole output.
-            request: the request. If its list of tools is empty, markup of calls is content; if it has no such list, any
-                tool may be called.
-            model_status: where the output begins, as returned by `get_model_status`.
-            output_stage: the same, by the RFC's name.
-
-        Raises:
-            ValueError: the status is unknown.
+        If the request's list of tools is empty, markup of calls is content; if it has no such list, any tool may be
+        called. ``output_stage`` is the status by the RFC's name.
         """
         stage = self._stage(output_stage or model_status)
         delta = self._reader(_tools(request), stage).whole(model_output)
@@ -179,9 +162,6 @@ class ReasoningHalf(_Half):
 
         The host does not say to which request a piece belongs, so streams are distinguished by their text so far. Two
         requests with the same text are read alike; the second to continue is read again from its beginning.
-
-        Raises:
-            ValueError: the status is unknown.
         """
         stage = self._stage(output_stage or model_status or "response_start")
         reader = self._streams.pop((stage, previous_text), None) if previous_text else None
@@ -218,11 +198,7 @@ class ToolHalf(_Half):
     def extract_tool_calls(
         self, model_output: str, request: Any, model_status: Any = None, *, output_stage: Any = None
     ) -> Any:
-        """Calls and content of a whole output.
-
-        Raises:
-            ValueError: the status is unknown, or the tools cannot be read.
-        """
+        """Calls and content of a whole output; `ValueError` if the status is unknown, or the tools cannot be read."""
         return type(self).make_calls(self._read(request, output_stage or model_status).whole(model_output))
 
     def extract_tool_calls_streaming(
@@ -238,11 +214,8 @@ class ToolHalf(_Half):
         *,
         output_stage: Any = None,
     ) -> Any:
-        """Calls of the next piece and the text around them; an empty message if there is no call.
-
-        Raises:
-            ValueError: the status is unknown, or the tools cannot be read.
-        """
+        """Calls of the next piece and the text around them; an empty message if there is no call. Errors are as
+        above."""
         if self._stream is None:
             self._stream = self._read(request, output_stage or model_status)
         delta = self._feed(self._stream, delta_text, delta_token_ids, previous_token_ids)

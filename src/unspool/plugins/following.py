@@ -15,8 +15,7 @@ from ..tokens import Detokenizer
 from .host import closings, ids_policy, openings, reasoning_closed
 from .pairing import Special, exact_text, special_of
 
-_TAIL: Final = 24
-"""How many ids are searched for a marker that new ids complete."""
+_TAIL: Final = 24  # how many ids are searched for a marker that new ids complete
 
 
 def prompt_text(d: Dialect, ids: Sequence[int], tokenizer: Any) -> str:
@@ -30,13 +29,8 @@ def _counted(d: Dialect, tokenizer: Any, policy: Policy) -> Special | None:
 
 
 class Following:
-    """Reads a growing list of ids, each of them once.
-
-    Args:
-        d: the dialect of the output.
-        tokenizer: the host's tokenizer.
-        policy: the policy of the output, with ``text_markers`` for outputs with known ids.
-    """
+    """Reads a growing list of ids, each of them once. The policy is that of outputs with known ids, with
+    ``text_markers``."""
 
     def __init__(self, d: Dialect, tokenizer: Any, policy: Policy) -> None:
         self._dialect = d
@@ -57,12 +51,7 @@ class Following:
         return self._is_over()
 
     def ends(self, ids: Sequence[int], new: int) -> bool:
-        """The same, for a growing output.
-
-        Args:
-            ids: the ids of the prompt and the output.
-            new: how many of them are new.
-        """
+        """The same, for the ids of a prompt and a growing output, of which so many are new."""
         if not self._may_end(ids[-_TAIL - new :]):
             return False
         ids = list(ids)

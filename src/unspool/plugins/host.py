@@ -56,16 +56,9 @@ def abilities() -> Iterator[tuple[str, bool, bool]]:
 
 
 def dialect_of(name: str, *, model: str | None = None, chat_template: Any = None) -> Dialect:
-    """The dialect of a name from `names`, with or without `PREFIX`.
-
-    Args:
-        name: a name of the dialect, or `AUTO`.
-        model: the model's name or path, for `AUTO`.
-        chat_template: the text of its chat template, for `AUTO`, or a dict of several by name, as in transformers.
-
-    Raises:
-        UnknownDialect: no dialect has this name, the chat template proves none, or the model's dialect is unknown.
-    """
+    """The dialect of a name from `names`, with or without `PREFIX`. For `AUTO`, the model's name or path, and its chat
+    template (or a dict of several by name, as in transformers) decide. `UnknownDialect` if no dialect has this name,
+    the chat template proves none, or the model's dialect is unknown."""
     name = name.removeprefix(PREFIX)
     if name != AUTO:
         return get_dialect(name)
@@ -75,16 +68,8 @@ def dialect_of(name: str, *, model: str | None = None, chat_template: Any = None
 
 
 def dialect_for(name: str, tokenizer: Any, model: str | None = None) -> Dialect:
-    """`dialect_of`, with the model's name and the chat template of a tokenizer.
-
-    Args:
-        name: a name of the dialect, or `AUTO`.
-        tokenizer: the host's tokenizer, or ``None``.
-        model: the model's name, which takes precedence over the tokenizer's.
-
-    Raises:
-        UnknownDialect: as `dialect_of` does.
-    """
+    """`dialect_of`, with the chat template of a tokenizer, if there is one, and its model's name unless ``model`` is
+    given."""
     model = model or getattr(tokenizer, "name_or_path", None)
     return dialect_of(name, model=model, chat_template=getattr(tokenizer, "chat_template", None))
 
@@ -110,12 +95,7 @@ def registered(host: str, written_for: str, register: Callable[[], None]) -> boo
     """Register parsers with a host, and return whether it worked.
 
     If the host's version has other interfaces, its log gets one line, and it starts without the plug-in. If it takes
-    the parsers, but the plug-in was written for another version, its log gets a line that says so.
-
-    Args:
-        host: the name of the host's package.
-        written_for: the beginning of the version numbers that the plug-in was written for.
-        register: imports the host, and registers the parsers.
+    the parsers, but the plug-in was written for version numbers that begin otherwise, its log gets a line that says so.
     """
     version = _version(host) or "of an unknown version"
     try:
@@ -188,22 +168,14 @@ def tool_choice_of(choice: Any) -> Any:
 
 def environment_policy() -> Policy | None:
     """The policies in the variable `POLICY`: ``field=value,field=value``, or the path of a TOML file of such fields.
-
-    Raises:
-        ValueError: the policies are wrong. The message names the variable.
-    """
+    The message of a `ValueError` names the variable."""
     given = os.environ.get(POLICY, "").strip()
     return _policy(given) if given else None
 
 
 def ids_policy() -> Policy:
-    """The policies of the environment, for outputs whose token ids are known.
-
-    Text that only spells a special token is text, unless the policies say otherwise.
-
-    Raises:
-        ValueError: as `environment_policy` does.
-    """
+    """The policies of the environment, for outputs whose token ids are known: text that only spells a special token is
+    text, unless the policies say otherwise."""
     policy = environment_policy() or Policy()
     return policy if policy.text_markers is not None else msgspec.structs.replace(policy, text_markers="ignore")
 

@@ -18,12 +18,8 @@ WRITTEN_FOR: Final = "0.18"
 
 
 class ResponseHalf:
-    """lmdeploy's response parser. If no parser of ours is selected, lmdeploy's own works as usual.
-
-    Args:
-        request: the host's request. It has no prompt, so the output itself decides where it begins, unless thinking is
-            off.
-    """
+    """lmdeploy's response parser. If no parser of ours is selected, lmdeploy's own works as usual. Requests have no
+    prompt, so the output itself decides where it begins, unless thinking is off."""
 
     make_message: ClassVar[Any]
     tool_parser_cls: ClassVar[Any]

@@ -22,20 +22,17 @@ from .host import foreign_tokens, remembered
 
 _SLACK: Final = 4
 """By how many characters the decoded text of ids may differ in length from the text that came with them."""
-_LOOK: Final = 64
-"""How many characters and ids decide whether text and ids belong together."""
+_LOOK: Final = 64  # how many characters and ids decide whether text and ids belong together
 _BROKEN: Final = "\ufffd"
 
 
 class Special(msgspec.Struct, frozen=True):
-    """The special tokens of a tokenizer that matter for a dialect.
+    """The special tokens of a tokenizer that matter for a dialect, by their ids.
 
     Attributes:
-        literals: the text of each, by its id.
-        ids: the ids.
         markers: the text of those that are in a template of the dialect, or are part of a marker.
-        spelled: matches text that spells a marker; ``None`` if there are none. Words and short tokens, which also
-            occur in names and other text, do not count.
+        spelled: matches text that spells a marker; ``None`` if there are none. Words and short tokens, which also occur
+            in names and other text, do not count.
     """
 
     literals: dict[int, str]
@@ -48,12 +45,7 @@ _known: "weakref.WeakKeyDictionary[Any, dict[str, Special | None]]" = weakref.We
 
 
 def special_of(d: Dialect, tokenizer: Any) -> Special | None:
-    """The special tokens that matter; ``None`` if a tokenizer does not list its tokens, so that only text is read.
-
-    Args:
-        d: the dialect of the output.
-        tokenizer: the host's tokenizer.
-    """
+    """The special tokens that matter; ``None`` if a tokenizer does not list its tokens, so that only text is read."""
     return remembered(_known, tokenizer, d, lambda: _special_of(d, tokenizer))
 
 
@@ -89,14 +81,8 @@ def exact_text(ids: Sequence[int], tokenizer: Any, special: Special | None) -> s
 
 
 class Pairing:
-    """Combines the text and the ids of one output.
-
-    Args:
-        special: see `special_of`.
-        tokenizer: the host's tokenizer.
-        lags: whether text may come later than its ids, and end before them, because the request has stop strings.
-        constrained: see `Ids`.
-    """
+    """Combines the text and the ids of one output. If the request has stop strings (``lags``), text may come later than
+    its ids, and end before them. For ``constrained``, see `Ids`."""
 
     def __init__(self, special: Special, tokenizer: Any, *, lags: bool = False, constrained: bool = False) -> None:
         self.markers = special.markers
@@ -125,12 +111,8 @@ class Pairing:
         return self._ids.isdisjoint(ids) and not self._lags
 
     def take(self, text: str, ids: Sequence[int]) -> list[tuple[str, bool]]:
-        """Divide the next piece of text into parts, each a special token or not.
-
-        Args:
-            text: may be empty.
-            ids: the ids that were generated since the last piece.
-        """
+        """Divide the next piece of text, which may be empty, into parts, each a special token or not, by the ids since
+        the last piece."""
         self._hear(ids)
         text = self._waiting + text
         self._waiting = ""

@@ -72,20 +72,10 @@ class Ids(msgspec.Struct, frozen=True):
 def reader_of(
     d: Dialect, tokenizer: Any, *, keep: Keep = Keep.NOTHING, ids: Ids | None = None, **options: Any
 ) -> "Reader":
-    """Make a reader of one output, with the policies of the environment.
+    """Make a reader of one output, with the policies of the environment and further arguments of `Parser`.
 
-    If ids come with the text, text that only spells a special token stays text, unless the policy ``text_markers``
-    says otherwise, or a grammar generated it.
-
-    Args:
-        d: the dialect of the output.
-        tokenizer: the host's tokenizer; ``None``: special tokens are unknown.
-        keep: what stays in the content as it was written.
-        ids: how ids come with the text; ``None``: they do not.
-        options: further arguments of `Parser`.
-
-    Raises:
-        ValueError, TypeError: a policy or an option is wrong.
+    If ids come with the text, text that only spells a special token stays text, unless the policy ``text_markers`` says
+    otherwise, or a grammar generated it. Without a tokenizer, special tokens are unknown.
     """
     policy = environment_policy()
     foreign = None if tokenizer is None else foreign_tokens(d, tokenizer)
@@ -102,7 +92,6 @@ class Reader:
     """Reads one output: text in, `Delta` out. Pieces of text and the whole text give the same result.
 
     Args:
-        parser: the parser of the output.
         foreign: see `foreign_tokens`. They are dropped outside of calls.
         keep: what stays in the content as it was written.
         pairing: distinguishes special tokens from text that spells them, if text comes with its ids.
@@ -286,12 +275,10 @@ class Reader:
 
 
 def note_calls(reader: Reader, delta: Delta, calls: list[dict[str, Any]], streamed: list[str]) -> int:
-    """Update the lists that vLLM-like engines read: each call, and the arguments that were sent.
+    """Update the lists that vLLM-like engines read: each call, and the arguments that were sent. Return the index of
+    the latest call, or ``-1``.
 
     Arguments are recorded when their call has ended; the lists always agree, so the host has nothing to add.
-
-    Returns:
-        The index of the latest call, or ``-1``.
     """
     for call in delta.calls:
         if call.name is not None:

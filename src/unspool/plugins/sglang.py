@@ -57,13 +57,8 @@ _PLAIN_NAME: Final = re.compile(r"[\w.-]+")
 
 
 class ToolCallItem(msgspec.Struct, gc=False):
-    """A call, or an update of one.
-
-    Attributes:
-        tool_index: the index of the call in the answer, from 0, in streams and in whole texts.
-        name: the tool's name; ``None`` if only more of the arguments follows.
-        parameters: JSON text of the arguments: whole, or the next piece.
-    """
+    """A call, or an update of one: its index in the answer, from 0; the tool's name, or ``None`` if only more of the
+    arguments follows; and JSON text of the arguments: whole, or the next piece."""
 
     tool_index: int
     name: str | None = None
@@ -81,13 +76,8 @@ class StreamingParseResult(msgspec.Struct, gc=False):
 
 
 class ToolDetector:
-    """Detects the calls of one output.
-
-    Reasoning in the text stays in the normal text, as it was written.
-
-    Args:
-        tokenizer: the host's tokenizer, for `AUTO` and for its special tokens.
-    """
+    """Detects the calls of one output. Reasoning in the text stays in the normal text, as it was written. The host's
+    tokenizer is for `AUTO` and for its special tokens."""
 
     dialect_name: ClassVar[str] = AUTO
     item_type: ClassVar[Callable[..., Any]] = ToolCallItem
@@ -191,17 +181,9 @@ class ToolDetector:
         thinking_mode: bool = False,
         parallel_tool_calls: bool = True,
     ) -> Any:
-        """The structural tag of a request, or ``None`` if nothing is constrained.
-
-        Args:
-            tools: dicts, or SGLang's own objects.
-            tool_choice: a string, or SGLang's own object.
-            thinking_mode: whether reasoning may come first; otherwise the tag begins after it.
-            parallel_tool_calls: whether there may be several calls.
-
-        Raises:
-            ConstraintError: a schema cannot be enforced.
-        """
+        """The structural tag of a request, or ``None`` if nothing is constrained. The tools and the choice may be
+        SGLang's own objects. With ``thinking_mode``, reasoning may come first; otherwise the tag begins after it.
+        `ConstraintError` if a schema cannot be enforced."""
         made = constrain(
             self.dialect,
             tools_of(tools),
@@ -290,7 +272,6 @@ class ReasoningDetector:
         force_reasoning: whether the output begins with reasoning; ``None``: as the dialect says.
         continue_final_message: whether the prompt ends with the beginning of the answer, ``previous_content``.
         force_nonempty_content: whether the reasoning of an output without content becomes its content.
-        tokenizer: the host's tokenizer, for `AUTO` and for its special tokens.
         tool_call_parser_active: whether a tool detector reads the rest.
     """
 

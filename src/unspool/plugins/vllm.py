@@ -50,13 +50,8 @@ _made = threading.local()
 
 
 class ReasoningHalf:
-    """vLLM's reasoning parser.
-
-    Args:
-        tokenizer: the host's tokenizer.
-        kwargs: the host's further arguments. ``chat_template_kwargs`` say whether thinking is on if there is no
-            prompt; ``model_config`` names the model, for `AUTO`.
-    """
+    """vLLM's reasoning parser. Of the host's further arguments, ``chat_template_kwargs`` say whether thinking is on if
+    there is no prompt; ``model_config`` names the model, for `AUTO`."""
 
     dialect_name: ClassVar[str] = AUTO
     delta_type: ClassVar[Callable[..., Any]]
@@ -196,14 +191,10 @@ class ReasoningHalf:
 
 
 class ToolHalf:
-    """vLLM's tool parser.
+    """vLLM's tool parser. If the reasoning half is not ours, reasoning in the text stays in the content as the model
+    wrote it.
 
-    If the reasoning half is not ours, reasoning in the text stays in the content as the model wrote it.
-
-    Args:
-        tokenizer: the host's tokenizer.
-        tools: the request's tools; the tools of a method's own request take precedence. Without any, every tool may be
-            called.
+    The tools of a method's own request take precedence over those given here. Without any, every tool may be called.
     """
 
     dialect_name: ClassVar[str] = AUTO
@@ -241,11 +232,8 @@ class ToolHalf:
         self._whole: Delta | None = None  # a whole output that the reasoning half passed on
 
     def adjust_request(self, request: Any) -> Any:
-        """Refuse invalid tools before anything is generated, and keep the markers of calls in the text.
-
-        Raises:
-            ToolsError: the tools or the choice are wrong.
-        """
+        """Refuse invalid tools with a `ToolsError` before anything is generated, and keep the markers of calls in the
+        text."""
         if request.tools:
             self._read(request, stage=Stage.CONTENT)
             if request.tool_choice != "none":
@@ -253,16 +241,9 @@ class ToolHalf:
         return request
 
     def get_structural_tag(self, request: Any, *, reasoning: bool = False, strict_level: int = 0) -> Any:
-        """The structural tag of a request, or ``None`` if nothing is constrained.
-
-        Args:
-            request: the request with its tools, its choice, and whether several calls are allowed.
-            reasoning: whether reasoning may come first; otherwise the tag begins after it.
-            strict_level: vLLM's strict level, which means the same as unspool's.
-
-        Raises:
-            ConstraintError: a schema cannot be enforced.
-        """
+        """The structural tag of a request, or ``None`` if nothing is constrained. With ``reasoning``, that may come
+        first; otherwise the tag begins after it. vLLM's strict level means the same as unspool's. `ConstraintError` if
+        a schema cannot be enforced."""
         parallel = getattr(request, "parallel_tool_calls", None) is not False
         made = constrain(
             self.dialect,
@@ -369,12 +350,9 @@ def _switch(options: Any) -> bool | None:
 
 
 def unchecked(kind: Any, **example: Any) -> Callable[..., Any]:
-    """A function that makes objects of a pydantic class without validation, which costs more than parsing.
-
-    Args:
-        kind: the class. It is returned itself if its object of the example differs from the one made this way.
-        example: example values of the fields that all objects have.
-    """
+    """A function that makes objects of a pydantic class without validation, which costs more than parsing. It is the
+    class itself if its object of the example, which has the fields of all objects, differs from the one made this
+    way."""
     model = kind(**example)
     blank = {name: getattr(model, name) for name in kind.model_fields}
     extra = model.__pydantic_extra__ is not None

@@ -12,15 +12,6 @@ from .values import read_json
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call.
-
-    Attributes:
-        name: the name of the tool.
-        id: the call's id; ``""`` if it has none.
-        text: the arguments as JSON text, an object.
-        value: the same as a value.
-    """
-
     name: str
     id: str
     text: str
@@ -28,11 +19,8 @@ class Call:
 
     @classmethod
     def read(cls, name: str, id: str, text: str) -> "Call":
-        """Make a call from the JSON text of its arguments; an empty text means no arguments.
-
-        Raises:
-            ValueError: the text is not one JSON object.
-        """
+        """Make a call from the JSON text of its arguments; an empty text means no arguments. `ValueError` if it is not
+        one object."""
         text = text.strip(" \t\n\r") or "{}"
         value = read_json(text)
         if not isinstance(value, dict):
@@ -50,12 +38,8 @@ class Turn:
 
 
 def read_turn(message: Message | Mapping[str, Any]) -> Turn:
-    """Read the parts of a message.
-
-    Raises:
-        DialectError: names the field that does not have OpenAI's form, or is not JSON.
-        TypeError: it is neither kind of message.
-    """
+    """Read the parts of a message; a `DialectError` names the field that does not have OpenAI's form, or is not
+    JSON."""
     if isinstance(message, Message):
         calls = [_call(i, c.name, c.id, c.arguments) for i, c in enumerate(message.tool_calls)]
         return Turn(message.reasoning, message.content, calls)

@@ -12,7 +12,7 @@ from json.encoder import encode_basestring
 from math import isinf
 from typing import Any, Final
 
-from ..schema import MAX_NESTING
+from ..schema import MAX_NESTING, nests_deeper
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def read_json(text: str) -> Value:
         value: Value = _DECODER.decode(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    if _deeper(value):
+    if nests_deeper(value, MAX_NESTING):
         raise ValueError(_TOO_DEEP)
     return value
 
@@ -63,21 +63,6 @@ def _float(text: str) -> Number:
 _DECODER: Final = json.JSONDecoder(
     parse_int=Number, parse_float=_float, parse_constant=_refuse, object_pairs_hook=_members
 )
-
-
-def _deeper(value: Value) -> bool:
-    layer = [value]
-    for _ in range(MAX_NESTING):
-        layer = [child for v in layer for child in _children(v)]
-        if not layer:
-            return False
-    return any(isinstance(v, dict | list) for v in layer)
-
-
-def _children(value: Value) -> Iterable[Value]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def kind(value: Value) -> str:

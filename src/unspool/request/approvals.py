@@ -26,8 +26,7 @@ class Approvals:
 
     def ask(self, server: str, tool: str, arguments: str) -> str:
         """Make the id of a request to approve a call, by its server, the tool's name there, and its JSON text."""
-        nonce = secrets.token_hex(_NONCE // 2)
-        return PREFIX + nonce + self.mark(server, tool, arguments) + self._mac(nonce, server, tool, arguments)
+        return self._made(secrets.token_hex(_NONCE // 2), server, tool, arguments)
 
     def mark(self, server: str, tool: str, arguments: str) -> str:
         """The mark in the ids for this call, which only this server can make."""
@@ -42,12 +41,10 @@ class Approvals:
         """Whether an id was made for this call, this client and with this key."""
         if not id.startswith(PREFIX) or not id.isascii():  # only ASCII can be compared in constant time
             return False
-        nonce = id[len(PREFIX) :][:_NONCE]
-        made = PREFIX + nonce + self.mark(server, tool, arguments) + self._mac(nonce, server, tool, arguments)
-        return hmac.compare_digest(id, made)
+        return hmac.compare_digest(id, self._made(id[len(PREFIX) :][:_NONCE], server, tool, arguments))
 
-    def _mac(self, nonce: str, *call: str) -> str:
-        return self._digest(nonce, *call)[:_MAC]
+    def _made(self, nonce: str, *call: str) -> str:
+        return PREFIX + nonce + self.mark(*call) + self._digest(nonce, *call)[:_MAC]
 
     def _digest(self, *parts: str) -> str:
         # The word for marks is shorter than any nonce, so a mark never equals a MAC.

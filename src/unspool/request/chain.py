@@ -13,20 +13,13 @@ from typing import Any, Final, NamedTuple
 
 from ..engines.media import is_medium
 
-__all__ = ["Chain", "called", "json_bytes", "thought"]
-
 _APART: Final = ("role", "content", "tool_calls", "reasoning_content", "tool_call_id")
 _MODULUS: Final = 1 << 256
 
 
 class _Text(NamedTuple):
-    """A text in pieces, without the white space around it.
-
-    Attributes:
-        whole: the hash of the whole text; ``None`` before its first word. It is never changed in place, since other
-            texts continue from it.
-        digest: the digest up to its last word.
-    """
+    """A text in pieces, without the white space around it: the hash of the whole text (``None`` before its first word;
+    never changed in place, since other texts continue from it), and the digest up to its last word."""
 
     whole: Any = None
     digest: bytes = b""

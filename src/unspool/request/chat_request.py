@@ -23,22 +23,16 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request, in terms of chat completions.
 
     Attributes:
-        messages: the conversation.
         media: the media that the messages name, by their digests.
-        toolset: the declared tools, if any, and the tool choice.
         parallel: whether there may be several calls.
-        n: the number of choices.
         stop: strings at which the content ends.
         max_tokens: the largest number of tokens of each choice.
-        sampling: how tokens are chosen.
         response_format: the field in the form of chat completions.
         thinking: whether the model should think; ``None`` if the request does not say.
         template: variables of the chat template, by name.
         kinds: the kinds of tools other than functions, by name.
         grammars: the grammars of custom tools' only argument, by name.
         reasoning: other settings of reasoning.
-        stream: whether the answer is streamed.
-        include_usage: whether a stream of chat completions ends with the usage.
         body: the request's own JSON, for answers that repeat some of it.
         server_tools: the declared tools that the server runs; ``None`` if there are none.
         edits: edits to make to the messages before the model reads them.

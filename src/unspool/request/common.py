@@ -9,8 +9,9 @@ from typing import Any
 from ..arguments import json_shown
 from ..engines import Sampling
 from ..errors import ToolsError
+from ..schema import nests_deeper
 from ..toolset import Toolset, read_toolset
-from .fields import Fields, depth_within
+from .fields import Fields
 from .reasoning import EFFORTS
 from .server_tools import ServerTools
 from .settings import Limits
@@ -59,7 +60,7 @@ def toolset(
         holder = fields if options is None or not error.field.startswith("tool_choice") else options
         raise holder.wrong(error.field, error.message) from None
     for i, one in enumerate(tools):
-        if not depth_within(one["function"].get("parameters", {}), limits.depth):
+        if nests_deeper(one["function"].get("parameters", {}), limits.depth + 1):
             raise fields.wrong(f"tools[{i}]", f"the schema is nested deeper than {limits.depth}")
     return found
 
@@ -79,8 +80,7 @@ UNSERVED: dict[str, str] = {
     **dict.fromkeys(("mcp_servers", "container", "context_management", "output_format"), ""),
 }
 """Fields of other servers that would change the answer, and so are refused, with what to use instead."""
-_IDLE: tuple[Any, ...] = (None, False, 0, "", [], {})
-"""Values of these fields that have no effect."""
+_IDLE: tuple[Any, ...] = (None, False, 0, "", [], {})  # values of these fields that have no effect
 _IDLE_TRUE = ("add_generation_prompt",)
 _IDLE_ONE = ("best_of", "length_penalty", "repeat_penalty", "typical_p")
 
@@ -108,7 +108,6 @@ def in_one(parts: list[dict[str, Any]]) -> Any:
 
 
 def check_messages(fields: Fields, field: str, limits: Limits) -> None:
-    """Check the number of messages."""
     messages = fields.raw.get(field)
     if isinstance(messages, list) and len(messages) > limits.messages:
         raise fields.wrong(field, f"{len(messages):,} messages; allowed are {limits.messages:,}")
@@ -176,7 +175,6 @@ def _switch(value: Fields, effort: str | None) -> tuple[bool | None, str | None]
 
 
 def sampling(fields: Fields, logprobs: int | None = None) -> Sampling:
-    """The sampling parameters."""
     return Sampling(
         temperature=fields.number("temperature", 0, 2),
         top_p=fields.number("top_p", 0, 1),

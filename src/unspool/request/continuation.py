@@ -41,22 +41,17 @@ from .parts.places import FORGED
 from .prompts import NoBridge, Prompts
 from .settings import Settings
 
-__all__ = ["Continued", "Turns", "Written"]
-
 log = logging.getLogger("unspool.server")
 _COUNT: Final = 100_000
 _OVERHEAD: Final = 512
-_RANDOM: Final = 8
-"""The number of random characters from which a call's id identifies one turn."""
+_RANDOM: Final = 8  # the number of random characters from which a call's id identifies one turn
 
 
 class Written(msgspec.Struct, frozen=True):
     """The model's output in one turn.
 
     Attributes:
-        text: the raw text.
         ids: its tokens; ``None`` if the engine does not report them, or if the answer was cut.
-        message: the message that was parsed from it.
         tokens: the number of generated tokens, as far as the engine reports it.
         cut: whether the output was cut off before the engine was done.
         call: the id of the call that a session recorded for it; empty without a session.
@@ -85,13 +80,8 @@ _Entry = Turn | str | Rounds
 
 
 class Past(NamedTuple):
-    """The origin of a prompt.
-
-    Attributes:
-        chain: the chain of all messages.
-        thoughts: digests of each answer's reasoning, as the prompt contains it.
-        caller: the client's API key.
-    """
+    """The origin of a prompt: the chain of all messages, digests of each answer's reasoning as the prompt contains it,
+    and the client's API key."""
 
     chain: Chain
     thoughts: tuple[bytes, ...]
@@ -107,7 +97,6 @@ class Continued(NamedTuple):
     """A prompt, with the key of the turn that follows it.
 
     Attributes:
-        prompt: the text.
         ids: its tokens, if they continue remembered ones; else ``None``.
         past: the prompt's origin; ``None`` if nothing should be remembered.
         parent: the id of the call of a session that it continues; empty if there is none.
@@ -125,13 +114,8 @@ class Continued(NamedTuple):
 
 
 class Turns:
-    """Remembers turns of a model, within the settings' ``turn_memory``. It is thread-safe.
-
-    Args:
-        tokenizer: the engine's tokenizer, if its ids are known.
-        engine: its name, for messages.
-        secret: the secret for keys; by default a random one.
-    """
+    """Remembers turns of a model, within the settings' ``turn_memory``. It is thread-safe. The secret for keys is
+    random unless it is given."""
 
     def __init__(
         self,
@@ -238,7 +222,6 @@ class Turns:
         Args:
             request: the request that the turn answers, with the media of the results.
             prompt, written, answer: the turn: its prompt, its output, and it as a message.
-            results: the tools' messages.
 
         Raises:
             NoBridge: the prompt must be rendered again; the message says why.
@@ -314,7 +297,6 @@ class Turns:
         return Exact(past.chain.digest(b"turn"), turn)
 
     def remember(self, prompt: Continued, written: Written) -> None:
-        """Remember a complete turn."""
         found = self.exact(prompt, written)
         if found is None or prompt.past is None:
             return

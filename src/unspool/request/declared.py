@@ -43,14 +43,12 @@ _KINDS: Final = ("function", "custom", "namespace", SEARCH)
 
 
 class Declared(msgspec.Struct):
-    """The declarations of a request.
+    """The declarations of a request, by the tools' flat names.
 
     Attributes:
-        tools: the tools in the form of chat completions, with flat names.
-        kinds: the kinds of tools other than functions, by flat name.
-        grammars: the grammars of custom tools' texts, by flat name.
+        kinds: the kinds of tools other than functions.
+        grammars: the grammars of custom tools' texts.
         dropped: the types of tools that are left out.
-        names: the flat names of all other tools.
         search: whether the client searches for tools, so that some are declared only once they are found.
     """
 
@@ -82,7 +80,6 @@ def read_nested(fields: Fields, *, custom: bool = True) -> Declared:
 
 @contextmanager
 def _grammars(fields: Fields) -> Iterator[None]:
-    """Read the grammars of one request."""
     text = "their grammars are too large together; allowed are fewer and shorter ones"
     try:
         with derivation(text):

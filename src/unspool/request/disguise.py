@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from .special_tokens import BREAK, SpecialTokens
 
-__all__ = ["Change", "Disguise", "Neutral", "broken_up"]
-
 _KEPT: Final = frozenset(
     """
     role content name type text function tool_calls tool_call_id id arguments reasoning_content thinking description
@@ -31,15 +29,13 @@ _SYNTAX: Final = frozenset("\"'\\{}:,._-=\n\t\r " + string.digits)
 """Characters that keep their meaning: those of JSON, and those of ids."""
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _ESCAPED: Final = re.compile(r"(\\u[0-9a-fA-F]{4}|\\.)|[^\\]+", re.DOTALL)
-_IDLE: Final = "^;`"
-"""Signs that may stand in for others, if no special token contains them."""
+_IDLE: Final = "^;`"  # signs that may stand in for others, if no special token contains them
 
 
 class Change:
     """Changes values of a request; this one changes nothing."""
 
     def __call__(self, value: Any) -> Any:
-        """The changed value."""
         return value
 
     def arguments(self, value: Any) -> Any:
@@ -53,14 +49,8 @@ class Change:
 
 
 class Neutral(Change):
-    """Breaks up special tokens in the values of one request, and records whether those could still take part in one.
-
-    Args:
-        special: the special tokens.
-
-    Attributes:
-        risky: whether a value contains a sign of special tokens, an escape, or is itself a piece of one.
-    """
+    """Breaks up special tokens in the values of one request. ``risky``: whether a value contains a sign of special
+    tokens, an escape, or is itself a piece of one."""
 
     def __init__(self, special: SpecialTokens) -> None:
         self._special = special

@@ -12,8 +12,6 @@ import msgspec
 from ..arguments import json_shown
 from .fields import REQUIRED, Fields
 
-__all__ = ["CLEARED", "ClearThinking", "ClearToolUses", "Edit", "edited", "read_edits"]
-
 CLEARED: Final = "[This result was cleared to make room.]"
 """The text that replaces a result."""
 _TOOL_USES: Final = "clear_tool_uses_20250919"
@@ -27,8 +25,7 @@ class ClearToolUses(msgspec.Struct, frozen=True, kw_only=True):
     """Clears results of tools, the oldest first.
 
     Attributes:
-        trigger: the unit of the threshold.
-        beyond: the threshold that must be exceeded.
+        trigger, beyond: the unit of the threshold, and the threshold that must be exceeded.
         keep: how many of the last results stay.
         at_least: the smallest number of tokens to clear; if there are fewer, nothing is cleared.
         excluded: tools whose results stay.
@@ -44,11 +41,7 @@ class ClearToolUses(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClearThinking(msgspec.Struct, frozen=True):
-    """Clears the thinking of early turns.
-
-    Attributes:
-        keep: how many of the last turns keep theirs; ``None`` means all.
-    """
+    """Clears the thinking of early turns; ``keep`` of the last turns keep theirs, ``None`` means all."""
 
     keep: int | None = 1
 

@@ -10,8 +10,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-__all__ = ["Exact", "Packed", "Turn", "pack", "unpack"]
-
 _SLACK: Final = 64 * 1024
 _FACTOR: Final = 4
 """How many characters all packed turns of a path may have, in characters of the last turn. Beyond, as when each prompt

@@ -10,8 +10,7 @@ from ..arguments import json_kind, json_shown
 
 REQUIRED: Any = object()
 """As a default, it means that the field is required."""
-_MANY = 1_000_000
-"""The most objects, lists and strings of a request."""
+_MANY = 1_000_000  # the most objects, lists and strings of a request
 _T = TypeVar("_T")
 
 
@@ -33,12 +32,7 @@ class BadRequest(Exception):
 
 
 class NotFound(BadRequest):
-    """What a request names does not exist, or belongs to somebody else.
-
-    Args:
-        what: what it names, with its id.
-        param, code: see `BadRequest`.
-    """
+    """What a request names does not exist, or belongs to somebody else."""
 
     def __init__(self, what: str, param: str | None = None, code: str | None = None) -> None:
         super().__init__(None, f"{what} not found.", 404, code)
@@ -46,15 +40,12 @@ class NotFound(BadRequest):
 
 
 class Fields:
-    """An object of a request. Unknown fields are ignored; ``null`` counts as missing.
+    """An object of a request. Unknown fields are ignored; ``null`` counts as missing. A `BadRequest` if it is no
+    object.
 
     Args:
-        value: the value from the request.
         where: the path of the object, for messages; empty for the request itself.
         earlier: how many items of ``input`` the request itself does not have. They have negative indexes.
-
-    Raises:
-        BadRequest: the value is not an object.
     """
 
     __slots__ = ("_where", "earlier", "raw")
@@ -67,7 +58,6 @@ class Fields:
         self.earlier = earlier
 
     def path(self, field: str) -> str:
-        """A field's full name."""
         return f"{self._where}.{field}" if self._where else field
 
     def has(self, field: str) -> bool:
@@ -94,11 +84,9 @@ class Fields:
         return value
 
     def text(self, field: str, default: Any = REQUIRED) -> Any:
-        """A string."""
         return self._typed(field, default, str, "a string")
 
     def flag(self, field: str, default: Any = False) -> Any:
-        """True or false."""
         return self._typed(field, default, bool, "true or false")
 
     def integer(self, field: str, low: int, high: int, default: Any = None) -> Any:
@@ -116,14 +104,12 @@ class Fields:
         return None if value is None else float(value)
 
     def one_of(self, field: str, allowed: Sequence[str], default: Any = REQUIRED) -> Any:
-        """One of these strings."""
         value = self._get(field, default)
         if value is not default and (not isinstance(value, str) or value not in allowed):
             raise self.wrong(field, f"{json_shown(value)} is not one of {', '.join(allowed)}")
         return value
 
     def array(self, field: str, default: Any = REQUIRED) -> Any:
-        """A list."""
         return self._typed(field, default, list, "a list")
 
     def object(self, field: str) -> "Fields":
@@ -137,7 +123,6 @@ class Fields:
         return Fields(value if isinstance(value, dict) else {}, self.path(field))
 
     def objects(self, field: str, default: Any = REQUIRED) -> "Iterator[Fields]":
-        """A list of objects."""
         begin = -self.earlier if field == "input" else 0
         for i, value in enumerate(self.array(field, default), begin):
             yield Fields(value, f"{self.path(field)}[{i}]")
@@ -199,13 +184,3 @@ def _decode_slowly(body: bytes) -> Any:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not allowed")
-
-
-def depth_within(value: Any, most: int) -> bool:
-    """Whether lists and objects nest at most ``most`` levels deep."""
-    level = [value]
-    for _ in range(most + 1):
-        level = [c for v in level for c in (v.values() if isinstance(v, dict) else v) if isinstance(c, dict | list)]
-        if not level:
-            return True
-    return False

@@ -6,8 +6,6 @@ from ..errors import TemplateError
 from ..infer.gguf import Gguf
 from .prompts import Tokenizer
 
-__all__ = ["gguf_tokenizer"]
-
 _ROLES: Final = {
     "bos_token": "bos",
     "eos_token": "eos",
@@ -21,11 +19,7 @@ _ROLES: Final = {
 
 def gguf_tokenizer(gguf: Gguf, template: str | None = None) -> Tokenizer:
     """The chat template, the file's own or another one, and the special tokens of a file that was read with its
-    vocabulary.
-
-    Raises:
-        TemplateError: there is no template.
-    """
+    vocabulary; a `TemplateError` if there is no template."""
     templates = gguf.templates if template is None else {"default": template}
     if not templates:
         raise TemplateError(f"{gguf.path}: contains no chat template; --tokenizer names a file or folder with one")

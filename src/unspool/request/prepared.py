@@ -28,11 +28,9 @@ from .fields import BadRequest
 from .settings import Settings
 
 log = logging.getLogger("unspool.server")
-_KEPT: Final = 64
-"""How many grammars are kept."""
+_KEPT: Final = 64  # how many grammars are kept
 _KEPT_BYTES: Final = 64 * 1024 * 1024
-_TOOLS: Final = 4096
-"""Of how many of the server's tools is known whether a grammar can be made for them."""
+_TOOLS: Final = 4096  # of how many of the server's tools is known whether a grammar can be made for them
 
 
 class Raw:
@@ -49,11 +47,9 @@ class Raw:
 
     @property
     def message(self) -> Message:
-        """The output so far."""
         return Message(content="".join(self._pieces), finish_reason=self._reason)
 
     def feed(self, text: str, stage: Stage | None = None) -> list[Event]:
-        """See `Parser.feed`."""
         if not text or self._silent:
             return []
         start, self._at = self._at, self._at + len(text)
@@ -65,7 +61,6 @@ class Raw:
         raise NotImplementedError
 
     def close(self, finish_reason: str | None = None) -> list[Event]:
-        """See `Parser.close`."""
         self._reason = "length" if self._silent else finish_reason or "stop"
         return [Finish(self._reason, self._at, self._at)]
 
@@ -78,7 +73,6 @@ class Prepared(msgspec.Struct, frozen=True):
     """A request ready for an engine.
 
     Attributes:
-        request: the request itself.
         prompt: the rendered prompt, if there is a chat template.
         continued: the prompt, with the key for remembering the turn after it; ``None`` without a chat template.
         media: the media of the messages, in the order of their placeholders in the prompt.
@@ -138,11 +132,7 @@ def prepare(
     *,
     prompt: Continued | None = None,
 ) -> Prepared:
-    """Render the prompt, derive the grammar and make the parsers.
-
-    Args:
-        turns: the model's chat template, and the turns that prompts may continue.
-        prompt: the prompt, if it continues the model's own output; otherwise it is rendered.
+    """Render the prompt, unless it continues the model's own output and is given; derive the grammar, make the parsers.
 
     Raises:
         BadRequest: the template refuses the request, or no output can satisfy it.
@@ -264,14 +254,11 @@ class Constraints:
         tokenizer: Any,
         awaited: Awaited,
     ) -> Constraint | None:
-        """Derive the grammar of a request, if it needs one.
+        """Derive the grammar of a request, if it needs one; `ConstraintError` if no output can satisfy the request.
 
         Args:
             stage: where the output must begin; with ``None``, the prompt decides.
             begins: where the output begins, with or without a prompt; part of the cache key.
-
-        Raises:
-            ConstraintError: no output can satisfy the request.
         """
         settings, tools = self._settings, request.toolset
         if not self.needed(request):

@@ -45,16 +45,14 @@ _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
 """The output is four times as long as the longest messages that the server takes."""
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
-_TRUSTED: Final = {"system", "developer"}
-"""Roles whose text belongs to the application."""
+_TRUSTED: Final = {"system", "developer"}  # roles whose text belongs to the application
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *SPECIAL}
 _BUILT_IN_TOOLS: Final = "builtin_tools"
 """The variable with the names of tools that the model was trained on; the template itself describes them."""
 _BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
 
 _TOOLS_AS_TEXT: Final = "functions"
-_TIME: Final = "datetime"
-"""The variables of older templates: the tools as JSON, and the time."""
+_TIME: Final = "datetime"  # these two are variables of older templates: the tools as JSON, and the time
 
 Form = Literal["object", "text"]
 
@@ -64,11 +62,8 @@ class NoBridge(TemplateError):
 
 
 class Prompts:
-    """Renders prompts with a model's prompt settings. It is thread-safe.
-
-    Raises:
-        TemplateError: a template is not valid Jinja, or meets a limit.
-    """
+    """Renders prompts with a model's prompt settings. It is thread-safe. `TemplateError` if a template is not valid
+    Jinja, or meets a limit."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -92,12 +87,10 @@ class Prompts:
         return self._tokenizer.added
 
     def spelled(self, text: str) -> bool:
-        """Whether a text spells a special token."""
         return self._ready().guards[0].special.spelled(text)
 
     @property
     def places(self) -> Places:
-        """What the template writes for media."""
         return self._ready().places
 
     @property
@@ -113,12 +106,8 @@ class Prompts:
 
     def render(self, request: ChatRequest, waiting: Waiting | None = None, *, generate: bool = True) -> str:
         """Render the prompt of a request, without lone surrogates, which tokenizers refuse. The model's turn begins at
-        its end if it is to generate.
-
-        Raises:
-            BadRequest: the request sets a variable that the template does not use, or the template refuses it, meets a
-                limit, or leaves out the text of a message.
-        """
+        its end if it is to generate. `BadRequest` if the request sets a variable that the template does not use, or the
+        template refuses it, meets a limit, or leaves out the text of a message."""
         for name in request.template:
             if name not in self._variables and name not in SWITCHES:
                 allowed = ", ".join(sorted(self._variables)) or "none"
@@ -136,15 +125,8 @@ class Prompts:
         ends: Sequence[str],
         waiting: Waiting | None = None,
     ) -> Bridge:
-        """Return the text between an answer that was just written and the next answer, with the results of its calls.
-
-        Args:
-            answer: a message with calls, all of which have results.
-            ends: strings that end an answer.
-
-        Raises:
-            NoBridge: the template would write earlier text differently, or changes calls.
-        """
+        """Return the text between an answer that was just written, with calls that all have results, and the next
+        answer. `NoBridge` if the template would write earlier text differently, or changes calls."""
         going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
         found = self._found(_Writing(self, going_on, waiting), going_on, len(request.messages), ends)
         before = solid(os.path.commonprefix(found.asked))  # noqa: RUF071 - of strings
@@ -153,12 +135,8 @@ class Prompts:
         return found.bridge
 
     def bridge(self, request: ChatRequest, at: int, ends: Sequence[str], waiting: Waiting | None = None) -> Bridge:
-        """Return the text between an answer of the history, not its last message, and the next answer.
-
-        Raises:
-            NoBridge: the template changes the answer's last text, or what follows it.
-            BadRequest: the template refuses the request.
-        """
+        """Return the text between an answer of the history, not its last message, and the next answer. `NoBridge` if
+        the template changes the answer's last text, or what follows it; `BadRequest` if it refuses the request."""
         writing = _Writing(self, request, waiting)
         found = self._found(writing, request, at, ends).bridge
         if not clean(writing.write(request.messages)).endswith(found.text):
@@ -340,7 +318,9 @@ class Prompts:
         )
         traits = traits.but(held=places.held)
         made_up = {w for w in markers(written) if "zq" in w.lower()}
-        others = [*self._tokenizer.special.values(), *(() if self._dialect is None else _literals(self._dialect))]
+        others = [*self._tokenizer.special.values()]
+        if self._dialect is not None:
+            others += [*self._dialect.start, *self._dialect.end, *(t.text for t in self._dialect.templates)]
         words = {*self._tokenizer.added, *markers([*texts, *written, *others]), LATE, MOVED} - made_up
         words |= set(places.literals)
         own = SpecialTokens({*places.literals, *FORGED})
@@ -593,13 +573,6 @@ def _thought_markers(dialect: Dialect) -> "Iterator[tuple[str, str]]":
         )
         if opening.strip() and closing.strip():
             yield opening.strip(), closing.strip()
-
-
-def _literals(dialect: Dialect) -> "Iterator[str]":
-    """The texts in which a dialect's markers are."""
-    yield from (*dialect.start, *dialect.end)
-    for group in (dialect.reasoning, dialect.content, dialect.preamble, dialect.calls, dialect.call, dialect.argument):
-        yield from (template.text for template in group)
 
 
 def _is_unchanged(value: Any, change: Change) -> bool:

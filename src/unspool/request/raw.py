@@ -11,16 +11,13 @@ from .fields import BadRequest
 from .prepared import Prepared, Raw
 from .settings import Settings
 
-__all__ = ["RawPrepared", "RawRequest", "prepare_raw"]
-
 Prompt = str | tuple[int, ...]
 
 
 class RawRequest(ChatRequest, frozen=True, kw_only=True):
-    """A request for completions of prompts. `ChatRequest.n` counts the outputs of all prompts.
+    """A request for completions of prompts, as text or token ids. `ChatRequest.n` counts the outputs of all prompts.
 
     Attributes:
-        prompts: the prompts, as text or token ids.
         add_special: whether the tokenizer adds its own special tokens to texts, such as the first one.
         echo: whether answers begin with their prompt, and with its log-probabilities if any are requested.
         echoed: the texts of the prompts, if answers begin with them.
@@ -33,17 +30,13 @@ class RawRequest(ChatRequest, frozen=True, kw_only=True):
 
     @property
     def prompt_count(self) -> int:
-        """See `ChatRequest.prompt_count`."""
         return len(self.prompts)
 
 
 class RawPrepared(Prepared, frozen=True):
-    """Raw completions ready for an engine."""
-
     def for_engine(
         self, settings: Settings, id: str, choice: int, client_id: str = "", *, capture: bool = False
     ) -> engines.Request:
-        """See `Prepared.for_engine`."""
         request = self.request
         assert isinstance(request, RawRequest)
         prompt, index = divmod(choice, request.n // request.prompt_count)
@@ -57,11 +50,7 @@ class RawPrepared(Prepared, frozen=True):
 
 
 def prepare_raw(request: RawRequest, engine: engines.Engine, eos: str = "") -> RawPrepared:
-    """Prepare a request for an engine; ``eos`` is the special token with which outputs end, which some engines show.
-
-    Raises:
-        BadRequest: what is to be echoed is not known.
-    """
+    """Prepare a request for an engine; ``eos`` is the special token with which outputs end, which some engines show."""
     if request.echo:
         if request.sampling.logprobs is not None and not getattr(engine, "echoes", False):
             raise BadRequest("echo", "cannot be combined with logprobs: the engine does not report those of prompts")

@@ -64,7 +64,6 @@ def read_summary(fields: Fields) -> Detail | None:
 
 
 def read_context(fields: Fields) -> Context | None:
-    """``reasoning.context`` of Responses."""
     word = fields.lenient("reasoning").one_of("context", ("auto", "current_turn", "all_turns"), "auto")
     return {"current_turn": "loop", "all_turns": "all"}.get(word)  # type: ignore[return-value]
 

@@ -19,8 +19,6 @@ from typing import Final
 
 from ..wire.encoding import clean
 
-__all__ = ["MAX_SEALED", "Seal", "SealError", "read_keys"]
-
 MAX_SEALED: Final = 2 * 1024 * 1024
 """The longest sealed text, in characters; longer reasoning is not sealed."""
 _KEY: Final = 32
@@ -36,12 +34,8 @@ class SealError(ValueError):
 
 
 def read_keys(text: str) -> list[bytes]:
-    """Read keys, separated by white space: each 32 random bytes in base64, as ``openssl rand -base64 32`` prints
-    them.
-
-    Raises:
-        ValueError: there is no key, or one is malformed. The message does not repeat it.
-    """
+    """Read keys, separated by white space: each 32 random bytes in base64, as ``openssl rand -base64 32`` prints them.
+    The message of a `ValueError` does not repeat them."""
     keys = []
     for i, word in enumerate(text.split()):
         try:
@@ -57,15 +51,8 @@ def read_keys(text: str) -> list[bytes]:
 
 
 class Seal:
-    """Seals and opens texts for clients without an API key; `bound_to` returns the seal for another client.
-
-    Args:
-        keys: the keys, of 32 bytes each; the first seals, and all open.
-
-    Raises:
-        ImportError: the package cryptography is missing.
-        ValueError: there is no key, or it has another length.
-    """
+    """Seals and opens texts for clients without an API key; `bound_to` returns the seal for another client. The first
+    of the keys, of 32 bytes each, seals, and all open."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
@@ -99,11 +86,8 @@ class Seal:
         return base64.urlsafe_b64encode(head + nonce + sealed).decode()
 
     def open(self, sealed: str) -> str:
-        """Open a sealed text.
-
-        Raises:
-            SealError: it was not sealed with one of the keys for this API key, or was changed.
-        """
+        """Open a sealed text; `SealError` if it was not sealed with one of the keys for this API key, or was
+        changed."""
         from cryptography.exceptions import InvalidTag
 
         if len(sealed) > MAX_SEALED:

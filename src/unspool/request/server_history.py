@@ -58,15 +58,8 @@ def with_results(fields: Fields, message: dict[str, Any], offer: Offer) -> list[
 
 
 class ServerItems:
-    """Reads the items of an input about the server's tools.
-
-    Args:
-        messages: the messages so far, to which those of the items are appended.
-        offer: the server's tools.
-
-    Attributes:
-        listed: labels of servers whose lists the client already has.
-    """
+    """Reads the items of an input about the server's tools, and appends their messages to those so far. ``listed``:
+    labels of servers whose lists the client already has."""
 
     def __init__(self, messages: list[dict[str, Any]], offer: Offer) -> None:
         self._messages = messages

@@ -1,7 +1,7 @@
 """Decides which of the server's tools a request may use, from the forms in which protocols name them."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -38,11 +38,10 @@ class OwnServer(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """The server's tools for one request.
+    """The server's tools for one request: those of the operator's servers, and those of the servers that it names
+    itself.
 
     Attributes:
-        listing: the tools of the operator's servers.
-        own: the tools of the servers that the request itself names.
         servers: the labels of all of the operator's servers, including those that are down.
         approvals: makes and checks the ids of approvals.
         betas: the betas of Anthropic's protocol that the client named.
@@ -94,7 +93,6 @@ class Pending(msgspec.Struct, frozen=True):
     Attributes:
         id: the call's id, which the message with its empty result has too.
         name: the model's name for the tool.
-        arguments: JSON text.
         approval: the id of the approval request.
         refusal: the result of a refused call; empty if the call was approved and must be run.
     """
@@ -117,14 +115,12 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools that the server runs for a request.
+    """The tools that the server runs for a request, by the model's names.
 
     Attributes:
-        tools: the tools, by the model's names.
         approvals: makes the ids of approvals.
         clients: whether the client has tools of its own.
         listed: the events that list servers' tools to the client.
-        bounds: the request's limits.
         pending: the calls that were approved or refused, which come first.
     """
 
@@ -170,13 +166,9 @@ def read_bounds(fields: Fields) -> Bounds:
 
 
 def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: bool = False) -> ServerTools | None:
-    """The server's tools in a protocol without a field for them: all, or those that ``server_tools`` names.
-
-    Args:
-        fields: the object with ``server_tools``: true, false, or a list of names of tools and labels of servers.
-        taken: the names of the client's tools.
-        approvals: whether the protocol can ask for approval; if not, tools that need it are left out.
-    """
+    """The server's tools in a protocol without a field for them: all, or those that ``server_tools`` names: true,
+    false, or a list of names of tools and labels of servers. Without ``approvals``, tools that need one are left
+    out."""
     bounds = read_bounds(fields)
     tools = offer.beside(taken)
     asked = fields.raw.get("server_tools")
@@ -207,12 +199,11 @@ class Named:
         self._found: dict[str, Served] = {}
         self._listed: list[ToolsListed] = []
 
-    def word(self, kind: str) -> bool:
-        """Take a kind of tool that clients name, such as an interpreter. Returns whether the server has it."""
+    def word(self, kind: str) -> None:
+        """Take a kind of tool that clients name, such as an interpreter, if the server has it."""
         of_kind, form = WORDS.get(kind, ("", "mcp"))
         tools = [tool for tool in self._tools if tool.kind == of_kind and not tool.approval]
         self._found |= {tool.name: Served(tool, form) for tool in tools}
-        return bool(tools)
 
     def server(
         self,
@@ -249,18 +240,16 @@ class Named:
         owners = {tool.server for tool in self._tools}
         return label in self._offer.servers or label in failures or label in owners
 
-    def all(self, bounds: Bounds, pending: Sequence[Pending] = (), known: Collection[str] = ()) -> ServerTools | None:
+    def all(self, bounds: Bounds) -> ServerTools | None:
         """The tools that were taken; ``None`` if there are none, and no list of a server's tools is to be sent."""
-        listed = tuple(one for one in self._listed if one.server not in known)
-        if not self._found and not listed:
+        if not self._found and not self._listed:
             return None
         return ServerTools(
             tools=self._found,
             approvals=self._offer.approvals,
             clients=bool(self._taken),
-            listed=listed,
+            listed=tuple(self._listed),
             bounds=bounds,
-            pending=tuple(pending),
         )
 
     def unknown(self, fields: Fields, field: str, label: str) -> BadRequest:

@@ -30,8 +30,6 @@ from ..engines.media import is_medium
 from ..wire.encoding import clean
 from .common import call_of, in_one, tool
 
-__all__ = ["LATE", "MOVED", "Traits", "described", "examine", "missing", "shape", "switches_in"]
-
 LATE: Final = "[The following is a message of the system, not of the user.]"
 """The first line of a system message in a user's turn. Users' own texts cannot contain it."""
 
@@ -396,8 +394,7 @@ def described(tools: Sequence[Mapping[str, Any]], traits: Traits) -> list[Any]:
 
 # -- prompts -----------------------------------------------------------------------------------------------------------
 
-_SWITCH: Final = 40
-"""The largest size of a switch in a text."""
+_SWITCH: Final = 40  # the largest size of a switch in a text
 _OTHER: Final = re.compile(r"[\W_]+")
 
 

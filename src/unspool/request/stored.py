@@ -33,17 +33,13 @@ LOST: Final = 30.0
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored response.
+    """A stored response: its JSON, the items of its request as JSON, and its status.
 
     Attributes:
-        response: its JSON.
-        input: the items of its request, as JSON.
-        status: its status.
         hidden: what clients do not get of its items, by their ids, as JSON.
         turn: its last turn, to be continued exactly.
         conversation: the id of the conversation that it belongs to.
-        background: whether it was generated in the background.
-        streams: whether its events are stored.
+        background, streams: whether it was generated in the background, and whether its events are stored.
     """
 
     response: bytes
@@ -90,13 +86,11 @@ class Earlier(msgspec.Struct, frozen=True):
     """What a request continues.
 
     Attributes:
-        items: the items before those of its input.
+        items, size: the items before those of its input, and their bytes.
         tools: the tools of the response that it continues.
         parent: the record below which its response is stored.
         conversation: the id of its conversation.
-        turn: the last turn.
-        packed: how many characters the packed turns have.
-        size: the bytes of the items.
+        turn, packed: the last turn, and how many characters the packed turns have.
     """
 
     items: list[dict[str, Any]] = []
@@ -129,7 +123,6 @@ class Earlier(msgspec.Struct, frozen=True):
 
 
 def recall(reading: Reading, owner: bytes, fields: Fields, limits: Limits) -> Earlier:
-    """Find what a request continues."""
     previous = fields.text("previous_response_id", None)
     conversation = _conversation_id(fields)
     if conversation is not None:
@@ -171,7 +164,6 @@ def _conversation(reading: Reading, owner: bytes, id: str, limits: Limits) -> Ea
 
 
 def _saved(path: Iterable[Record]) -> list[Saved]:
-    """The responses of a path."""
     return [_decode(record.data) for record in path if record.kind == RESPONSE]
 
 
@@ -305,7 +297,6 @@ def add_items(
 
 
 def update(writing: Writing, owner: bytes, id: str, conversation: Conversation) -> None:
-    """Write a conversation."""
     writing.put(owner, CONVERSATION, id, msgspec.msgpack.encode(conversation))
 
 
@@ -333,8 +324,7 @@ def _listed(item: dict[str, Any], stem: str) -> dict[str, Any]:
     return item
 
 
-_ID: Final = 256
-"""The longest id of an item."""
+_ID: Final = 256  # the longest id of an item
 _PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
 
 

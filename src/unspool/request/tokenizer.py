@@ -8,18 +8,17 @@ import msgspec
 from ..errors import TemplateError
 from ..infer.sources import read_folder, read_object, text_of
 
-_MOST: Final = 1 << 30
-"""The most bytes of a tokenizer's file."""
+_MOST: Final = 1 << 30  # the most bytes of a tokenizer's file
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
-    """The prompt settings in a model's files.
+    """The prompt settings in a model's files: its chat template, and the one for requests with tools if that is
+    different.
 
     Attributes:
-        template: its chat template, and the one for requests with tools if that is different.
         special: named special tokens, such as ``bos_token``.
-        added: every special token, and every other added token that the template writes. Only these can be mistaken
-            for the structure of a prompt.
+        added: every special token, and every other added token that the template writes. Only these can be mistaken for
+            the structure of a prompt.
         response_template: its description of how to read answers; see `unspool.infer.choosing`.
     """
 
@@ -31,12 +30,8 @@ class Tokenizer(msgspec.Struct, frozen=True):
 
 
 def read_tokenizer(path: str | Path) -> Tokenizer:
-    """Read a model's folder: ``tokenizer_config.json``, ``tokenizer.json`` and ``chat_template.jinja``.
-
-    Raises:
-        OSError: a file cannot be read.
-        TemplateError: there is no template, or a file is malformed.
-    """
+    """Read a model's folder: ``tokenizer_config.json``, ``tokenizer.json`` and ``chat_template.jinja``. `OSError` if a
+    file cannot be read, `TemplateError` if there is no template, or a file is malformed."""
     folder = Path(path)
     found = read_folder(folder)
     template = found.templates.get("default")

@@ -10,19 +10,11 @@ from ..engines.token_kinds import PROMPT, SAMPLED, mask_of
 from .conversation import Conversation
 from .sample import Sample
 
-__all__ = ["Batch", "collate"]
-
 
 class Batch(NamedTuple):
-    """Arrays of shape ``(sequences, tokens)``, padded.
-
-    Attributes:
-        ids: the token ids.
-        attention: which tokens are not padding.
-        mask: which tokens to learn.
-        codes: the kind of each token, an index into `unspool.rl.KINDS`; padding counts as ``prompt``.
-        logprobs: the log-probabilities; NaN for tokens that were not sampled.
-    """
+    """Arrays of shape ``(sequences, tokens)``, padded: the token ids, which are not padding, which to learn, their
+    kinds as indexes into `unspool.rl.KINDS` (padding counts as ``prompt``), and log-probabilities (NaN for tokens that
+    were not sampled)."""
 
     ids: NDArray[np.int64]
     attention: NDArray[np.bool_]

@@ -20,8 +20,6 @@ from .format import format_of, reads_the_same
 from .given import as_ids, as_logprobs, as_messages
 from .sample import CallSpan, Rewrite, Sample, Transcript
 
-__all__ = ["Conversation"]
-
 _log: Final = logging.getLogger(__name__)
 _ASKING: Final = ("user", "system", "developer")
 _ROLES: Final = (*_ASKING, "tool", "function", "ipython")
@@ -234,8 +232,11 @@ class Conversation:
             self.samples.append(self.sample)
             self._begin()
             return self._ask(new, history, by, written)
-        close = bridge.missing(self._ending(), self._format.ends)
-        ids, starts = self._format.encoder.encode_spans(close + bridge.text, by, self._last_literal())
+        encoder = self._format.encoder
+        tail: list[int] = next((ids[-_ENDING:].tolist() for ids in reversed(self._ids) if len(ids)), [])
+        close = bridge.missing(encoder.tokenizer.decode(tail, skip_special_tokens=False), self._format.ends)
+        last = encoder.literal(tail[-1]) if tail else ""
+        ids, starts = encoder.encode_spans(close + bridge.text, by, last)
         self._messages, self._history = [*self._messages, *new], history
         self._by, self._written, self._opening = by, written, bridge.text
         self._put(ids, _codes(close + bridge.text, starts, shaped[count:]))
@@ -302,27 +303,11 @@ class Conversation:
         self._failed[call.name] = 0 if call.status in ("ok", "repaired") else attempt
         return CallSpan(len(self.turns), index, call.name, call.status, call.known, attempt, start, end)
 
-    def _last_literal(self) -> str:
-        last = next((ids[-1] for ids in reversed(self._ids) if len(ids)), -1)
-        return self._format.encoder.literal(int(last))
-
-    def _ending(self) -> str:
-        """The last part of the text that the model wrote."""
-        tail = next((ids[-_ENDING:] for ids in reversed(self._ids) if len(ids)), np.empty(0, np.int64))
-        text: str = self._format.encoder.tokenizer.decode(tail.tolist(), skip_special_tokens=False)
-        return text
-
     def _rewritten(
         self, answered: str | None, written: str, bridge: str, by: str
     ) -> Literal["earlier", "answer", "behind"] | None:
-        """The place where the template now writes the conversation differently; ``None`` if there is none.
-
-        Args:
-            answered: the rendering of the conversation up to the last answer, if the template accepts it.
-            written: the rendering now.
-            bridge: the text to put after the answer.
-            by: the character that breaks up special tokens in both.
-        """
+        """The place where the template now writes the conversation differently; ``None`` if there is none. ``answered``
+        is the rendering up to the last answer, if the template accepts it; ``by`` breaks up special tokens in both."""
         old, now = self._written.replace(self._by, "") if self._by else self._written, written.replace(by, "")
         if not now.startswith(old):
             return "earlier"

@@ -16,8 +16,6 @@ from ..infer.sources import SPECIAL, read_folder, templates_by_name
 from ..tokens import added_tokens, backend_of, marked_special
 from ..wire.encoding import clean
 
-__all__ = ["Encoder", "Ids", "Loaded", "load_tokenizer"]
-
 Ids = NDArray[np.int64]
 
 _TAG: Final = re.compile(r"<[|｜].+[|｜]>")
@@ -26,13 +24,7 @@ _BREAKS: Final = range(0x13000, 0x13400)
 
 
 class Loaded(NamedTuple):
-    """A tokenizer, with the prompt settings from its files.
-
-    Attributes:
-        tokenizer: the ``tokenizers.Tokenizer``.
-        templates: chat templates by name; a single one is called ``default``.
-        special: named special tokens, such as ``eos_token``.
-    """
+    """A tokenizer, its chat templates by name (a single one is called ``default``), and named special tokens."""
 
     tokenizer: Any
     templates: dict[str, str]
@@ -40,13 +32,8 @@ class Loaded(NamedTuple):
 
 
 def load_tokenizer(tokenizer: Any) -> Loaded:
-    """Load a tokenizer from a ``tokenizers.Tokenizer``, a fast tokenizer of transformers, or the folder of either.
-
-    Raises:
-        TypeError: the argument is none of these.
-        OSError: a file cannot be read.
-        TemplateError: a file is malformed.
-    """
+    """Load a tokenizer from a ``tokenizers.Tokenizer``, a fast tokenizer of transformers, or the folder of either (a
+    `TypeError` if it is none). `OSError` if a file cannot be read, `TemplateError` if it is malformed."""
     if isinstance(tokenizer, str | os.PathLike):
         path = Path(tokenizer).resolve()
         return _load_folder(path, (path / "tokenizer.json").stat().st_mtime_ns)
@@ -131,13 +118,8 @@ class Encoder:
         return values
 
     def encode(self, text: str, by: str = "", behind: str = "") -> Ids:
-        """The ids of a text.
-
-        Args:
-            text: rendered text.
-            by: the character of `broken`.
-            behind: the special token before the text; ``""`` if the text begins a conversation.
-        """
+        """The ids of rendered text after a special token (``""``: at the beginning); ``by`` is the character of
+        `broken`."""
         return self.encode_spans(text, by, behind)[0]
 
     def encode_spans(self, text: str, by: str = "", behind: str = "") -> tuple[Ids, NDArray[np.int64]]:

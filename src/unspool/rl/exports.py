@@ -22,18 +22,6 @@ import msgspec
 
 from .rollouts import Role, Rollout, Row
 
-__all__ = [
-    "ENCODINGS",
-    "FORMATS",
-    "to_nemo_rl",
-    "to_prime_rl",
-    "to_skyrl",
-    "to_table",
-    "to_trl",
-    "to_verl",
-    "written",
-]
-
 ENCODINGS: Final = ("json", "jsonl", "arrow")
 _LEARNT: Final[tuple[Role, ...]] = ("agent", "auxiliary")
 
@@ -197,17 +185,9 @@ FORMATS: Final = ("json", *_SHAPES)
 
 
 def written(rollouts: Sequence[Rollout], form: str = "json", encoding: str = "json") -> tuple[bytes, str]:
-    """Write rollouts, and return the bytes and their media type.
-
-    Args:
-        rollouts: the rollouts; as ``json`` in ``json``, one.
-        form: one of `FORMATS`.
-        encoding: one of `ENCODINGS`. As lines and in Arrow, ``json`` has the rows alone.
-
-    Raises:
-        ValueError: the form needs something that a rollout does not have.
-        ImportError: Arrow is not installed.
-    """
+    """Write rollouts in one of `FORMATS` and `ENCODINGS`, and return the bytes and their media type. As lines and in
+    Arrow, ``json`` has the rows alone. `ValueError` if the form needs something that a rollout does not have;
+    `ImportError` if Arrow is not installed."""
     if form == "json" and encoding == "json":
         whole: Any = rollouts[0] if len(rollouts) == 1 else list(rollouts)
         return msgspec.json.encode(whole), "application/json"

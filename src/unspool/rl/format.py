@@ -23,8 +23,6 @@ from ..renderer import render
 from .encoding import Encoder, load_tokenizer
 from .templates import ChatTemplate
 
-__all__ = ["Format", "Style", "format_of", "reads_the_same"]
-
 _WORD: Final = "Zqlastword"
 _OTHER: Final = "Zqresult"
 _NAME: Final = "zqtool"
@@ -42,8 +40,7 @@ _TOOL: Final = {
         },
     },
 }
-_KEPT: Final = 16
-"""How many formats are kept."""
+_KEPT: Final = 16  # how many formats are kept
 
 
 class Style(NamedTuple):
@@ -62,19 +59,12 @@ class Style(NamedTuple):
 
 class Format:
     """A template, a dialect and a tokenizer that belong together, examined once for any number of conversations.
-
-    Args:
-        dialect: reads the answers.
-        template: renders the conversations.
-        encoder: encodes them.
-        eos: the texts that end answers, besides those of the dialect.
+    Answers end with the texts of ``eos`` and those of the dialect. `TemplateError` if neither a user's nor a tool's
+    message can follow an answer.
 
     Attributes:
         style: the form in which the template accepts answers.
         refused: the roles among ``user`` and ``tool`` whose messages cannot follow an answer, each with the reason.
-
-    Raises:
-        TemplateError: neither a user's nor a tool's message can follow an answer.
     """
 
     def __init__(self, dialect: Dialect, template: ChatTemplate, encoder: Encoder, eos: Sequence[str]) -> None:
@@ -134,16 +124,8 @@ class Format:
     def bridge(
         self, history: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None
     ) -> Bridge:
-        """The text between the history's last message, an answer, and the next one.
-
-        Args:
-            history: messages in the form that the template accepts.
-            new: the messages that follow them.
-            tools: the declared tools.
-
-        Raises:
-            TemplateError: the template refuses the messages, or changes the answer's last text.
-        """
+        """The text between the history's last message, an answer, and the one after the new messages, all in the form
+        that the template accepts. `TemplateError` if it refuses the messages, or changes the answer's last text."""
         word = _WORD
         while any(word in str(message.get("content")) for message in new):
             word += _WORD
@@ -160,13 +142,8 @@ class Format:
         return between(tail, self.ends, self._limit(tail, new, after), closed)
 
     def _limit(self, tail: str, new: Sequence[Mapping[str, Any]], after: Callable[..., str]) -> int:
-        """The position in the tail at which the content of the first new message begins; -1 if unknown.
-
-        Args:
-            tail: the text after the answer.
-            new: the messages in it.
-            after: renders the text after the answer with other messages.
-        """
+        """The position in the tail, the text after the answer, at which the content of the first new message begins; -1
+        if unknown. ``after`` renders the tail with other messages."""
         if not new:
             return -1
         first = str(new[0].get("content") or "")
@@ -196,12 +173,8 @@ class Format:
     def written(
         self, asked: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], tools: Sequence[Any] | None
     ) -> tuple[str, str]:
-        """The prompt of an answer, and the answer as it would have been generated, including its end.
-
-        Raises:
-            TemplateError: the template refuses the messages.
-            DialectError: neither the template nor the dialect can write the answer after its prompt.
-        """
+        """The prompt of an answer, and the answer as it would have been generated, including its end. `TemplateError`
+        if the template refuses the messages, `DialectError` if nothing can write the answer after its prompt."""
         prompt = self.template.render(asked, tools, generate=True)
         whole = self.template.render([*asked, answer], tools, generate=False)
         if not whole.startswith(prompt):
@@ -267,11 +240,6 @@ class Format:
         return {"id": self._id, "type": "function", "function": {"name": _NAME, "arguments": {"zqkey": _WORD}}}
 
     def _probe(self, role: str) -> None:
-        """Bridge a dummy conversation.
-
-        Raises:
-            TemplateError: the template refuses it, or omits the new message or the next answer's opening.
-        """
         calls = [self._probed_call()] if role == "tool" else []
         answer = self.shaped(self._answer("", "" if calls else _WORD, calls))
         new = {"role": role, "content": _OTHER}
@@ -295,11 +263,7 @@ def format_of(
     special: Mapping[str, str],
 ) -> Format:
     """The format of a conversation, from the cache if possible. The cache keeps the objects of its key alive.
-
-    Raises:
-        TemplateError: there is no template, or it allows no messages after answers.
-        TypeError: the template is not a text.
-    """
+    `TemplateError` if there is no template, or it allows no messages after answers."""
     loaded = load_tokenizer(tokenizer)
     if template is None:
         named = ("tool_use", "default") if tools else ("default",)
@@ -364,15 +328,11 @@ def _read(text: str, dialect: Dialect, prompt: str, tools: Any, policy: Policy |
 def reads_the_same(
     text: str, answer: Message, dialect: Dialect, prompt: str, by: str, tools: Any, policy: Policy | None
 ) -> bool:
-    """Whether a text that a template wrote for an answer contains the whole answer.
+    """Whether a text that a template wrote for an answer contains the whole answer, as the tools and the policy read
+    it.
 
-    Args:
-        text: the template's text.
-        answer: the message parsed from the model's own text. Calls that are not ``ok`` cannot be compared.
-        prompt: the text before it.
-        by: the character that breaks up special tokens.
-        tools, policy: the tools and the policy with which the answer was read. Schemas decide the type of a value that
-            is written as text.
+    Calls that are not ``ok`` cannot be compared. Schemas decide the type of a value that is written as text. ``by`` is
+    the character that breaks up special tokens.
     """
     read = _read(text, dialect, prompt, tools, policy)
     texts = ((read.reasoning, answer.reasoning), (read.content, answer.content))

@@ -9,18 +9,12 @@ from numpy.typing import NDArray
 from ..arguments import check_ids, wrong_type
 from .encoding import Ids
 
-__all__ = ["as_ids", "as_logprobs", "as_messages"]
-
 _LARGEST: Final = 2**63 - 1
 
 
 def as_ids(ids: Any) -> Ids:
-    """Token ids as an array.
-
-    Raises:
-        ValueError: an id is negative, or has more than 63 bits.
-        TypeError: these are not ids.
-    """
+    """Token ids as an array. `ValueError` if one is negative, or has more than 63 bits; `TypeError` if these are
+    none."""
     if isinstance(ids, np.ndarray):
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise TypeError(f"ids: must be integers in one dimension, not {ids.dtype} of shape {ids.shape}")
@@ -41,12 +35,8 @@ def _small(ids: Any, largest: int) -> Ids:
 
 
 def as_logprobs(logprobs: Any, count: int) -> NDArray[np.float64]:
-    """The log-probabilities of so many tokens as an array; NaN if there are none.
-
-    Raises:
-        ValueError: there are more or fewer.
-        TypeError: these are not numbers.
-    """
+    """The log-probabilities of so many tokens as an array; NaN if there are none. `ValueError` if there are more or
+    fewer."""
     if logprobs is None:
         return np.full(count, np.nan)
     try:
@@ -61,11 +51,7 @@ def as_logprobs(logprobs: Any, count: int) -> NDArray[np.float64]:
 
 
 def as_messages(messages: Any, where: str) -> Sequence[Mapping[str, Any]]:
-    """The messages, each of which has a role.
-
-    Raises:
-        TypeError: these are not messages; the text begins with ``where``.
-    """
+    """The messages, each of which has a role; a `TypeError` begins with ``where``."""
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
         raise wrong_type(where, messages, "a list of messages")
     for i, message in enumerate(messages):

@@ -12,10 +12,7 @@ from .encoding import Ids
 from .given import as_ids
 from .sample import Sample
 
-__all__ = ["expand"]
-
-_LONGEST: Final = 64
-"""The most tokens of a placeholder."""
+_LONGEST: Final = 64  # the most tokens of a placeholder
 
 
 def expand(sample: Sample, prompt_ids: Sequence[int] | Ids, media: Sequence[tuple[int, int]]) -> Sample:
@@ -59,11 +56,7 @@ def expand(sample: Sample, prompt_ids: Sequence[int] | Ids, media: Sequence[tupl
 
 
 def _found(ids: Ids, piece: Ids, at: int, low: int, high: int) -> int:
-    """Where a piece of the prompt is in the sample, between two places.
-
-    Raises:
-        ValueError: it is not there.
-    """
+    """Where a piece of the prompt is in the sample, between two places; `ValueError` if it is not there."""
     for place in range(low, high + 1):
         if np.array_equal(ids[place : place + len(piece)], piece):
             return place

@@ -17,19 +17,6 @@ from numpy.typing import NDArray
 
 from ..engines.token_kinds import KINDS
 
-__all__ = [
-    "CONSTRAINED",
-    "FORKS",
-    "ROLES",
-    "SCHEMA_VERSION",
-    "Call",
-    "Link",
-    "Rollout",
-    "Row",
-    "read_rollout",
-    "rows_of",
-]
-
 SCHEMA_VERSION: Final = 1
 """The version of the JSON of a `Rollout`. Readers refuse a newer one."""
 FORKS: Final = ("tools", "system", "rewritten", "template")
@@ -173,15 +160,8 @@ def read_rollout(data: bytes | str) -> Rollout:
 
 
 class Link(msgspec.Struct, kw_only=True):
-    """A call with what its prompt adds to its parent's tokens.
-
-    Attributes:
-        call: the call; its ``prompt_ids`` are not used.
-        follows: whether the prompt begins with the parent's prompt and output.
-        added: the tokens that the prompt adds, or all of it.
-        added_codes, output_codes: the kinds of these, and of the output's tokens, as indexes into `unspool.rl.KINDS`;
-            see also `CONSTRAINED`.
-    """
+    """A call with what its prompt adds to its parent's tokens, or all of the prompt if it does not follow them. Codes
+    are the kinds of tokens as indexes into `unspool.rl.KINDS`; see also `CONSTRAINED`."""
 
     call: Call
     follows: bool
@@ -191,11 +171,7 @@ class Link(msgspec.Struct, kw_only=True):
 
 
 def rows_of(links: Sequence[Link]) -> list[Row]:
-    """The rows of a session's calls.
-
-    Args:
-        links: the calls, parents before children.
-    """
+    """The rows of a session's calls, which are listed with parents before children."""
     by_id = {link.call.id: link for link in links}
     followed = {link.call.parent for link in links if link.follows}
     ends = [link for link in links if link.call.id not in followed and link.call.output_ids]

@@ -11,8 +11,6 @@ from ..engines.token_kinds import SAMPLED, Codes, mask_of, names_of
 from ..events import Status
 from .encoding import Ids
 
-__all__ = ["CallSpan", "Rewrite", "Sample", "Transcript"]
-
 
 class CallSpan(msgspec.Struct, frozen=True):
     """One call, and its position.

@@ -13,19 +13,10 @@ import jinja2.sandbox
 from ..chat_templates.environment import environment
 from ..errors import TemplateError
 
-__all__ = ["ChatTemplate"]
-
 
 class ChatTemplate:
-    """Renders conversations. Renderings differ only by their messages, because the date is fixed at construction.
-
-    Args:
-        text: the template's text.
-        variables: its variables besides messages and tools, such as named special tokens and switches.
-
-    Raises:
-        TemplateError: the text is not valid Jinja.
-    """
+    """Renders conversations with these variables besides messages and tools. Renderings differ only by their messages,
+    because the date is fixed at construction. `TemplateError` if the text is not valid Jinja."""
 
     def __init__(self, text: str, variables: Mapping[str, Any]) -> None:
         self.text = text
@@ -40,11 +31,7 @@ class ChatTemplate:
         self._changes = False
 
     def render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None, *, generate: bool) -> str:
-        """The text of a conversation; ``generate`` asks for the opening of the assistant's turn.
-
-        Raises:
-            TemplateError: the template refuses the conversation, or fails.
-        """
+        """The text of a conversation; ``generate`` asks for the opening of the assistant's turn."""
         try:
             if not self._changes:
                 try:

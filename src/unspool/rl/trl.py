@@ -36,8 +36,6 @@ from ..message import ToolCall
 from ..policy import Policy
 from .conversation import Conversation
 
-__all__ = ["Generate", "rollout_func"]
-
 _NO_TOOLS: Final = ("reset", "get_reward")
 
 
@@ -51,13 +49,8 @@ class Generate(Protocol):
 
 
 class _Rollout(NamedTuple):
-    """A running conversation.
-
-    Attributes:
-        tools: its functions by name.
-        environment: the object whose methods they are, if any.
-        prompt: the number of ids of the first prompt.
-    """
+    """A running conversation, with its functions by name, the object whose methods they are, if any, and the number of
+    ids of the first prompt."""
 
     conversation: Conversation
     tools: Mapping[str, Callable[..., Any]]
@@ -131,13 +124,7 @@ def _begun(
     tools: Sequence[Callable[..., Any]],
     environment: Callable[[], Any] | None,
 ) -> _Rollout:
-    """Begin a rollout.
-
-    Args:
-        messages: the prompt.
-        start: makes a conversation from messages and tools.
-        tools, environment: see `rollout_func`.
-    """
+    """Begin a rollout; ``start`` makes a conversation from messages and tools."""
     if isinstance(messages, str):
         raise TypeError("prompt: must be a list of messages, not a text")
     made = environment() if environment is not None else None

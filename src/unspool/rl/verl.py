@@ -25,8 +25,6 @@ from ..engines.token_kinds import SAMPLED, mask_of
 from .conversation import Conversation
 from .rewards import format_score
 
-__all__ = ["AgentLoop", "TokenBuilder"]
-
 
 class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no types
     """Keeps one trajectory's `Conversation`, with the interface of verl's builders.
@@ -59,11 +57,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
 
     @property
     def begun(self) -> Conversation:
-        """The conversation.
-
-        Raises:
-            ValueError: it has no prompt yet.
-        """
+        """The conversation; `ValueError` if it has no prompt yet."""
         if self.conversation is None:
             raise ValueError("conversation: has no prompt yet; build_initial_tokens begins it")
         return self.conversation

@@ -82,7 +82,6 @@ _PATHS = (
 
 
 def _protocols(settings: Settings) -> dict[str, WireProtocol]:
-    """The protocols of a model, by path."""
     return {
         "/v1/chat/completions": _CHAT[settings.profile](settings),
         "/v1/completions": CompletionsProtocol(settings),
@@ -93,7 +92,6 @@ def _protocols(settings: Settings) -> dict[str, WireProtocol]:
 
 
 def _endpoints(service: Service, protocols: Mapping[str, WireProtocol], background: Background) -> dict[str, Endpoint]:
-    """The endpoints of a model, by path."""
     found: dict[str, Endpoint] = {
         path: ResponsesEndpoint(service, protocol, background)
         if isinstance(protocol, ResponsesProtocol)
@@ -242,13 +240,8 @@ def _http_error(
 
 
 class _App(Starlette):
-    """Starlette, with streams outside of its middleware, which would handle every chunk.
-
-    Attributes:
-        endpoints: applications that answer POST, by path.
-        of_sessions: answers requests, whether they belong to sessions or not; ``None`` if there are none.
-        for_pages: answers requests of websites.
-    """
+    """Starlette, with streams outside of its middleware, which would handle every chunk. ``endpoints`` answer POST, by
+    path."""
 
     endpoints: Mapping[str, ASGIApp] = {}
     origins = Origins(())
@@ -271,11 +264,9 @@ class _App(Starlette):
         await (self.answer if origin is None else self.for_pages)(scope, receive, with_id(scope, send))
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that is allowed."""
         await (self.of_sessions or self.route)(scope, receive, send)
 
     async def route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request by its path."""
         endpoint = self.endpoints.get(scope["path"])
         if scope["method"] == "OPTIONS":
             methods = "POST, OPTIONS" if endpoint else "GET, POST, OPTIONS"
@@ -289,8 +280,6 @@ class _App(Starlette):
 
 
 class _Pages:
-    """The pages for GET requests."""
-
     def __init__(self, service: Service, error_body: ErrorBody, index: PageFile | None, worker: Worker | None) -> None:
         self._service = service
         self._error_body = error_body
@@ -334,7 +323,6 @@ class _Pages:
         return self._refused(request) or Reply(encode({"object": "list", "data": data}))
 
     async def model(self, request: Request) -> Reply:
-        """A model, by its name."""
         refused = self._refused(request)
         if refused is not None:
             return refused
@@ -356,7 +344,6 @@ class _Pages:
         return entry if context is None else {**entry, "max_model_len": context}
 
     async def tokenizer_info(self, request: Request) -> Reply:
-        """The model's named special tokens."""
         return self._refused(request) or Reply(encode(tokenizer_info(self._service)))
 
     async def version(self, request: Request) -> Reply:
@@ -374,7 +361,6 @@ class _Pages:
         return Reply(encode({"status": "degraded", "message": "; ".join(faults)} if faults else {"status": "ok"}))
 
     async def metrics(self, request: Request) -> Reply:
-        """Counts for Prometheus."""
         refused = self._refused(request, draining=False)
         if refused is not None:
             return refused

@@ -14,12 +14,9 @@ from ..generation.service import Service, log
 from ..request.fields import NotFound
 from ..request.stored import EVENTS, LOST, OPEN, RESPONSE, beat_again, current
 from ..store import Reading, Record, Store, StoreError, Writing
-from ..store.records import Key
 from ..wire.common import Failure
 from ..wire.sse import KEEP_ALIVE
 from .replies import StreamReply
-
-__all__ = ["Background"]
 
 _BEAT: Final = LOST / 6
 _FLUSH: Final = 0.1  # seconds between two writes of events
@@ -30,8 +27,6 @@ _ENDS: Final = re.compile(rb"event: response\.(?:completed|incomplete|failed)\n"
 
 
 class Background:
-    """Runs responses in the background."""
-
     def __init__(self) -> None:
         self._running: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         self._news = asyncio.Event()
@@ -125,13 +120,8 @@ class Background:
 
 
 class _Journal:
-    """Stores the events of a response, several at once; a `Sink` of `unspool.generation.outbox`.
-
-    The run ends if they cannot be stored.
-
-    Attributes:
-        begun: whether there were any.
-    """
+    """Stores the events of a response, several at once; a `Sink` of `unspool.generation.outbox`. The run ends if they
+    cannot be stored. ``begun``: whether there were any."""
 
     def __init__(self, background: Background, store: Store, owner: bytes, run: Run) -> None:
         self._background = background
@@ -155,7 +145,6 @@ class _Journal:
         """Nothing is left to do: see `close`."""
 
     async def close(self) -> None:
-        """Wait until everything is stored."""
         if self._flushing is not None:
             await self._flushing
 
@@ -167,17 +156,14 @@ class _Journal:
                 id = f"{self._run.id}/{self._count}"
                 self._count += 1
                 parent = RESPONSE, self._run.id
-                await self._store.writing(partial(_put, owner=self._owner, id=id, data=data, parent=parent))
+                event = partial(Writing.put, owner=self._owner, kind=EVENTS, id=id, data=data, parent=parent)
+                await self._store.writing(event)
                 self._background.tell()
         except StoreError as error:
             self._broken = True
             self._run.abort(Failure(f"the events could not be stored: {error}", 507))
         finally:
             self._flushing = None
-
-
-def _put(writing: Writing, owner: bytes, id: str, data: bytes, parent: Key) -> None:
-    writing.put(owner, EVENTS, id, data, parent=parent)
 
 
 async def _beating(store: Store, owner: bytes, id: str, task: "asyncio.Task[None]") -> None:

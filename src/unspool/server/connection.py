@@ -13,13 +13,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..request.settings import Limits
 
-__all__ = ["Connection", "limited", "patrol"]
-
 log = logging.getLogger("unspool.server")
 
 _PATROL: Final = 0.5  # seconds between two checks of the connections
-_MOST: Final = 256
-"""How many headers a request may have."""
+_MOST: Final = 256  # how many headers a request may have
 
 
 class Connection(HttpToolsProtocol):

@@ -12,16 +12,11 @@ from .replies import client_id
 
 _LOOPBACK: Final = {"localhost", "127.0.0.1", "::1"}
 
-_PLAIN: Final = Regex(r"[ -~]{1,2048}")
-"""Values that may be repeated in a header."""
+_PLAIN: Final = Regex(r"[ -~]{1,2048}")  # values that may be repeated in a header
 
 
 def check_origin(origin: str) -> str:
-    """Check an origin, in the form that browsers send, or ``*``.
-
-    Raises:
-        ValueError: it is neither; names what is allowed.
-    """
+    """Check an origin, in the form that browsers send, or ``*``; a `ValueError` names what is allowed."""
     if origin == "*":
         return origin
     if _split(origin) is None:
@@ -40,11 +35,8 @@ def _split(origin: str) -> SplitResult | None:
 
 
 class Origins:
-    """The origins that may use the server: those of the loopback, and those in a list.
-
-    Args:
-        allowed: origins as browsers write them; ``*``: any.
-    """
+    """The origins that may use the server: those of the loopback, and those in a list, as browsers write them; ``*``:
+    any."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed = {origin.lower() for origin in allowed}
@@ -90,6 +82,3 @@ def with_id(scope: Scope, send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-__all__ = ["Origins", "check_origin", "with_cors", "with_id"]

@@ -29,13 +29,7 @@ SESSION: Final = "unspool.session"
 
 
 class Endpoint(ABC):
-    """An ASGI application that answers POST requests.
-
-    Args:
-        service: what all requests share.
-        error_body: writes the body of an answer that is an error.
-        invalid: the HTTP status for a wrong field.
-    """
+    """An ASGI application that answers POST requests; ``invalid`` is the HTTP status for a wrong field."""
 
     def __init__(self, service: Service, error_body: ErrorBody, invalid: int = 400) -> None:
         self._service = service
@@ -96,12 +90,7 @@ waits any more."""
 
 
 class ThreadEndpoint(Endpoint):
-    """Computes its answers in a thread, since they take time, and streams must not wait for them.
-
-    Args:
-        service: what all requests share.
-        work: computes them.
-    """
+    """Computes its answers in a thread, since they take time, and streams must not wait for them."""
 
     def __init__(self, service: Service, work: Work) -> None:
         super().__init__(service, wire.error_body)
@@ -169,22 +158,13 @@ def keys_of(scope: Scope) -> list[bytes]:
 
 
 def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:
-    """Refuse unknown fields.
-
-    Raises:
-        BadRequest: there is an unknown field.
-    """
     unknown = sorted(fields.raw.keys() - set(allowed))
     if unknown:
         raise fields.wrong(unknown[0], f"is unknown; allowed are {', '.join(allowed)}")
 
 
 def query_of(scope: Scope) -> dict[str, str]:
-    """The query of a request.
-
-    Raises:
-        BadRequest: it has very many fields.
-    """
+    """The query of a request; a `BadRequest` if it has very many fields."""
     try:
         return dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=_FIELDS))
     except ValueError:
@@ -192,11 +172,7 @@ def query_of(scope: Scope) -> dict[str, str]:
 
 
 def integer_of(query: Mapping[str, str], name: str, low: int, high: int, default: _T) -> int | _T:
-    """An integer of a query, between two bounds, inclusive.
-
-    Raises:
-        BadRequest: it is none.
-    """
+    """An integer of a query, between two bounds, inclusive; a `BadRequest` if it is none."""
     given = query.get(name)
     if given is None:
         return default
@@ -206,18 +182,8 @@ def integer_of(query: Mapping[str, str], name: str, low: int, high: int, default
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int, hold: Callable[[int], None]) -> bytes:
-    """Read the body of a request.
-
-    Args:
-        scope, receive: the request.
-        limit: how many bytes it may have.
-        hold: called with the size of each part, to count it.
-
-    Raises:
-        BadRequest: it has more bytes than ``limit``.
-        Overloaded: there is no room for it.
-        ClientDisconnect: the client went away.
-    """
+    """Read the body of a request, and ``hold`` the size of each part. `BadRequest` if it has more bytes than ``limit``,
+    `Overloaded` if there is no room for it, `ClientDisconnect` if the client went away."""
     too_large = BadRequest(None, f"the body is larger than {limit:,} bytes", 413)
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value[:20]) > limit:

@@ -15,8 +15,6 @@ from ..regex import Regex
 from ..wire.common import Failure
 from .replies import header
 
-__all__ = ["Hosts", "check_host", "unsupported"]
-
 _NAME: Final = Regex(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
 _HOST: Final = Regex(r"(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([^:\[\]@]+))(?::[0-9]{1,5})?")
 _LONGEST: Final = 300
@@ -24,22 +22,15 @@ _ONCE: Final = (b"host", b"origin", b"content-type")
 
 
 def check_host(name: str) -> str:
-    """Check the name of a host, or ``*``.
-
-    Raises:
-        ValueError: it is neither; names what is allowed.
-    """
+    """Check the name of a host, or ``*``; a `ValueError` names what is allowed."""
     if name != "*" and not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not the name of a host; allowed are HOST, without scheme and port, and *")
     return name.lower().rstrip(".")
 
 
 class Hosts:
-    """The hosts by which clients may reach the server: the loopback's names, any address, and those in a list.
-
-    Args:
-        allowed: names in lower case; ``*``: any.
-    """
+    """The hosts by which clients may reach the server: the loopback's names, any address, and those in a list (``*``:
+    any)."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed = {"localhost", *allowed}

@@ -7,20 +7,12 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["AccessLog", "set_up_logs"]
-
 access: Final = logging.getLogger("unspool.access")
-_LONGEST: Final = 2048
-"""The longest path in the access log, in characters."""
+_LONGEST: Final = 2048  # the longest path in the access log, in characters
 
 
 def set_up_logs(form: str = "text", level: str = "info") -> None:
-    """Write the logs of this process to standard error.
-
-    Args:
-        form: ``text`` or ``json``.
-        level: the least severe level that is written: ``debug``, ``info``, ``warning``, ``error``.
-    """
+    """Write the logs of this process, from this level on, to standard error, as ``text`` or ``json``."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
@@ -51,17 +43,12 @@ class JsonLines(logging.Formatter):
 
 
 class AccessLog:
-    """An ASGI application that logs each request of another one, when its answer ends or its client disconnects.
-
-    Args:
-        app: the application that answers.
-    """
+    """An ASGI application that logs each request of another one, when its answer ends or its client disconnects."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, and log it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -38,16 +38,8 @@ _M_MMAP_THRESHOLD = -3  # of glibc's malloc.h
 
 
 class Operation(NamedTuple):
-    """The settings of the process, independent of what it serves.
-
-    Attributes:
-        log_format, log_level: see `unspool.server.logs`.
-        access_log: whether each answered request is logged.
-        certificate, key, password: the files for TLS, and the password of the key; without a certificate, there is no
-            TLS.
-        worker: the role of this process, if it is one of several.
-        telemetry: makes OpenTelemetry's spans, if they are wanted.
-    """
+    """The settings of the process, independent of what it serves. The certificate and the key are files; without a
+    certificate there is no TLS."""
 
     log_format: str = "text"
     log_level: str = "info"
@@ -63,13 +55,7 @@ _PLAIN = Operation()
 
 
 class Server(uvicorn.Server):
-    """uvicorn, with a shutdown that lets running answers end.
-
-    Args:
-        app: the application, as `create_app` makes it.
-        host, port: the address to listen on; port 0 means a free one.
-        operation: how the process is run.
-    """
+    """uvicorn, with a shutdown that lets running answers end. Port 0 means a free one."""
 
     def __init__(self, app: Starlette, host: str, port: int, operation: Operation = _PLAIN) -> None:
         self._service: Service = app.state.service
@@ -105,7 +91,6 @@ class Server(uvicorn.Server):
         return 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and log the settings."""
         await super().startup(sockets)
         if self.started:
             self._patrol = asyncio.ensure_future(patrol(self.server_state.connections))
@@ -116,7 +101,6 @@ class Server(uvicorn.Server):
                 self._announce()
 
     def _announce(self) -> None:
-        """Log the address and what is served."""
         settings = self._service.settings
         scheme = "http" if self._operation.certificate is None else "https"
         host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host

@@ -16,22 +16,12 @@ from ..wire.common import Failure
 from .endpoint import Endpoint
 from .replies import ErrorBody, failed
 
-__all__ = ["Served", "by_model", "unknown_model"]
-
-_SHOWN = 200
-"""How many characters of an unknown name are shown."""
-_LONG = 16 * 1024
-"""The size in bytes from which on a request is read in a thread."""
+_SHOWN = 200  # how many characters of an unknown name are shown
+_LONG = 16 * 1024  # the size in bytes from which on a request is read in a thread
 
 
 class Served(NamedTuple):
-    """A served model.
-
-    Attributes:
-        settings: its settings.
-        engine: generates its outputs.
-        prompts: its chat template.
-    """
+    """A served model: its settings, the engine that generates its outputs, and its chat template."""
 
     settings: Settings
     engine: Engine

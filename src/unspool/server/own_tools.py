@@ -13,17 +13,9 @@ MOST_SERVERS = 16
 
 
 def own_tools(settings: Settings, asked: Sequence[OwnServer], operators: Tools) -> Tools:
-    """The servers that a request adds to the operator's; no connection is made yet.
-
-    Args:
-        settings: the settings of the server.
-        asked: the servers in the request. A label of the operator's means the operator's server, whatever the
-            address.
-        operators: the operator's servers.
-
-    Raises:
-        BadRequest: the operator does not allow them, an address is not https, or two have the same label.
-    """
+    """The servers that a request adds to the operator's; no connection is made yet. A label of the operator's means the
+    operator's server, whatever the address. `BadRequest` if the operator does not allow them, an address is not https,
+    or two have the same label."""
     own = [one for one in asked if one.label not in operators.servers]
     if own and not settings.own_servers:
         known = ", ".join(operators.servers) or "none: the server has no tools"

@@ -1,6 +1,5 @@
 """The page at ``/``: its files, and the headers that isolate it."""
 
-from collections.abc import Iterator
 from hashlib import sha256
 from importlib import resources
 from pathlib import PurePosixPath
@@ -9,8 +8,6 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-
-__all__ = ["PageFile", "page_routes", "wants_page"]
 
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
@@ -57,18 +54,13 @@ class PageFile:
         return Response(self._body, headers=self._headers, media_type=self._type)
 
 
-def _files() -> Iterator[tuple[str, bytes]]:
-    for file in sorted(resources.files(__package__).joinpath("ui").iterdir(), key=lambda f: f.name):
-        if PurePosixPath(file.name).suffix in _TYPES:
-            yield file.name, file.read_bytes()
-
-
 def page_routes() -> tuple[list[Route], PageFile]:
     """The routes of the page's files, under ``/ui/``, and of the page itself."""
-    files = {name: PageFile(name, body) for name, body in _files()}
+    folder = resources.files(__package__).joinpath("ui")
+    found = sorted((f for f in folder.iterdir() if PurePosixPath(f.name).suffix in _TYPES), key=lambda f: f.name)
+    files = {f.name: PageFile(f.name, f.read_bytes()) for f in found}
     return [Route(f"/ui/{name}", file.answer) for name, file in files.items()], files[_INDEX]
 
 
 def wants_page(request: Request) -> bool:
-    """Whether the client is a browser."""
     return "text/html" in request.headers.get("accept", "")

@@ -23,14 +23,12 @@ from ..wire.encoding import encode
 from .endpoint import check_known
 
 _FORMATS: Final = ("message", "events", "steps")
-_PIECE: Final = 2 * 1024
-"""How many characters are parsed between two checks, in a few milliseconds."""
+_PIECE: Final = 2 * 1024  # how many characters are parsed between two checks, in a few milliseconds
 MAX_PIECES: Final = 50_000
 """How many pieces a text may be cut into."""
 MAX_TOML: Final = 32 * 1024
 """How many characters a dialect's file may have."""
-_FILE: Final = "dialect.toml"
-"""The name of such a file in errors."""
+_FILE: Final = "dialect.toml"  # the name of such a file in errors
 FIELDS: Final = (
     "text",
     "pieces",
@@ -55,24 +53,14 @@ class Piece(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """An output to parse, with its settings.
-
-    Attributes:
-        parser: a new parser.
-        pieces: the output.
-        reason: the engine's finish reason.
-    """
+    """An output to parse: a new parser, the pieces of the output, and the engine's finish reason."""
 
     parser: Parser
     pieces: list[Piece]
     reason: str
 
     def steps(self, awaited: Awaited) -> Iterator[tuple[Piece | None, list[Event]]]:
-        """Yield the pieces with their events; ``None`` is the end.
-
-        Raises:
-            Abandoned: nobody waits any more.
-        """
+        """Yield the pieces with their events; ``None`` is the end. `Abandoned` if nobody waits any more."""
         feed = self.parser.feed
         for piece in self.pieces:
             awaited.check()
@@ -111,11 +99,7 @@ def _steps(asked: Asked, awaited: Awaited) -> bytes:
 
 
 def read_asked(fields: Fields, service: Service) -> Asked:
-    """Read the output to parse from the fields of `parse`.
-
-    Raises:
-        BadRequest: a field is wrong.
-    """
+    """Read the output to parse from the fields of `parse`."""
     settings = service.settings
     pieces = _pieces(fields, settings.limits.text)
     dialect, policy = read_dialect(fields, service)
@@ -134,22 +118,14 @@ def read_asked(fields: Fields, service: Service) -> Asked:
 
 
 def read_prompt(fields: Fields, service: Service) -> str | None:
-    """Read the rendered prompt.
-
-    Raises:
-        BadRequest: it is not a string, or is too long.
-    """
     prompt: str | None = fields.text("prompt", None)
     _check_length(fields, "prompt", len(prompt or ""), service.settings.limits.text)
     return prompt
 
 
 def read_dialect(fields: Fields, service: Service) -> tuple[Dialect, Policy]:
-    """Read the dialect and the policy: the server's, or those of ``dialect``, ``toml``, ``reasoning`` and ``policy``.
-
-    Raises:
-        BadRequest: one of them is wrong.
-    """
+    """Read the dialect and the policy: the server's, or those of ``dialect``, ``toml``, ``reasoning`` and
+    ``policy``."""
     settings = service.settings
     own = not any(map(fields.has, ("dialect", "reasoning", "toml")))
     dialect = settings.dialect if own else _dialect(fields, settings.dialect)
@@ -206,12 +182,6 @@ def _dialect(fields: Fields, default: Dialect) -> Dialect:
 
 
 def _own(fields: Fields) -> Dialect:
-    """Load a dialect file from the request.
-
-    Raises:
-        BadRequest: its text is too long.
-        DialectError: the file is wrong.
-    """
     toml = fields.text("toml")
     _check_length(fields, "toml", len(toml), MAX_TOML)
     re.purge()  # what earlier files left in the cache of the standard library

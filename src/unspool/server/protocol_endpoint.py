@@ -33,20 +33,16 @@ if TYPE_CHECKING:
 
 _EDGE: Final = Regex(r" *([A-Za-z][A-Za-z0-9_.-]{0,63})=([A-Za-z0-9_.-]{1,128}) *")
 _EDGES: Final = 16
-_LONG: Final = 16 * 1024
-"""The size in bytes from which on a request is read in a thread."""
+_LONG: Final = 16 * 1024  # the size in bytes from which on a request is read in a thread
 
 
 class Incoming(NamedTuple):
     """A request whose JSON was read.
 
     Attributes:
-        fields: its fields, with what is stored of its conversation.
-        size: its bytes, with those that are stored.
-        offer: the server's tools for it.
+        fields, size: its fields and bytes, with what is stored of its conversation.
         hold: counts further bytes of it.
         deposit: keeps its answer.
-        session: the session that it belongs to.
         edges: how it is related to other calls of the session, as the agent declares.
     """
 
@@ -60,8 +56,6 @@ class Incoming(NamedTuple):
 
 
 class _OfProtocol(Endpoint):
-    """Reads the requests of one protocol."""
-
     def __init__(self, service: Service, protocol: WireProtocol) -> None:
         super().__init__(service, protocol.error_body, protocol.invalid_status)
         self._protocol = protocol
@@ -73,11 +67,9 @@ class _OfProtocol(Endpoint):
         return await self._service.in_thread(len(body), lambda _: read_object(body))
 
     def _own_tools(self, fields: Fields) -> Tools:
-        """The tools that the request itself brings."""
         return own_tools(self._service.settings, self._protocol.own_servers(fields), self._service.tools)
 
     async def _offer(self, scope: Scope, fields: Fields, own: Tools) -> Offer:
-        """The server's tools for this request."""
         service = self._service
         labels = self._protocol.servers(fields)
         known = service.tools.servers if labels is None else service.tools.servers.keys() & set(labels)
@@ -156,7 +148,6 @@ class ProtocolEndpoint(_OfProtocol):
         return Run(service, self._protocol, prepared, client_id(scope), tools, deposit, session)
 
     async def _carry_out(self, run: Run, closing: AsyncExitStack, scope: Scope, send: Send) -> None:
-        """Run a request, and answer it."""
         stream = StreamReply(send, run.id) if run.streamed else None
         with self._service.running(run):
             failure = await run.generate(stream)
@@ -170,12 +161,7 @@ class ProtocolEndpoint(_OfProtocol):
             await self._send(reply, scope, send)
 
     async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
-        """The request with what is stored of its conversation, and the place for its answer.
-
-        Raises:
-            BadRequest: the store has nothing of that.
-            StoreError: the store cannot be read.
-        """
+        """The request with what is stored of its conversation, and the place for its answer."""
         return fields, Deposit()
 
     async def _prepare(self, incoming: Incoming) -> Prepared:
@@ -283,11 +269,7 @@ def _declares(fields: Fields) -> bool:
 
 def _edges(scope: Scope) -> list[tuple[str, str]]:
     """How an agent declares a request to be related to other calls of its session: the header ``X-Session-Edge``, with
-    ``TYPE=ID``, or several of these separated by commas.
-
-    Raises:
-        BadRequest: the header has another form.
-    """
+    ``TYPE=ID``, or several of these separated by commas."""
     given = header(scope, b"x-session-edge")
     found = [] if given is None else [_EDGE.fullmatch(one) for one in given.split(",", _EDGES)]
     if None in found or len(found) > _EDGES:

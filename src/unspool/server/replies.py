@@ -14,12 +14,10 @@ JSON: Final = "application/json"
 ErrorBody = Callable[[Failure], bytes]
 """Writes the body of an answer that is an error, in the form of a protocol."""
 
-_ID: Final = Regex(r"[!-~]{1,128}")
-"""The form of accepted request ids: visible ASCII."""
+_ID: Final = Regex(r"[!-~]{1,128}")  # the form of accepted request ids: visible ASCII
 
 
 def header(scope: Scope, wanted: bytes) -> str | None:
-    """The value of a request's header."""
     for name, value in scope["headers"]:
         if name == wanted:
             return str(value.decode("latin-1"))
@@ -33,16 +31,7 @@ def client_id(scope: Scope) -> str:
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A whole answer.
-
-    Attributes:
-        body: the bytes of the body.
-        status: the HTTP status.
-        media_type: the media type of the body.
-        request_id: the value of the header of that name, if any.
-        retry_after: the value of the header of that name, in seconds.
-        close: whether to close the connection afterwards, because the request was not read.
-    """
+    """A whole answer. With ``close``, the connection is closed afterwards, because the request was not read."""
 
     body: bytes
     status: int = 200
@@ -56,7 +45,6 @@ class Reply(msgspec.Struct, frozen=True):
         await self.send(send)
 
     async def send(self, send: Send) -> None:
-        """Send all of it."""
         headers = [(b"content-type", self.media_type.encode()), (b"content-length", b"%d" % len(self.body))]
         if self.request_id:
             headers.append((b"x-request-id", self.request_id.encode()))
@@ -71,7 +59,6 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 def failed(error_body: ErrorBody, failure: Failure, request_id: str = "", *, close: bool = False) -> Reply:
-    """An answer that is an error."""
     return Reply(
         error_body(failure), failure.status, request_id=request_id, retry_after=failure.retry_after, close=close
     )
@@ -84,12 +71,8 @@ _STREAM_HEADERS: Final = [
 
 
 class StreamReply:
-    """A stream of server-sent events; a `Sink` of `unspool.generation.outbox`. The head is sent with the first bytes.
-
-    Args:
-        send: takes messages of ASGI.
-        request_id: for the header of that name.
-    """
+    """A stream of server-sent events; a `Sink` of `unspool.generation.outbox`. The head is sent with the first
+    bytes."""
 
     def __init__(self, send: Send, request_id: str) -> None:
         self._send = send
@@ -101,16 +84,13 @@ class StreamReply:
 
     @property
     def begun(self) -> bool:
-        """Whether the head was sent."""
         return self._head is None
 
     def write(self, data: bytes) -> Awaitable[None]:
-        """Send some bytes."""
         body = {"type": "http.response.body", "body": data, "more_body": True}
         return self._send(body) if self._head is None else self._first(self._head, body)
 
     def end(self) -> Awaitable[None]:
-        """End the answer."""
         return self._send({"type": "http.response.body", "body": b""})
 
     async def _first(self, head: dict[str, Any], body: dict[str, Any]) -> None:

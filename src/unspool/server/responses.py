@@ -33,15 +33,10 @@ from .endpoint import caller_of
 from .protocol_endpoint import ProtocolEndpoint
 from .replies import Reply, failed
 
-__all__ = ["ResponsesEndpoint"]
-
-_LONG: Final = 64 * 1024
-"""The characters from which on a turn is packed in a thread."""
+_LONG: Final = 64 * 1024  # the characters from which on a turn is packed in a thread
 
 
 class ResponsesEndpoint(ProtocolEndpoint):
-    """An ASGI application for Responses."""
-
     def __init__(self, service: Service, protocol: ResponsesProtocol, background: Background) -> None:
         super().__init__(service, protocol)
         self._background = background
@@ -80,11 +75,7 @@ class ResponsesEndpoint(ProtocolEndpoint):
 
 
 class _Stored(Deposit):
-    """Stores a response, if ``keeps``, and adds it to its conversation.
-
-    Attributes:
-        background: whether it is generated in the background.
-    """
+    """Stores a response, if ``keeps``, and adds it to its conversation."""
 
     def __init__(self, service: Service, owner: bytes, fields: Fields, earlier: Earlier, keeps: bool) -> None:
         self._service = service

@@ -20,14 +20,9 @@ from .replies import header
 if TYPE_CHECKING:
     from ..sessions import Session
 
-__all__ = ["Retries"]
-
-_COUNT: Final = 64
-"""How many answers of a session are kept for retries."""
-_SIZE: Final = 8 * 1024 * 1024
-"""How many bytes of such answers are kept."""
-_AGE: Final = 600.0
-"""How long they are kept, in seconds."""
+_COUNT: Final = 64  # how many answers of a session are kept for retries
+_SIZE: Final = 8 * 1024 * 1024  # how many bytes of such answers are kept
+_AGE: Final = 600.0  # how long they are kept, in seconds
 _GRACE: Final = 15.0
 """How long an answer of which nothing was sent goes on without a client: clients wait up to 8 s before a retry."""
 
@@ -105,8 +100,6 @@ class _Answer:
 
 
 class Retries:
-    """The latest answers of each session."""
-
     def __init__(self, work: _Work) -> None:
         self._work = work
         self._answers: WeakKeyDictionary[Session, OrderedDict[bytes, _Answer]] = WeakKeyDictionary()

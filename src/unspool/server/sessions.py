@@ -32,12 +32,9 @@ from ..wire.encoding import encode
 from .endpoint import SESSION, check_known, failure_of, integer_of, keys_of, query_of, read_body
 from .replies import ErrorBody, Reply, failed, header
 
-__all__ = ["SessionRoutes"]
-
 _ROOT: Final = "/sessions"
 _HEADER: Final = b"x-session-id"
-_LIMIT: Final = 1024 * 1024
-"""The bytes of a request about a session."""
+_LIMIT: Final = 1024 * 1024  # the bytes of a request about a session
 _WAIT: Final = 600.0
 _SECRET: Final = "the key of the session, or of the server, is missing or wrong; send it as Authorization: Bearer KEY"
 _AT_ONCE: Final = 100
@@ -62,7 +59,8 @@ class SessionRoutes:
         id, below = _named(path)
         error_body = self._error_body("/" + below if below else path)
         try:
-            if path == _ROOT or (id and not _of_model(below)):
+            of_model = below.startswith("v1/") or below == "ag-ui"
+            if path == _ROOT or (id and not of_model):
                 reply = await self._about(scope, receive, id, below)
                 await reply.send(send)
                 return
@@ -82,11 +80,8 @@ class SessionRoutes:
     # -- which session -----------------------------------------------------------------------------------------------
 
     async def _session(self, scope: Scope, id: str) -> Session | None:
-        """The session of a model's request; ``None`` if it belongs to none.
-
-        Raises:
-            Refused: there is no such session, or its key is needed.
-        """
+        """The session of a model's request; ``None`` if it belongs to none. `Refused` if it is unknown, or needs its
+        key."""
         for key in keys_of(scope):
             found = await self._sessions.by_key(key.decode("latin-1"))
             if found is not None:
@@ -99,11 +94,7 @@ class SessionRoutes:
         return await self._admitted(scope, named) if named else None
 
     async def _admitted(self, scope: Scope, id: str) -> Session:
-        """A session that the client may use.
-
-        Raises:
-            Refused: 401 without a key that is good for it, 404 if there is none.
-        """
+        """A session that the client may use; `Refused`: 401 without a key that is good for it, 404 if there is none."""
         found = await self._sessions.get(id)
         keys = [key.decode("latin-1") for key in keys_of(scope)]
         if found is not None and any(hmac.compare_digest(key.encode(), found.about.key.encode()) for key in keys):
@@ -124,11 +115,6 @@ class SessionRoutes:
     # -- about sessions ----------------------------------------------------------------------------------------------
 
     async def _about(self, scope: Scope, receive: Receive, id: str, below: str) -> Reply:
-        """Answer a request about sessions.
-
-        Raises:
-            Refused: see `_admitted`; or the method or the path is none.
-        """
         method = scope["method"]
         if not id:
             if not self._is_server(scope):
@@ -234,11 +220,6 @@ def _named(path: str) -> tuple[str, str]:
         return "", ""
     id, _, below = path[len(_ROOT) + 1 :].partition("/")
     return id, below
-
-
-def _of_model(below: str) -> bool:
-    """Whether a path below a session is that of a model's protocol."""
-    return below.startswith("v1/") or below == "ag-ui"
 
 
 def _on_loopback(scope: Scope) -> bool:

@@ -37,10 +37,7 @@ from .endpoint import Endpoint, caller_of, integer_of, query_of
 from .guards import unsupported
 from .replies import Reply, failed
 
-__all__ = ["stored_routes"]
-
-_MOST: Final = 100
-"""The most items of a page."""
+_MOST: Final = 100  # the most items of a page
 _ITEMS: Final = 20
 """The most items that a request adds to a conversation, and the items of a page if the request does not say."""
 _PAIRS: Final = 16
@@ -49,14 +46,7 @@ _VALUE: Final = 512
 
 
 class _Asked(NamedTuple):
-    """A request.
-
-    Attributes:
-        owner: who asks.
-        ids: the ids in its path, by their names.
-        query: its query.
-        fields: its body.
-    """
+    """A request: who asks, the ids in its path by their names, its query and its body."""
 
     owner: bytes
     ids: Mapping[str, str]
@@ -74,7 +64,6 @@ _Page = Callable[[_Asked], Awaitable[bytes | _Events]]
 
 
 def stored_routes(service: Service, background: Background) -> list[Route]:
-    """The routes of the pages."""
     pages = _Pages(service, background)
     conversation = "/v1/conversations/{conversation}"
     found: Sequence[tuple[str, str, _Page]] = (
@@ -277,7 +266,6 @@ def _page(asked: _Asked) -> tuple[bool, str | None, int]:
 
 
 def _listed(items: Sequence[Mapping[str, Any]], limit: int) -> bytes:
-    """A page of items."""
     page = [shown(item) for item in items[:limit]]
     first, last = (page[0]["id"], page[-1]["id"]) if page else ("", "")
     more = len(items) > limit
@@ -285,7 +273,6 @@ def _listed(items: Sequence[Mapping[str, Any]], limit: int) -> bytes:
 
 
 def _items(fields: Fields, default: Any = REQUIRED) -> list[dict[str, Any]]:
-    """The items that a request adds."""
     given = list(fields.objects("items", default))
     if len(given) > _ITEMS:
         raise fields.wrong("items", f"{len(given):,} items; allowed are {_ITEMS}")

@@ -13,10 +13,7 @@ from ..request.protocols import ChatProtocol
 from ..tokens import backend_of, encoded
 from ..wire.encoding import clean, encode
 
-__all__ = ["detokenize", "tokenize", "tokenizer_info"]
-
-_LONGEST: Final = 1 << 20
-"""How many characters are encoded at once, which takes a hundred times their memory."""
+_LONGEST: Final = 1 << 20  # how many characters are encoded at once, which takes a hundred times their memory
 
 
 def tokenize(service: Service, fields: Fields, awaited: Awaited) -> bytes:
@@ -57,7 +54,6 @@ def _rendered(service: Service, fields: Fields, awaited: Awaited) -> str:
 
 
 def detokenize(service: Service, fields: Fields, awaited: Awaited) -> bytes:
-    """Return the text of tokens."""
     backend = _backend(service)
     tokens = fields.array("tokens", REQUIRED)
     if len(tokens) > _LONGEST:

@@ -24,8 +24,6 @@ import msgspec
 
 from ..engines.local import Address
 
-__all__ = ["VARIABLE", "Worker", "supervise"]
-
 log = logging.getLogger("unspool.server")
 
 VARIABLE: Final = "UNSPOOL_WORKER"
@@ -35,8 +33,7 @@ _ASKED: Final = 2.0  # seconds for a sibling's counts
 _TICK: Final = 0.2  # seconds between two checks of the workers
 _STEADY: Final = 30.0  # seconds after which a worker is restarted without an increasing delay
 _LONGEST_PAUSE: Final = 30.0
-_MOST: Final = 64 * 1024 * 1024
-"""The largest size of a sibling's counts, in bytes."""
+_MOST: Final = 64 * 1024 * 1024  # the largest size of a sibling's counts, in bytes
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -44,8 +41,7 @@ class Worker(msgspec.Struct, frozen=True):
 
     Attributes:
         number: its number, from 0.
-        listener: the file descriptor of the listening socket.
-        parent: the file descriptor of its end of the pair.
+        listener, parent: the file descriptors of the listening socket, and of its end of the pair.
         folder: the folder with the sockets of all workers.
         secret: random text, the same for all workers of a parent.
         engines: the processes of llama.cpp that all workers share, by the models' names.
@@ -65,17 +61,12 @@ class Worker(msgspec.Struct, frozen=True):
         return None if variable is None else msgspec.json.decode(variable, type=cls)
 
     def listening(self) -> socket.socket:
-        """The listening socket."""
         return socket.socket(fileno=self.listener)
 
     @contextlib.asynccontextmanager
     async def serving(self, counts: Callable[[], str], orphaned: Callable[[], None]) -> AsyncIterator[None]:
-        """A context in which the worker is ready, sends its counts to siblings, and watches the parent.
-
-        Args:
-            counts: this worker's.
-            orphaned: called when the parent is gone.
-        """
+        """A context in which the worker is ready, sends its counts to siblings, and calls ``orphaned`` when the parent
+        is gone."""
         loop = asyncio.get_running_loop()
         path = Path(self.folder) / f"{self.number}.sock"
         path.unlink(missing_ok=True)
@@ -136,8 +127,6 @@ class _Child(NamedTuple):
 
 
 class _Parent:
-    """The workers of one port."""
-
     def __init__(
         self, words: Sequence[str], listener: socket.socket, folder: str, engines: Mapping[str, Address]
     ) -> None:
@@ -225,14 +214,8 @@ class _Parent:
 def supervise(
     words: Sequence[str], listener: socket.socket, number: int, engines: Mapping[str, Address] | None = None
 ) -> int:
-    """Serve with several processes on one socket until SIGTERM or SIGINT, and return the exit code.
-
-    Args:
-        words: the command line of a worker, from the command's name on.
-        listener: the listening socket.
-        number: the number of workers.
-        engines: see `Worker`.
-    """
+    """Serve with several processes on one socket until SIGTERM or SIGINT, and return the exit code. ``words`` are the
+    command line of a worker, from the command's name on."""
     os.set_inheritable(listener.fileno(), True)
     with tempfile.TemporaryDirectory(prefix="unspool-") as folder:
         return _Parent(words, listener, folder, engines or {}).run(number)

@@ -10,14 +10,9 @@ from ..engines import Delta
 from ..tokens import backend_of, token_bytes
 from ..wire.encoding import clean
 
-__all__ = ["Capture", "Output"]
-
-_LEAST: Final = -9999.0
-"""What servers write for a token that has no probability."""
-_MOST: Final = 1e-3
-"""How far above 0 rounding may put a log-probability."""
-_MOST_HIDDEN: Final = 8
-"""How many tokens may be hidden in one place: a character has at most four bytes."""
+_LEAST: Final = -9999.0  # what servers write for a token that has no probability
+_MOST: Final = 1e-3  # how far above 0 rounding may put a log-probability
+_MOST_HIDDEN: Final = 8  # how many tokens may be hidden in one place: a character has at most four bytes
 
 
 class Output(NamedTuple):
@@ -50,11 +45,7 @@ class _Hidden(NamedTuple):
 
 
 class Capture:
-    """Collects the pieces of one output. They are read only at its end, so that they delay no stream.
-
-    Attributes:
-        take: takes the next piece.
-    """
+    """Collects the pieces of one output. They are read only at its end, so that they delay no stream."""
 
     def __init__(self) -> None:
         self._deltas: list[Delta] = []
@@ -102,11 +93,8 @@ class Capture:
             self._logprobs.append(math.nan if p is None else p)
 
     def output(self, tokenizer: Any) -> Output:
-        """Everything that was taken.
-
-        Args:
-            tokenizer: finds the tokens that an engine left out, if its vocabulary allows only one reading.
-        """
+        """Everything that was taken. The tokenizer finds tokens that an engine left out, if there is only one
+        reading."""
         for delta in self._deltas:
             self._read(delta)
         problems = []

@@ -12,12 +12,9 @@ from ..request.prompts import Prompts
 from ..tokens import encoded
 from .capture import Capture, Output
 
-__all__ = ["Examined", "examine"]
-
 _PROMPT: Final = "The capital of France is Paris, and the capital of Italy is"
 _TOP: Final = 1
-_PATIENCE: Final = 30.0
-"""How long an engine may take to be ready, in seconds."""
+_PATIENCE: Final = 30.0  # how long an engine may take to be ready, in seconds
 _TICK: Final = 0.2
 _SAME: Final = 1e-3
 """How far apart two equal log-probabilities may be: engines compute in batches, and in half precision."""
@@ -38,16 +35,7 @@ class Examined(msgspec.Struct, frozen=True):
 
 
 async def examine(engine: Engine, prompts: Prompts | None, model: str = "") -> Examined:
-    """Generate a few tokens, and look at what is reported.
-
-    Args:
-        engine: the engine.
-        prompts: the chat template.
-        model: the model's name, for the engine.
-
-    Raises:
-        EngineError: the engine cannot generate now.
-    """
+    """Generate a few tokens, and look at what is reported; `EngineError` if the engine cannot generate now."""
     if prompts is None:
         return Examined(problems=("there is no chat template, so prompts are the engine's own",))
     tokenizer = engine.tokenizer
@@ -80,11 +68,7 @@ async def examine(engine: Engine, prompts: Prompts | None, model: str = "") -> E
 
 
 async def _ready(engine: Engine) -> None:
-    """Wait until the engine can generate: it may be loading the model.
-
-    Raises:
-        EngineError: it takes too long.
-    """
+    """Wait until the engine can generate: it may be loading the model. `EngineError` if it takes too long."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -98,13 +82,8 @@ async def _ready(engine: Engine) -> None:
 
 
 class _Found(NamedTuple):
-    """What a probe found.
-
-    Attributes:
-        output: its tokens.
-        prompt: the prompt's length, by the engine's count.
-        top: the alternatives to the first token.
-    """
+    """What a probe found: its tokens, the prompt's length by the engine's count, and the alternatives to the first
+    token."""
 
     output: Output
     prompt: int | None

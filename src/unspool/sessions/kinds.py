@@ -17,18 +17,12 @@ from ..rl.rollouts import CONSTRAINED
 from ..tokens import Detokenizer, backend_of
 from .records import Model, Node, Recorded, ids_of
 
-__all__ = ["Kinds"]
-
 _WORD: Final = 32
 
 
 class Kinds:
-    """Finds the kinds of the tokens of a model's calls.
-
-    Args:
-        model: the model.
-        blobs: the tools and grammars of its session, by their digests.
-    """
+    """Finds the kinds of the tokens of a model's calls; ``blobs`` are the session's tools and grammars, by their
+    digests."""
 
     def __init__(self, model: Model, blobs: Mapping[bytes, bytes]) -> None:
         self._settings = model.settings
@@ -57,12 +51,7 @@ class Kinds:
         return codes
 
     def of_output(self, node: Node, problems: list[str]) -> Codes:
-        """The kinds of an output's tokens.
-
-        Args:
-            node: the call.
-            problems: gets what nobody knows about them.
-        """
+        """The kinds of an output's tokens; ``problems`` gets what nobody knows about them."""
         record, settings = node.record, self._settings
         ids = ids_of(record.output_ids)
         if self._tokenizer is None or not ids:
@@ -96,11 +85,7 @@ class Kinds:
         return llguidance.LLTokenizer(backend_of(self._tokenizer).to_str())
 
     def _mark(self, codes: Codes, ids: Sequence[int], lark: str) -> None:
-        """Mark the tokens that a grammar forced, since it allowed no other, as ``constrained``.
-
-        Raises:
-            ConstraintError: the grammar cannot be compiled.
-        """
+        """Mark the tokens that a grammar forced, since it allowed no other, as ``constrained``."""
         matcher = from_lark(self._vocabulary, lark)
         bits = np.zeros((self._vocabulary.vocab_size + _WORD - 1) // _WORD, np.uint32)
         for at, token in enumerate(ids):

@@ -11,8 +11,6 @@ from ..request.prompts import Prompts
 from ..request.settings import Settings
 from ..store import Writing
 
-__all__ = ["About", "Limits", "Model", "Node", "Recorded", "Stored", "ids_of", "packed", "put_about", "put_call"]
-
 
 class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A call as it is stored; see `unspool.rl.rollouts.Call`. Tokens are 32-bit, log-probabilities 64-bit numbers.
@@ -22,13 +20,10 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
         prompt_text, prompt_ids: what the prompt adds to them, or all of it.
         answer: the id of the answer that the agent got.
         results: the ranges of that text that tools wrote.
-        output_text: the raw output.
-        digests: what identifies the answer in a history.
-        asked: what identifies the prompt in a history.
+        digests, asked: what identifies the answer in a history, and the prompt.
         thoughts: digests of each answer's reasoning up to this one.
         tools, grammar: digests of the declared tools and of the grammar, which the session keeps once; empty if there
             are none.
-        tool_choice: the choice of tools.
         system, variables: digests of the system prompt, and of the template's variables.
     """
 
@@ -67,8 +62,6 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Model(Protocol):
-    """A served model."""
-
     @property
     def settings(self) -> Settings: ...
 
@@ -80,13 +73,8 @@ class Model(Protocol):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How much a session may do; ``None`` means any number.
-
-    Attributes:
-        calls: generations.
-        tokens: tokens of all outputs together. The last output is cut there.
-        seconds: the time after which it takes no request.
-    """
+    """How many generations, tokens of all outputs together, and seconds a session may use; ``None`` means any number.
+    The last output is cut."""
 
     calls: int | None = None
     tokens: int | None = None
@@ -97,15 +85,10 @@ class About(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What is stored of a session besides its calls.
 
     Attributes:
-        id: its id.
-        key: its API key.
         secret: for the digests by which calls are found.
         created: the time, in seconds since 1970.
         sampling: replaces what requests say, by the names of `unspool.engines.Sampling`, and ``max_tokens``.
-        limits: its limits.
-        metadata: the caller's.
         status: ``open``, or ``finished``.
-        reward: the reward; ``None`` if none was given.
         problems: what went wrong in recording.
     """
 
@@ -134,11 +117,7 @@ def ids_of(data: bytes) -> "array[int]":
 
 
 class Node:
-    """A call in its tree.
-
-    Args:
-        record: the call.
-        parent: the node whose prompt and output its prompt begins with; ``None`` if there is none.
+    """A call in its tree, below the call with whose prompt and output its own prompt begins, if there is one.
 
     Attributes:
         length, characters: how many tokens and characters its prompt and output have together.

@@ -18,25 +18,17 @@ from .examine import Examined, examine
 from .records import BLOB, CALL, OWNER, SESSION, About, Limits, Model, Stored
 from .session import Refused, Session
 
-__all__ = ["Sessions"]
-
 log = logging.getLogger("unspool.sessions")
 
 _KEY: Final = "session_key"
 _PAGE: Final = 1000
 _ID: Final = Regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_MOST: Final = 256 * 1024 * 1024
-"""The bytes of idle sessions that stay in memory."""
+_MOST: Final = 256 * 1024 * 1024  # the bytes of idle sessions that stay in memory
 
 
 class Sessions:
-    """Makes and finds sessions.
-
-    Args:
-        store: keeps them; for no other process at the same time, since each knows only the calls that it recorded.
-
-    Raises:
-        StoreError: another process keeps its sessions there.
+    """Makes and finds sessions, in a store that no other process uses for them: each knows only the calls that it
+    recorded.
 
     Attributes:
         PREFIX: with what the keys of sessions begin, by which an unknown one is noticed.
@@ -59,17 +51,8 @@ class Sessions:
     async def create(
         self, id: str | None, sampling: Mapping[str, Any], limits: Limits, metadata: Mapping[str, Any]
     ) -> Session:
-        """Make a session.
-
-        Args:
-            id: its id; by default a random one.
-            sampling, limits, metadata: see `About`.
-
-        Raises:
-            BadRequest: the id has another form.
-            Refused: 409 if there is such a session.
-            StoreError: it cannot be stored.
-        """
+        """Make a session; see `About`. `BadRequest` if the id has another form, `Refused` (409) if there is such a
+        session."""
         if id is not None and not _ID.fullmatch(id):
             raise BadRequest("id", "must have 1 to 128 letters, digits and . _ -, and begin with a letter or a digit")
         about = About(
@@ -117,21 +100,12 @@ class Sessions:
         return None if id is None else await self.get(id)
 
     async def all(self, after: int | None = None, limit: int = 100) -> list[tuple[int, About]]:
-        """Sessions, in the order in which they were made, each with its place in that order.
-
-        Args:
-            after: the place after which they begin.
-            limit: how many at most.
-        """
+        """Sessions, in the order in which they were made, each with its place in that order, from a place on."""
         found = await self._store.reading(lambda r: r.children(OWNER, SESSION, after=after, limit=limit))
         return [(record.at, _about(record)) for record in found]
 
     async def delete(self, session: Session) -> None:
-        """Forget a session and all its calls.
-
-        Raises:
-            Refused: 409 if a request is in flight.
-        """
+        """Forget a session and all its calls; `Refused` (409) if a request is in flight."""
         if session.running:
             raise Refused(f"the session {session.about.id} has requests in flight; finish it first", 409)
         session.deleted = True
@@ -141,7 +115,6 @@ class Sessions:
         self._by_key.pop(session.about.key, None)
 
     async def _load(self, id: str) -> Session | None:
-        """Read a session from the store."""
 
         def read(r: Reading) -> Session | None:
             record = r.get(OWNER, SESSION, id)

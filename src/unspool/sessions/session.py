@@ -28,8 +28,6 @@ from .kinds import Kinds
 from .records import About, Model, Node, Recorded, ids_of, packed, put_about, put_call
 from .tree import Tree
 
-__all__ = ["Recording", "Refused", "Session"]
-
 log = logging.getLogger("unspool.sessions")
 
 _WANTED: Final = (
@@ -59,18 +57,12 @@ class Refused(BadRequest):
 
 
 class Session:
-    """An agent's run.
-
-    Args:
-        about: what is stored of it.
-        store: keeps what it records.
-        blobs: tools and grammars, by their digests.
+    """An agent's run. ``blobs`` are tools and grammars, by their digests.
 
     Attributes:
         used: the time of its last use, by the monotonic clock.
         running: the number of requests in flight.
         size: about how many bytes it takes in memory.
-        deleted: whether it was deleted.
     """
 
     def __init__(self, about: About, store: Store, blobs: dict[bytes, bytes] | None = None) -> None:
@@ -91,23 +83,18 @@ class Session:
 
     @property
     def calls(self) -> int:
-        """The number of its calls."""
         return len(self._records)
 
     def tree(self, model: Model) -> Tree:
-        """The calls of a model."""
         name = model.settings.model
         with self._lock:
             if name not in self._trees:
-                self._trees[name] = self._planted(model)
+                assert model.prompts is not None, "sessions need a chat template"
+                self._trees[name] = Tree(model.settings, model.prompts, model.engine.tokenizer, self.about.secret)
                 for of, record in self._records:
                     if of == name:
                         self._trees[name].add(record)
             return self._trees[name]
-
-    def _planted(self, model: Model) -> Tree:
-        assert model.prompts is not None, "sessions need a chat template"
-        return Tree(model.settings, model.prompts, model.engine.tokenizer, self.about.secret)
 
     def load(self, model: str, record: Recorded) -> None:
         """Take a call that was stored, before there is a tree."""
@@ -122,11 +109,7 @@ class Session:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Begin a request.
-
-        Raises:
-            Refused: 409 if it is finished, 403 if a limit is reached.
-        """
+        """Begin a request; `Refused`: 409 if the session is finished, 403 if a limit is reached."""
         about, limits = self.about, self.about.limits
         if self.deleted:
             raise Refused(f"the session {about.id} was deleted", 404)
@@ -144,7 +127,6 @@ class Session:
         self._idle.clear()
 
     def leave(self) -> None:
-        """End a request."""
         self.used = time.monotonic()
         self.running -= 1
         if not self.running:
@@ -164,11 +146,8 @@ class Session:
         )
 
     async def finish(self, seconds: float | None = None) -> None:
-        """Take no more requests, and wait for those in flight.
-
-        Raises:
-            TimeoutError: they take longer; then it stays closed to requests, and is not finished.
-        """
+        """Take no more requests, and wait for those in flight. After a `TimeoutError` it stays closed to requests,
+        unfinished."""
         self._finishing = True
         async with asyncio.timeout(seconds):
             await self._idle.wait()
@@ -176,7 +155,6 @@ class Session:
             await self.change(status="finished")
 
     async def change(self, **fields: Any) -> None:
-        """Change what is stored of it."""
         for name, value in fields.items():
             setattr(self.about, name, value)
         await self._store.writing(lambda w: put_about(w, self.about))
@@ -184,7 +162,6 @@ class Session:
     # -- recording -------------------------------------------------------------------------------------------------
 
     def recording(self, model: Model, prepared: Prepared, asked: engines.Request, examined: Examined) -> "Recording":
-        """Begin to record a generation."""
         return Recording(self, model, prepared, asked, examined)
 
     def record(self, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> "Future[Any]":
@@ -198,19 +175,14 @@ class Session:
         return self._store.write(lambda w: put_call(w, self.about.id, model, record, new))
 
     def blame(self, problem: str) -> None:
-        """Note what went wrong in recording."""
         if problem not in self.about.problems:
             self.about.problems.append(problem)
 
     # -- what was recorded -----------------------------------------------------------------------------------------
 
     def rollout(self, models: Mapping[str, Model], examined: Mapping[str, Examined]) -> Rollout:
-        """Everything that was recorded. It computes the kinds of tokens, which takes a while.
-
-        Args:
-            models: the served models, by name.
-            examined: what is known of their engines, by the same names.
-        """
+        """Everything that was recorded. It computes the kinds of tokens, which takes a while. Both arguments are by the
+        models' names."""
         links: list[Link] = []
         problems: dict[str, None] = dict.fromkeys(self.about.problems)
         kinds: dict[str, Kinds] = {}

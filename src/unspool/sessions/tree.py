@@ -25,23 +25,15 @@ from ..request.prompts import NoBridge, Prompts
 from ..request.settings import Settings
 from .records import Node, Recorded
 
-__all__ = ["Tree"]
-
 _LEADING: Final = ("system", "developer")
 
 
 class Tree(Turns):
     """Finds the call that a request continues, and makes the prompt that does so.
 
-    Calls are matched by their messages, in every form in which clients send these back; see `Chain`. If only the
-    tokens would differ, they are those of the call. Otherwise the prompt is a fork, and says why.
-
-    Args:
-        settings, prompts, tokenizer: see `Turns`.
-        secret: for digests; the same wherever the session is opened.
-
-    Attributes:
-        nodes: the calls, by their ids.
+    Calls are matched by their messages, in every form in which clients send these back; see `Chain`. If only the tokens
+    would differ, they are those of the call. Otherwise the prompt is a fork, and says why. The secret for digests is
+    the same wherever the session is opened.
     """
 
     def __init__(self, settings: Settings, prompts: Prompts, tokenizer: Any, secret: bytes) -> None:
@@ -64,15 +56,8 @@ class Tree(Turns):
     # -- prompts ---------------------------------------------------------------------------------------------------
 
     def prompt(self, request: ChatRequest, waiting: Waiting | None = None) -> Continued:
-        """Return the prompt of a request, which continues a call if possible.
-
-        Args:
-            request: the request.
-            waiting: whether somebody waits for the prompt.
-
-        Raises:
-            BadRequest: the template refuses the request.
-        """
+        """Return the prompt of a request, which continues a call if possible; `BadRequest` if the template refuses the
+        request."""
         self._check(request)
         if request.body.get("continue_final_message") is True:
             return self._rendered(request, None, waiting)
@@ -110,11 +95,7 @@ class Tree(Turns):
     def _behind(
         self, node: Node, request: ChatRequest, at: int, past: Past, fork: str, waiting: Waiting | None
     ) -> Continued:
-        """The prompt that begins with a call's tokens.
-
-        Raises:
-            NoBridge: the template writes something else.
-        """
+        """The prompt that begins with a call's tokens; `NoBridge` if the template writes something else."""
         record = node.record
         if self._tokenizer is not None and not record.output_ids:
             raise NoBridge("the tokens of the answer are not known")

@@ -3,8 +3,6 @@
 from hashlib import sha256
 from typing import NamedTuple
 
-__all__ = ["Key", "NoRecord", "Record", "RecordExists", "StoreError", "StoreFull", "owner_of"]
-
 Key = tuple[str, str]
 """The kind and the id of a record."""
 
@@ -26,14 +24,8 @@ class RecordExists(StoreError):
 
 
 class Record(NamedTuple):
-    """A stored record.
-
-    Attributes:
-        at: its place in the order in which records were first written; never used twice.
-        kind: what it is.
-        id: its id, unique among those of its owner and kind.
-        data: its bytes.
-    """
+    """A stored record: its place in the order in which records were first written (never used twice), its kind, its id
+    (unique among those of its owner and kind), and its bytes."""
 
     at: int
     kind: str

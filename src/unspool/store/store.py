@@ -19,13 +19,10 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Store"]
-
 _VERSION: Final = 1
 _APPLICATION: Final = 0x756E7370
 _PATIENCE: Final = 10.0  # seconds to wait for another process
-_TOGETHER: Final = 256
-"""How many writes that wait are committed together."""
+_TOGETHER: Final = 256  # how many writes that wait are committed together
 _T = TypeVar("_T")
 
 
@@ -82,25 +79,15 @@ class Store:
         self._thread.start()
 
     def read(self, work: Callable[[Reading], _T]) -> _T:
-        """Read in one transaction, and return what ``work`` returns. It may wait for the disk.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Read in one transaction, and return what ``work`` returns. It may wait for the disk."""
         with self._reader_lock, _clear(), _transaction(self._reader, "BEGIN"):
             return work(Reading(self._reader, self._clock() - self._age))
 
     def write(self, work: Callable[[Writing], _T]) -> "Future[_T]":
         """Write in one transaction: all of it or nothing.
 
-        Args:
-            work: what to do. It runs in the store's thread, maybe twice, and should do nothing else.
-
-        Returns:
-            What ``work`` returned, or its error, or a `StoreError`; done once everything is written.
-
-        Raises:
-            StoreError: the store is closed.
+        ``work`` runs in the store's thread, maybe twice, and should do nothing else. The future has what it returned,
+        or its error, or a `StoreError`, once everything is written.
         """
         done: Future[_T] = Future()
         if self._closed.is_set():
@@ -117,13 +104,8 @@ class Store:
         return await asyncio.wrap_future(self.write(work))
 
     def claim(self, use: str) -> None:
-        """Be the only one that uses the file for something, until the store is closed or the process ends.
-
-        Windows has no such locks: there it does nothing.
-
-        Raises:
-            StoreError: somebody else is.
-        """
+        """Be the only one that uses the file for something, until the store is closed or the process ends; `StoreError`
+        if somebody else is. Windows has no such locks: there it does nothing."""
         if self._name is None or fcntl is None or use in self._claims:
             return
         lock = os.open(f"{self._name}-{use}", os.O_RDWR | os.O_CREAT, 0o600)

@@ -6,12 +6,9 @@ from typing import Any, Final
 
 from .records import Key, NoRecord, Record, RecordExists, StoreFull
 
-__all__ = ["OVERHEAD", "SCHEMA", "Reading", "Writing"]
-
 OVERHEAD: Final = 320
 """About how many bytes a record takes besides its data and id: rows of two tables, and their indexes."""
-_EXPIRED: Final = 64
-"""How many expired trees one transaction drops at most."""
+_EXPIRED: Final = 64  # how many expired trees one transaction drops at most
 
 # Ids are bytes, since clients may send strings that UTF-8 cannot encode. The place of a deleted parent stays in its
 # children, and belongs to no other record ever after.
@@ -54,19 +51,14 @@ SELECT r.at, r.kind, r.id, r.data, r.parent FROM above JOIN records r USING (at)
 
 
 class Reading:
-    """A transaction that reads. An owner sees only its own records, and nothing that has expired.
-
-    Args:
-        db: the connection.
-        oldest: the time of the last write before which trees have expired, in seconds.
-    """
+    """A transaction that reads. An owner sees only its own records, and nothing that has expired: trees that were last
+    written to before ``oldest``, in seconds."""
 
     def __init__(self, db: sqlite3.Connection, oldest: float) -> None:
         self._db = db
         self._oldest = oldest
 
     def get(self, owner: bytes, kind: str, id: str) -> Record | None:
-        """A record; ``None`` if there is none."""
         found = self._one("r.at, r.data", owner, kind, id)
         return None if found is None else Record(found[0], kind, id, found[1])
 
@@ -80,16 +72,8 @@ class Reading:
         limit: int = 1000,
         newest: bool = False,
     ) -> list[Record]:
-        """The records of a kind below another one, in the order in which they were first written.
-
-        Args:
-            owner: whose they are.
-            kind: their kind.
-            parent: the record directly above them; ``None`` means those without a parent.
-            after: the place of the record after which they begin.
-            limit: how many at most.
-            newest: whether the newest come first.
-        """
+        """The records of an owner and a kind directly below another one (``None``: below none), in the order in which
+        they were first written, or the newest first, after the record at a place."""
         above = None
         if parent is not None:
             found = self._one("r.at", owner, *parent)
@@ -125,13 +109,7 @@ class Reading:
 
 
 class Writing(Reading):
-    """A transaction that also writes.
-
-    Args:
-        db, oldest: see `Reading`.
-        now: the time, in seconds.
-        most: how many bytes there may be.
-    """
+    """A transaction that also writes, as long as there are at most this many bytes."""
 
     def __init__(self, db: sqlite3.Connection, oldest: float, now: float, most: int) -> None:
         super().__init__(db, oldest)
@@ -152,16 +130,9 @@ class Writing(Reading):
         new: bool = False,
         pinned: bool = False,
     ) -> int:
-        """Write a record, and return its place.
-
-        Args:
-            owner: whose it is.
-            kind, id: its key. A record that has the same gets these data, and keeps its place and parent.
-            data: its bytes.
-            parent: the record above it, of any kind.
-            new: whether it must not exist yet.
-            pinned: whether its tree is kept, until it expires, however full the store is; for a new record without a
-                parent.
+        """Write a record, and return its place. One that has the same key gets these data, and keeps its place and
+        parent, which may be of any kind. A pinned record without a parent is kept with its tree, until it expires,
+        however full the store is.
 
         Raises:
             NoRecord: there is no such parent.
@@ -206,11 +177,7 @@ class Writing(Reading):
 
     def finish(self) -> None:
         """Count the bytes. If there are too many, the trees that were written to longest ago go, but none of those that
-        this transaction wrote to.
-
-        Raises:
-            StoreFull: there is no room beside what must stay.
-        """
+        this transaction wrote to. `StoreFull` if there is no room beside what must stay."""
         for tree, more in self._grown.items():
             changed = (more, self._now, tree)
             self._db.execute("UPDATE trees SET bytes = bytes + ?, used = ? WHERE id = ?", changed)

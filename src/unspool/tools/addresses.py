@@ -6,19 +6,15 @@ import ipaddress
 import socket
 from typing import Final
 
-__all__ = ["Refused", "is_public", "resolve"]
-
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
-"""The IPv6 range that is assigned to the public internet."""
+_UNICAST: Final = ipaddress.IPv6Network("2000::/3")  # the IPv6 range that is assigned to the public internet
 _CLOUDS: Final = tuple(
     map(ipaddress.IPv4Network, ("168.63.129.16/32", "161.26.0.0/16", "166.8.0.0/14", "192.0.0.0/24"))
 )
 """Addresses that lead to a cloud's own services when a machine in it asks, and that Python, in some versions, takes for
 public: Azure's platform (https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16), IBM
 Cloud's network, and Oracle's metadata at 192.0.0.192, among the IANA's addresses for protocols (RFC 6890)."""
-_MAPPINGS: Final = 3
-"""How deep IPv4 addresses inside IPv6 addresses are looked for."""
+_MAPPINGS: Final = 3  # how deep IPv4 addresses inside IPv6 addresses are looked for
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -55,16 +51,8 @@ def _inner(address: Address) -> ipaddress.IPv4Address | None:
 
 
 async def resolve(host: str, port: int, *, private: bool = False) -> list[str]:
-    """The addresses of a host.
-
-    Args:
-        host: a name or an address, without brackets.
-        port: the port to connect to.
-        private: whether addresses that are not public are allowed.
-
-    Raises:
-        Refused: there is no such host, or one of its addresses is not public. A name with both kinds is an attack.
-    """
+    """The addresses of a host, a name or an address without brackets. `Refused` if there is none, or if one of them is
+    not public and must be: a name with both kinds is an attack."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:

@@ -9,24 +9,6 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-__all__ = [
-    "Approval",
-    "ServerTool",
-    "Session",
-    "Source",
-    "ToolKind",
-    "ToolLimits",
-    "ToolMedium",
-    "ToolResult",
-    "ToolServer",
-    "ToolServerError",
-    "log",
-    "own_tool",
-    "read_arguments",
-    "refused",
-    "shortened",
-]
-
 log: Final = logging.getLogger("unspool.tools")
 
 ToolKind = Literal["mcp", "python", "browser"]

@@ -10,17 +10,14 @@ from urllib.parse import quote_plus, urlsplit
 
 import msgspec
 
+from .addresses import Refused
 from .base import ServerTool, Source, ToolLimits, ToolResult, own_tool, read_arguments, refused
-from .fetch import Fetcher, Refused
+from .fetch import Fetcher
 from .page import Page, plain, read_page, wrapped
 
-__all__ = ["Browser", "browser_tools"]
-
-_PAGES: Final = 64
-"""The most pages that one session keeps."""
+_PAGES: Final = 64  # the most pages that one session keeps
 _FOUND: Final = 50
-_AROUND: Final = 4
-"""How many lines are shown from a match on."""
+_AROUND: Final = 4  # how many lines are shown from a match on
 _RESULTS: Final = 10
 
 
@@ -35,7 +32,6 @@ class _Results(msgspec.Struct):
 
 
 def browser_tools(server: str) -> tuple[ServerTool, ...]:
-    """The tools of a browser."""
     text, number = {"type": "string"}, {"type": "integer"}
     return (
         own_tool(
@@ -64,13 +60,7 @@ def browser_tools(server: str) -> tuple[ServerTool, ...]:
 
 
 class Browser:
-    """The pages of one response.
-
-    Args:
-        fetcher: fetches them.
-        search: the URL of a search provider with SearXNG's API, or ``None``.
-        limits: the limits on a call.
-    """
+    """The pages of one response; ``search`` is the URL of a search provider with SearXNG's API, or ``None``."""
 
     def __init__(self, fetcher: Fetcher, search: str | None, limits: ToolLimits) -> None:
         self._fetcher = fetcher
@@ -79,7 +69,6 @@ class Browser:
         self._pages: list[Page] = []
 
     async def call(self, tool: ServerTool, arguments: str) -> ToolResult:
-        """See `Session.call`."""
         read = read_arguments(arguments)
         if isinstance(read, ToolResult):
             return read
@@ -90,7 +79,6 @@ class Browser:
             return refused(f"The browser cannot do that: {why}.")
 
     async def aclose(self) -> None:
-        """See `Session.aclose`."""
         self._pages = []
 
     async def _searched(self, given: dict[str, Any]) -> ToolResult:

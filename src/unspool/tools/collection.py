@@ -13,23 +13,14 @@ import msgspec
 from .base import Approval, ServerTool, Session, ToolLimits, ToolResult, ToolServer, ToolServerError, log
 from .config import read_config, read_list
 
-__all__ = ["Listing", "Tools", "ToolsSession"]
-
-_REST: Final = 10.0
-"""Seconds for which a server that failed to list its tools is not asked again."""
-_BETWEEN: Final = "__"
-"""What is between a server's label and a tool's own name."""
-_NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-"""The tool names that every dialect can write."""
+_REST: Final = 10.0  # seconds for which a server that failed to list its tools is not asked again
+_BETWEEN: Final = "__"  # what is between a server's label and a tool's own name
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")  # the tool names that every dialect can write
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """The tools of all servers at one time.
-
-    Attributes:
-        tools: the tools, under names that do not clash.
-        failures: the faults of servers that are down or list wrong tools, by label.
-    """
+    """The tools of all servers at one time, under names that do not clash, and the faults of servers that are down or
+    list wrong tools, by label."""
 
     tools: tuple[ServerTool, ...] = ()
     failures: dict[str, str] = msgspec.field(default_factory=dict)
@@ -228,14 +219,9 @@ def _owner(tool: ServerTool, labels: Collection[str]) -> str:
 def _without_clashes(
     tools: Sequence[ServerTool], labels: Collection[str], taken: Collection[str] = ()
 ) -> tuple[ServerTool, ...]:
-    """The tools under unique names. A tool whose name still clashes or cannot be written is left out, and so is one
-    that calls itself as a tool of another server would be called: it would get that tool's calls.
-
-    Args:
-        tools: the tools of all servers.
-        labels: the servers' labels.
-        taken: the names of a client's tools.
-    """
+    """The tools under unique names, which a client's tools may have ``taken``. A tool whose name still clashes or
+    cannot be written is left out, and so is one that calls itself as a tool of another server would be called: it would
+    get that tool's calls."""
     owners = [_owner(tool, labels) for tool in tools]
     often = Counter(tool.name for tool, owner in zip(tools, owners, strict=True) if owner == tool.server)
     found: dict[str, ServerTool] = {}

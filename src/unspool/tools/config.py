@@ -15,8 +15,6 @@ from .targets import Endpoint, Program
 if TYPE_CHECKING:
     from .mcp import MCPToolServer
 
-__all__ = ["read_config", "read_list", "request_server"]
-
 _LABEL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _TYPES: Final = {
@@ -40,8 +38,7 @@ _KEYS: Final = (
     "allowed_tools",
     "timeout",
 )
-_LARGEST: Final = 1_048_576
-"""The most bytes of a configuration file."""
+_LARGEST: Final = 1_048_576  # the most bytes of a configuration file
 
 
 def _opened(
@@ -57,15 +54,9 @@ def _opened(
 
 
 def read_list(value: str, limits: ToolLimits) -> "list[MCPToolServer]":
-    """The servers of a list such as ``localhost:8001,docs=https://example.com/mcp``.
-
-    Args:
-        value: ``host:port`` addresses or URLs, separated by commas; ``label=`` before one gives it a label.
-        limits: the limits on their tools.
-
-    Raises:
-        ValueError: an entry is wrong; the message says which, and what is allowed.
-    """
+    """The servers of a list of ``host:port`` addresses or URLs, separated by commas, each maybe with a label before it,
+    such as ``localhost:8001,docs=https://example.com/mcp``. A `ValueError` says which entry is wrong, and what is
+    allowed."""
     found = []
     for entry in filter(None, map(str.strip, value.split(","))):
         label, equals, address = entry.partition("=")
@@ -97,27 +88,6 @@ def _check_url(url: str) -> None:
         good = False
     if not good:
         raise ValueError(f"{url!r} is not a URL of http or https")
-
-
-def request_server(
-    label: str,
-    url: str,
-    headers: Mapping[str, str],
-    limits: ToolLimits,
-    approval: Approval | None = None,
-    allowed: frozenset[str] | None = None,
-) -> "MCPToolServer":
-    """A server that a request names. It must have https and a public address, and redirects are not followed.
-
-    Raises:
-        ValueError: the label or the URL is malformed.
-    """
-    _check_label(label)
-    _check_url(url)
-    if urlsplit(url).scheme != "https":
-        raise ValueError(f"{url!r} is not a URL of https")
-    target = Endpoint((("http", url), ("sse", url)), headers, public=True)
-    return _opened(label, target, limits, approval, allowed)
 
 
 def read_config(path: Path, limits: ToolLimits) -> "list[MCPToolServer]":
@@ -153,7 +123,8 @@ def read_config(path: Path, limits: ToolLimits) -> "list[MCPToolServer]":
 
 def _server(label: str, entry: object, limits: ToolLimits) -> "MCPToolServer | None":
     """One server of a file; ``None`` if it is disabled."""
-    _check_label(label)
+    if not _LABEL.fullmatch(label):
+        raise ValueError(f"the label {label[:100]!r} must have 1 to 64 letters, digits, _ and -")
     if not isinstance(entry, dict):
         raise ValueError("must be an object")
     for key in entry.keys() - set(_KEYS):
@@ -196,11 +167,6 @@ def _endpoint(entry: Mapping[str, Any], kind: str) -> Endpoint:
     _check_url(url)
     kinds: tuple[Literal["http", "sse"], ...] = ("http",) if kind == "http" else ("sse",) if kind else ("http", "sse")
     return Endpoint(tuple((kind, url) for kind in kinds), _table(entry, "headers"))
-
-
-def _check_label(label: str) -> None:
-    if not _LABEL.fullmatch(label):
-        raise ValueError(f"the label {label[:100]!r} must have 1 to 64 letters, digits, _ and -")
 
 
 def _typed(entry: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:

@@ -11,8 +11,6 @@ from .browser import Browser, browser_tools
 from .fetch import Fetcher
 from .interpreter import DESCRIPTION, Interpreter, InterpreterError, monty
 
-__all__ = ["DemoToolServer"]
-
 _DESCRIPTION: Final = (
     f"Run code in {DESCRIPTION}. What it prints, and the value of its last expression, is the result. Names stay "
     "defined until the answer is complete. There are neither files nor network."
@@ -20,15 +18,8 @@ _DESCRIPTION: Final = (
 
 
 class DemoToolServer:
-    """A browser and Python.
-
-    Args:
-        python: whether Python is offered.
-        fetcher: fetches the browser's pages; with ``None``, the browser is not offered.
-        search: the URL of a search provider with SearXNG's API.
-        limits: the limits on calls.
-        label: the server's name.
-    """
+    """A browser and Python. Without a fetcher of pages, the browser is not offered; ``search`` is the URL of a search
+    provider with SearXNG's API."""
 
     def __init__(
         self,
@@ -48,7 +39,6 @@ class DemoToolServer:
         """Limits how many interpreters run at once."""
 
     async def list_tools(self) -> Sequence[ServerTool]:
-        """See `ToolServer.list_tools`."""
         tools: list[ServerTool] = []
         if self.fetcher is not None:
             tools += browser_tools(self.label)
@@ -61,11 +51,9 @@ class DemoToolServer:
         return tools
 
     def session(self) -> Session:
-        """See `ToolServer.session`."""
         return _Session(self)
 
     async def aclose(self) -> None:
-        """See `ToolServer.aclose`."""
         if self.fetcher is not None:
             await self.fetcher.aclose()
 

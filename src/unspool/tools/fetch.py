@@ -16,8 +16,6 @@ from yarl import URL
 from .. import __version__
 from .addresses import Refused, is_public, resolve
 
-__all__ = ["Fetched", "Fetcher", "Refused"]
-
 _REDIRECTS: Final = 5
 _PORTS: Final = {"http": 80, "https": 443}
 _DECODERS: Final = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
@@ -25,14 +23,8 @@ _MOVED: Final = (301, 302, 303, 307, 308)
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """A page as the server sent it.
-
-    Attributes:
-        url: its address, after redirects.
-        kind: its media type, in lower case.
-        charset: the charset that its server declares, or ``""``.
-        body: the whole body.
-    """
+    """A page as the server sent it: its address after redirects, its media type in lower case, the declared charset, or
+    ``""``, and the whole body."""
 
     url: str
     kind: str
@@ -96,15 +88,8 @@ class Fetcher:
         """The HTTP sessions, by whether the operator named the URL."""
 
     async def fetch(self, url: str, *, trusted: bool = False) -> Fetched:
-        """Fetch a page.
-
-        Args:
-            url: the address.
-            trusted: whether the operator named the URL: then any host and address is allowed, but no redirect.
-
-        Raises:
-            Refused: the page is not allowed or cannot be fetched; the message says why.
-        """
+        """Fetch a page; `Refused` says why it is not allowed or cannot be fetched. If the operator named the URL
+        (``trusted``), any host and address is allowed, but no redirect."""
         try:
             async with asyncio.timeout(self._time):
                 for _ in range(_REDIRECTS + 1):
@@ -121,7 +106,6 @@ class Fetcher:
             raise Refused(f"{url} cannot be fetched: {error}") from None
 
     async def aclose(self) -> None:
-        """Close all connections."""
         clients, self._clients = self._clients, {}
         for client in clients.values():
             await client.close()

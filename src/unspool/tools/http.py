@@ -11,10 +11,7 @@ from opentelemetry.propagate import inject  # which the SDK of MCP brings
 from .addresses import Refused, resolve
 from .listed import TooMany, sifted
 
-__all__ = ["client"]
-
-_STREAM: Final = 16
-"""The most bytes of an event stream, as a multiple of one message's."""
+_STREAM: Final = 16  # the most bytes of an event stream, as a multiple of one message's
 
 
 @cache
@@ -24,14 +21,8 @@ def _certificates() -> ssl.SSLContext:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A reply's body, which fails once it is too long, without tools that cannot be read.
-
-    Args:
-        stream: the body.
-        limit: the most bytes of it.
-        streamed: whether it consists of events; their messages are read line by line.
-        server: the server's label.
-    """
+    """A reply's body, which fails once it is longer than ``limit`` bytes, without tools that cannot be read. If it
+    consists of events (``streamed``), their messages are read line by line."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, limit: int, streamed: bool, server: str) -> None:
         self._stream = stream
@@ -109,15 +100,8 @@ class _Transport(httpx2.AsyncBaseTransport):
 def client(
     server: str, headers: Mapping[str, str], message: int, *, public: bool, **settings: Any
 ) -> httpx2.AsyncClient:
-    """A client for one tool server.
-
-    Args:
-        server: the server's label, for the log.
-        headers: sent with each request.
-        message: the most bytes of one reply; compressed replies are refused, since they hide their length.
-        public: whether a request named the server: then only https and public addresses are allowed.
-        settings: further arguments of `httpx2.AsyncClient`.
-    """
+    """A client for one tool server. Replies of more than ``message`` bytes are refused, and so are compressed ones,
+    which hide their length. If a request named the server (``public``), only https and public addresses are allowed."""
     return httpx2.AsyncClient(
         headers={"accept-encoding": "identity", **headers},
         transport=_Transport(server, message, public),

@@ -19,18 +19,13 @@ import msgspec
 
 from .base import ToolLimits, ToolResult, refused, shortened
 
-__all__ = ["DESCRIPTION", "Interpreter", "InterpreterError", "monty"]
-
 DESCRIPTION: Final = "a Python interpreter with a part of the standard library (such as math, re, json, datetime)"
 """What the interpreter is, for the model."""
 
 
-_STARTING: Final = 30.0
-"""Seconds in which an interpreter must be ready."""
-_GRACE: Final = 1.0
-"""Extra seconds after a cell's time, in which the child may end the cell itself."""
-_ESCAPED: Final = 6
-"""Bytes of JSON that one character of output may take."""
+_STARTING: Final = 30.0  # seconds in which an interpreter must be ready
+_GRACE: Final = 1.0  # extra seconds after a cell's time, in which the child may end the cell itself
+_ESCAPED: Final = 6  # bytes of JSON that one character of output may take
 _LOST: Final = "\n[The interpreter was ended. What earlier code defined is lost.]"
 
 
@@ -47,11 +42,7 @@ class _Answer(msgspec.Struct):
 
 
 def monty(limits: ToolLimits) -> Sequence[str]:
-    """The command that starts monty.
-
-    Raises:
-        InterpreterError: it is not installed.
-    """
+    """The command that starts monty; `InterpreterError` if it is not installed."""
     if importlib.util.find_spec("pydantic_monty") is None:
         raise InterpreterError("pydantic_monty is not installed; run `pip install 'unspool[python-tool]'`")
     numbers = (str(limits.time), str(limits.memory), str(limits.output))
@@ -59,13 +50,9 @@ def monty(limits: ToolLimits) -> Sequence[str]:
 
 
 class Interpreter:
-    """A child process that runs cells in one namespace. The first cell starts it, as does the first after its end.
-
-    Args:
-        command: starts the child, which reads cells and writes answers line by line (see `monty_driver`). An answer
-            that is not the cell's own ends it, since those behind it would be wrong too.
-        limits: the seconds for a cell, and the characters of its result.
-    """
+    """A child process that runs cells in one namespace. The first cell starts it, as does the first after its end. It
+    reads cells and writes answers line by line (see `monty_driver`). An answer that is not the cell's own ends it,
+    since those behind it would be wrong too."""
 
     def __init__(self, command: Sequence[str], limits: ToolLimits) -> None:
         self._command = command
@@ -89,7 +76,6 @@ class Interpreter:
                 raise
 
     async def aclose(self) -> None:
-        """End the child."""
         async with self._turn:
             await self._end()
 

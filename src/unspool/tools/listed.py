@@ -9,8 +9,6 @@ from pydantic import ValidationError
 
 from .base import log
 
-__all__ = ["TooMany", "sifted"]
-
 _LIST: Final = "tools/list"
 _KEPT: Final = ("name", "title", "description", "inputSchema")
 """The fields of a tool that are used. With ``outputSchema``, the SDK would validate results, whose patterns may take
@@ -27,15 +25,8 @@ class TooMany(ValueError):
 
 
 def sifted(message: bytes, server: str) -> bytes:
-    """A message of a server; if it lists tools, without those that cannot be read, which are logged.
-
-    Args:
-        message: the JSON of one message.
-        server: the server's label.
-
-    Raises:
-        TooMany: the message has too many values.
-    """
+    """The JSON of a server's message; if it lists tools, without those that cannot be read, which are logged. `TooMany`
+    if it has too many values."""
     many = message.count(b"{") + message.count(b"[") > _MOST_VALUES
     if not many and b'"tools"' not in message:
         return message

@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from .. import __version__
-from ..schema import MAX_NESTING
+from ..schema import MAX_NESTING, nests_deeper
 from .base import (
     Approval,
     ServerTool,
@@ -38,32 +38,18 @@ from .http import client as http_client
 from .stdio import Child
 from .targets import Endpoint, Program
 
-__all__ = ["MCPToolServer"]
-
-_DESCRIPTION: Final = 8_192
-"""The most characters of a tool's description that the model reads."""
-_LENGTH: Final = 1_000
-"""The most characters of an error that are passed on."""
-_PAGES: Final = 100
-"""The most pages of one listing."""
-_BURST: Final = 1.0
-"""The least seconds for which a listing is kept, whatever its server says."""
-_CLOSING: Final = 8.0
-"""Seconds for closing a connection in good order; a child is killed well before."""
+_DESCRIPTION: Final = 8_192  # the most characters of a tool's description that the model reads
+_LENGTH: Final = 1_000  # the most characters of an error that are passed on
+_PAGES: Final = 100  # the most pages of one listing
+_BURST: Final = 1.0  # the least seconds for which a listing is kept, whatever its server says
+_CLOSING: Final = 8.0  # seconds for closing a connection in good order; a child is killed well before
 _T = TypeVar("_T")
 _ME: Final = mcp_types.Implementation(name="unspool", version=__version__)
 
 
 class MCPToolServer:
-    """A tool server that speaks MCP.
-
-    Args:
-        label: the server's name.
-        target: its address, or the program to start.
-        limits: the limits on its tools.
-        approval: which of its calls a person must allow.
-        allowed: the names of the tools that are offered; ``None`` means all.
-    """
+    """A tool server that speaks MCP, at an address or as a program to start. ``approval`` says which of its calls a
+    person must allow, ``allowed`` which tools are offered (``None``: all)."""
 
     def __init__(
         self,
@@ -87,7 +73,6 @@ class MCPToolServer:
         """The index in `Endpoint.tries` of the one that answered last."""
 
     async def list_tools(self) -> Sequence[ServerTool]:
-        """See `ToolServer.list_tools`."""
         async with self._listing:
             if monotonic() >= self._until:
                 self._until = 0.0
@@ -97,11 +82,9 @@ class MCPToolServer:
             return self._listed
 
     def session(self) -> Session:
-        """See `ToolServer.session`."""
         return _Session(self, self._shared if isinstance(self.target, Program) else _Shared(self.connect))
 
     async def aclose(self) -> None:
-        """See `ToolServer.aclose`."""
         await self._shared.aclose()
 
     def changed(self) -> None:
@@ -247,12 +230,10 @@ class _Connection:
 
     @property
     def client(self) -> Client:
-        """The SDK's client."""
         return self._ready.result()
 
     @property
     def broken(self) -> bool:
-        """Whether it is known to have ended."""
         process = None if self._child is None else self._child.process
         return self._owner.done() or (process is not None and process.returncode is not None)
 
@@ -336,8 +317,6 @@ class _Shared:
 
 
 class _Session:
-    """See `Session`."""
-
     def __init__(self, server: MCPToolServer, shared: _Shared) -> None:
         self._server = server
         self._shared = shared
@@ -420,23 +399,9 @@ def _fault(schema: object, limit: int) -> str:
         return f"its schema is not JSON: {error}"
     if len(text) > limit:
         return f"its schema has {len(text):,} characters; allowed are {limit:,}"
-    if text.count(b"{") + text.count(b"[") > MAX_NESTING and _depth(schema) > MAX_NESTING:
+    if nests_deeper(schema, MAX_NESTING - 1):
         return f"its schema is deeper than {MAX_NESTING}"
     return ""
-
-
-def _depth(value: object) -> int:
-    depth = 0
-    level = [value]
-    while level:
-        depth += 1
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return depth
 
 
 def _message(error: BaseException) -> str:

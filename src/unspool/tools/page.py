@@ -12,9 +12,8 @@ from typing import Final
 
 import msgspec
 
-from .fetch import Fetched, Refused
-
-__all__ = ["WIDTH", "Page", "plain", "read_page", "wrapped"]
+from .addresses import Refused
+from .fetch import Fetched
 
 _PLAIN: Final = {ord("【"): "〖", ord("】"): "〗", **dict.fromkeys((*range(9), *range(14, 32), *range(127, 160)))}
 WIDTH: Final = 80
@@ -31,13 +30,7 @@ _CHARSETS: Final = (
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A page as a browser shows it.
-
-    Attributes:
-        url, title: the URL and the title of the page.
-        lines: its text, in lines of at most `WIDTH` characters.
-        links: the targets of its numbered links.
-    """
+    """A page as a browser shows it, in lines of at most `WIDTH` characters, with the targets of its numbered links."""
 
     url: str
     title: str
@@ -52,11 +45,7 @@ class _Read(msgspec.Struct):
 
 
 async def read_page(fetched: Fetched, time: float) -> Page:
-    """Read a fetched page, within this many seconds.
-
-    Raises:
-        Refused: it is not text, or cannot be read in time.
-    """
+    """Read a fetched page, within this many seconds; `Refused` if it is not text, or cannot be read in time."""
     if fetched.kind in _HTML:
         read = await _html(fetched, time)
         return Page(fetched.url, read.title or fetched.url, tuple(_lines(read.text)), tuple(read.links))

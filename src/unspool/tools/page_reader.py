@@ -27,14 +27,11 @@ _PLAIN: Final = {ord("【"): "〖", ord("】"): "〗", **dict.fromkeys((*range(9
 _HEADINGS: Final = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _SPACED: Final = frozenset(("p", "table", "pre", *_HEADINGS))
 _BEFORE: Final = {"br": "\n", "li": "* ", "td": " | ", "th": " | ", **_HEADINGS}
-_LINKS: Final = 2_000
-"""The most links of a page that are numbered."""
-_LINK: Final = 500
-"""The most characters of a link's text."""
+_LINKS: Final = 2_000  # the most links of a page that are numbered
+_LINK: Final = 500  # the most characters of a link's text
 _URL: Final = 2_048
 """The most characters of a link's target; a longer one is not numbered. All links share a page's base."""
-_MEMORY: Final = 1 << 30
-"""The most bytes of address space."""
+_MEMORY: Final = 1 << 30  # the most bytes of address space
 
 
 class Writer:
@@ -51,7 +48,6 @@ class Writer:
 
     @property
     def text(self) -> str:
-        """The text so far."""
         return "".join(self._parts)
 
     def walk(self, root: Any) -> None:

@@ -19,31 +19,20 @@ from mcp.shared.message import SessionMessage
 from .base import log
 from .listed import TooMany, sifted
 
-__all__ = ["INHERITED", "Child"]
-
 INHERITED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
 """The environment variables that a child inherits from the server; all others must be in its configuration."""
-_GRACE: Final = 2.0
-"""Seconds that a child has to end after its input's end, and again after SIGTERM."""
+_GRACE: Final = 2.0  # seconds that a child has to end after its input's end, and again after SIGTERM
 _STEP: Final = 0.01
-_LENGTH: Final = 500
-"""The most characters of one line of the child's standard error that are logged."""
-_UNASKED: Final = 4
-"""How many messages of the largest size a child may send without a request."""
+_LENGTH: Final = 500  # the most characters of one line of the child's standard error that are logged
+_UNASKED: Final = 4  # how many messages of the largest size a child may send without a request
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
 
 class Child:
-    """A transport of the SDK. Entering it starts the child; leaving it ends the child and its whole process group.
-
-    Args:
-        label: the server's name in the log.
-        command, args: the command to run, without a shell.
-        env: environment variables besides those of `INHERITED`.
-        cwd: the folder in which it runs.
-        message: the most bytes of one message.
-    """
+    """A transport of the SDK. Entering it starts the command, without a shell, with these environment variables besides
+    those of `INHERITED`; leaving it ends the child and its whole process group. ``message``: the most bytes of a
+    message."""
 
     def __init__(
         self, label: str, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | None, message: int

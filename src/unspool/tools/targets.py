@@ -7,13 +7,9 @@ import msgspec
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """The addresses of a server, tried in order until one answers.
-
-    Attributes:
-        tries: pairs of a transport (``http`` is streamable HTTP, ``sse`` that of old servers) and a URL.
-        headers: sent with each request.
-        public: whether a request named it: then only https and public addresses are allowed.
-    """
+    """The addresses of a server, tried in order until one answers: pairs of a transport (``http`` is streamable HTTP,
+    ``sse`` that of old servers) and a URL. If a request named it (``public``), only https and public addresses are
+    allowed."""
 
     tries: tuple[tuple[Literal["http", "sse"], str], ...]
     headers: Mapping[str, str] = {}
@@ -21,13 +17,8 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A server that is started as a child process.
-
-    Attributes:
-        command, args: the command to run, without a shell.
-        env: its environment, besides `stdio.INHERITED`.
-        cwd: the folder in which it runs; ``None`` means the server's.
-    """
+    """A server that is started as a child process, without a shell, with these environment variables besides those of
+    `stdio.INHERITED`."""
 
     command: str
     args: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ from ..events import (
     ToolCallStart,
 )
 from ..message import Message, ToolCall, checked_messages
-from .common import Answer, BaseWriter, not_written
+from .common import Answer, Writer, not_written
 from .server_tools import AnyEvent, ApprovalAsked, ServerCallResult, ServerCallStart, ServerEvent, ToolsListed
 
 TextKind = Literal["reasoning", "content"]
@@ -54,7 +54,7 @@ def replay(message: Message) -> list[Event]:
     return events
 
 
-class BlockWriter(BaseWriter):
+class BlockWriter(Writer):
     """Turns the events of the one choice of a response into blocks.
 
     A block of text opens with its first piece, so that no block is empty. Reasoning closes where it ends; other text
@@ -69,12 +69,7 @@ class BlockWriter(BaseWriter):
         self._finish_reason = ""
 
     def events(self, choice: int, events: Sequence[AnyEvent], logprobs: Sequence[Any] = ()) -> bytes:
-        """The next events. These protocols have no field for ``logprobs``.
-
-        Raises:
-            ValueError: the choice is not 0; the protocol has no others.
-            TypeError: these are not events.
-        """
+        """The next events; a `ValueError` if the choice is not 0. These protocols have no field for ``logprobs``."""
         if choice != 0:
             raise ValueError(f"choice: got {choice}; the protocol has only one choice")
         out: list[bytes] = []

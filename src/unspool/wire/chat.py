@@ -17,7 +17,7 @@ from ..arguments import wrong_type
 from ..events import ContentDelta, Finish, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall, checked_messages
 from . import sse
-from .common import Answer, BaseWriter, Failure, Usage, not_written
+from .common import Answer, Failure, Usage, Writer, not_written
 from .encoding import encode, on_one_line, quoted
 from .freeform import Input, Kind, input_of
 from .server_tools import TOOL_LIMIT, AnyEvent, Clients
@@ -46,7 +46,7 @@ class Choice:
         self.over = False
 
 
-class ChatWriter(BaseWriter):
+class ChatWriter(Writer):
     """Writes one response: `start`, then `events` of any choice in any order, then `finish` or `error`; or `whole`.
 
     Args:
@@ -291,7 +291,6 @@ class ChatWriter(BaseWriter):
 
 
 def tool_call(call: ToolCall, kinds: Mapping[str, Kind] | None = None) -> dict[str, Any]:
-    """A call of a whole message."""
     if kinds and call.name in kinds:
         return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": input_of(call.arguments)}}
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -81,7 +81,17 @@ class Failure(msgspec.Struct, frozen=True):
     retry_after: int | None = None
 
 
-class Writer(Protocol):
+class Answer(msgspec.Struct, frozen=True):
+    """The arguments of `Writer.whole`."""
+
+    messages: Sequence[Message]
+    usage: Usage | None
+    logprobs: Sequence[Sequence[Any]]
+    events: Sequence[Sequence[AnyEvent]]
+    stop_sequence: str | None
+
+
+class Writer(ABC):
     """Writes one response of any protocol: a stream, or `whole`. The bytes of every method are ready to be sent.
 
     Arguments for which a protocol has no field are ignored.
@@ -90,17 +100,21 @@ class Writer(Protocol):
         KEEP_ALIVE: bytes that may be sent between any two events.
     """
 
-    KEEP_ALIVE: bytes
+    KEEP_ALIVE = sse.KEEP_ALIVE
 
+    @abstractmethod
     def start(self) -> bytes:
         """The beginning of a stream, before any event; may be empty."""
 
+    @abstractmethod
     def events(self, choice: int, events: Sequence[AnyEvent], logprobs: Sequence[Any] = ()) -> bytes:
         """The next events of a choice, with the log probabilities of their tokens; may be empty."""
 
+    @abstractmethod
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
         """The end of a stream; ``stop_sequence`` is the request's stop string that ended the output, if any."""
 
+    @abstractmethod
     def error(self, failure: Failure) -> bytes:
         """The end of a stream if the engine fails."""
 
@@ -124,35 +138,7 @@ class Writer(Protocol):
         Raises:
             ValueError: the protocol has one choice, and there is not exactly one message.
         """
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """The arguments of `Writer.whole`."""
-
-    messages: Sequence[Message]
-    usage: Usage | None
-    logprobs: Sequence[Sequence[Any]]
-    events: Sequence[Sequence[AnyEvent]]
-    stop_sequence: str | None
-
-
-class BaseWriter(ABC):
-    """What the writers here have in common: `whole` in one record, and comments that keep a connection alive."""
-
-    KEEP_ALIVE = sse.KEEP_ALIVE
-
-    def whole(
-        self,
-        messages: Sequence[Message],
-        usage: Usage | None = None,
-        *,
-        logprobs: Sequence[Sequence[Any]] = (),
-        events: Sequence[Sequence[AnyEvent]] = (),
-        stop_sequence: str | None = None,
-    ) -> bytes:
-        """The whole answer; see `Writer.whole`."""
         return self._write_whole(Answer(messages, usage, logprobs, events, stop_sequence))
 
     @abstractmethod
-    def _write_whole(self, answer: Answer) -> bytes:
-        """See `whole`."""
+    def _write_whole(self, answer: Answer) -> bytes: ...

@@ -7,14 +7,12 @@ from ..events import ContentDelta, Finish
 from ..message import checked_messages
 from . import sse
 from .chat import error_body
-from .common import Answer, BaseWriter, Failure, Usage, not_written
+from .common import Answer, Failure, Usage, Writer, not_written
 from .encoding import encode
 from .server_tools import AnyEvent
 
-__all__ = ["CompletionWriter"]
 
-
-class CompletionWriter(BaseWriter):
+class CompletionWriter(Writer):
     """Writes one response: `start`, then `events` of any choice in any order, then `finish` or `error`; or `whole`.
 
     Args:

@@ -11,20 +11,13 @@ import msgspec
 
 from ..regex import Regex
 
-__all__ = ["INPUT", "Input", "Kind", "input_of"]
-
 INPUT: Final = "input"
 """The argument that contains the text."""
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A declared tool as the client knows it.
-
-    Attributes:
-        kind: how it was declared.
-        name: its name for the client.
-        namespace: the tool's namespace; ``""`` if it has none.
-    """
+    """A declared tool as the client knows it: how it was declared, its name for the client, and its namespace, if
+    any."""
 
     kind: Literal["function", "custom", "tool_search"]
     name: str
@@ -32,8 +25,7 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 _BEGIN: Final = Regex(r'\s*\{\s*"' + INPUT + r'"\s*:\s*"')
-_MARGIN: Final = 1024
-"""The largest number of characters before the text."""
+_MARGIN: Final = 1024  # the largest number of characters before the text
 _SIMPLE: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _CUT: Final = Regex(r'["\\]')
 
@@ -52,7 +44,6 @@ class Input:
 
     @property
     def text(self) -> str:
-        """The text so far."""
         return "".join(self._decoded)
 
     def feed(self, piece: str) -> str:

@@ -139,7 +139,6 @@ class ResponsesWriter(BlockWriter):
         return sse.event(kind.encode(), encode(payload))
 
     def _items(self) -> list[msgspec.Raw]:
-        """The items that have ended."""
         return [item for item in self._output if item is not None]
 
     def _place(self) -> dict[str, Any]:
@@ -237,7 +236,6 @@ class ResponsesWriter(BlockWriter):
         return added
 
     def _call_item(self, arguments: str, status: Status) -> dict[str, Any]:
-        """The open call."""
         tool = self._tool
         item = {"type": _TYPES[tool.kind], "id": self._item_id, "call_id": self._call_id, "status": status}
         if tool.kind == "tool_search":
@@ -295,7 +293,6 @@ class ResponsesWriter(BlockWriter):
         return added
 
     def _begin(self, item: ServerItem) -> bytes:
-        """Open the item of a call."""
         self._add(_PREFIXES[item.kind])
         item.at, item.id = self._at, self._item_id
         return self._added(item.item("in_progress")) + self._event(f"response.{item.kind}.in_progress", **self._place())

@@ -37,7 +37,6 @@ class ServerItem:
 
     @property
     def text(self) -> str:
-        """The arguments as they were written."""
         return "".join(self.arguments)
 
     @property

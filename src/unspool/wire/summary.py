@@ -8,15 +8,11 @@ from typing import Final, Literal
 
 from ..regex import Regex
 
-__all__ = ["DETAILS", "Detail", "Summary", "summarized"]
-
 Detail = Literal["auto", "concise", "detailed"]
 DETAILS: Final[tuple[Detail, ...]] = ("auto", "concise", "detailed")
 
-_APART: Final = 400
-"""The least characters of reasoning between two sentences of a concise summary."""
-_LONGEST: Final = 240
-"""The most characters of a sentence; of a longer one, only the beginning is taken."""
+_APART: Final = 400  # the least characters of reasoning between two sentences of a concise summary
+_LONGEST: Final = 240  # the most characters of a sentence; of a longer one, only the beginning is taken
 _END: Final = Regex(r"(?:[.!?](?=\s)|[。！？]|\n)")
 
 

@@ -12,8 +12,9 @@ import msgspec
 from ..events import Event, Stage
 from . import sse
 from .chat import error_body
-from .common import Answer, BaseWriter, Failure, Usage
+from .common import Answer, Failure, Usage, Writer
 from .encoding import encode
+from .server_tools import AnyEvent
 
 __all__ = ["TraceWriter", "error_body", "step"]
 
@@ -25,7 +26,7 @@ def step(events: Sequence[Event], stage: Stage, held: Any = None) -> dict[str, A
     return fields if held is None else {**fields, "held": held}
 
 
-class TraceWriter(BaseWriter):
+class TraceWriter(Writer):
     """Writes one answer of one choice, always as a stream. It is a `Writer` that gets pieces, not events.
 
     Args:
@@ -47,7 +48,7 @@ class TraceWriter(BaseWriter):
         """The events of the output's end; see `piece`."""
         return _line({"type": "end", "at": round(at, 6), **fields})
 
-    def events(self, choice: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> bytes:
+    def events(self, choice: int, events: Sequence[AnyEvent], logprobs: Sequence[Any] = ()) -> bytes:
         """Return nothing, because events are written with their piece."""
         return b""
 

@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -186,26 +187,18 @@ def says(*pieces: bytes, head: bytes = STREAM) -> Answer:
     return answer
 
 
-def fails(status: int, body: Any = None, content_type: str = "application/json") -> Answer:
-    """Answers with an error."""
+def tells(body: Any, status: int = 200, content_type: str = "application/json") -> Answer:
+    """Answers with one value."""
 
     async def answer(connection: Connection, asked: Asked) -> None:
-        await connection.json({} if body is None else body, status, content_type)
+        await connection.json(body, status, content_type)
 
     return answer
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a test's coroutine, which must end in time and leave no tasks behind."""
-
-    async def whole() -> T:
-        async with asyncio.timeout(PATIENCE):
-            found = await main
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        assert not others, others
-        return found
-
-    return asyncio.run(whole())
+def fails(status: int, body: Any = None, content_type: str = "application/json") -> Answer:
+    """Answers with an error."""
+    return tells({} if body is None else body, status, content_type)
 
 
 @contextlib.asynccontextmanager
@@ -219,6 +212,23 @@ async def connected(*fakes: Fake, **options: Any) -> AsyncIterator[Upstream]:
             yield engine
         finally:
             await engine.close()
+
+
+@contextlib.contextmanager
+def threaded(fake: Fake) -> Iterator[Fake]:
+    """A server that runs in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    running = fake.running()
+    asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result(PATIENCE)
+    try:
+        yield fake
+    finally:
+        asyncio.run_coroutine_threadsafe(running.__aexit__(None, None, None), loop).result(PATIENCE)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PATIENCE)
+        loop.close()
 
 
 def request(prompt: Any = "<s>Hi", **fields: Any) -> Request:

@@ -9,6 +9,7 @@ import pytest
 from unspool.engines.upstream import Upstream
 from unspool.engines.upstream.answers import failure
 
+from ...conftest import run
 from .support import (
     DONE,
     ENDLESS,
@@ -25,7 +26,6 @@ from .support import (
     fails,
     fault,
     request,
-    run,
     said,
     says,
     text,

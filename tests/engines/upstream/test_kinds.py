@@ -9,7 +9,8 @@ and ``protocol.py``: nulls are written), llama.cpp as in llama-cpp-python 0.3.36
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,12 +24,12 @@ from unspool.engines.upstream.kinds import body
 from unspool.grammar.gbnf import gbnf
 from unspool.wire import Usage
 
+from ...conftest import run
 from .support import (
     GENERATE,
     STREAM,
     Answer,
     Asked,
-    Connection,
     Fake,
     collect,
     connected,
@@ -36,24 +37,18 @@ from .support import (
     fails,
     fault,
     request,
-    run,
     says,
+    tells,
     text,
     until,
 )
 
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-    },
-}
 OWNERS = {k.name: k.owner for k in KINDS.values()}
 
 
 def constraint(**schema: Any) -> Constraint:
-    tool = TOOL if not schema else {"type": "function", "function": {"name": "f", "parameters": schema}}
+    schema = schema or {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
     found = unspool.constrain("hermes", [tool], "required", stage="content")
     assert found is not None
     return found
@@ -61,89 +56,12 @@ def constraint(**schema: Any) -> Constraint:
 
 # -- what servers write ------------------------------------------------------------------------------------------------
 
-VLLM = (
-    'data: {"id":"cmpl-8f","object":"text_completion","created":1763700000,"model":"model-of-it","choices":[{"index":0,'
-    '"text":"<think>","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":[1,15043],'
-    '"token_ids":[151667],"weight_versions":null}],"kv_transfer_params":null}\n\n'
-    ": keep-alive\n\n"
-    'data: {"id":"cmpl-8f","object":"text_completion","created":1763700000,"model":"model-of-it","choices":[{"index":0,'
-    '"text":" caf\\u00e9","logprobs":{"text_offset":[7],"token_logprobs":[-0.25],"tokens":[" café"],"top_logprobs":'
-    '[{" café":-0.25," tea":-1.5}]},"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":[52],'
-    '"weight_versions":null}],"kv_transfer_params":null}\n\n'
-    'data: {"id":"cmpl-8f","object":"text_completion","created":1763700000,"model":"model-of-it","choices":[{"index":0,'
-    '"text":"","logprobs":null,"finish_reason":"stop","stop_reason":null,"prompt_token_ids":null,"token_ids":[151645],'
-    '"weight_versions":null}],"kv_transfer_params":null}\n\n'
-    'data: {"id":"cmpl-8f","object":"text_completion","created":1763700000,"model":"model-of-it","choices":[],"usage":'
-    '{"prompt_tokens":2,"total_tokens":5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":1}}}\n\n'
-    "data: [DONE]\n\n"
-)
-SGLANG = (
-    'data: {"id":"a1","object":"text_completion","created":1763700000,"model":"default","choices":[{"index":0,"text":'
-    '"<think>","logprobs":null,"finish_reason":null,"matched_stop":null,"token_ids":[151667],"prompt_token_ids":[1,2]}],'
-    '"usage":null}\n\n'
-    'data: {"id":"a1","object":"text_completion","created":1763700000,"model":"default","choices":[{"index":0,"text":'
-    '" café","logprobs":{"text_offset":[-1],"token_logprobs":[-0.25],"tokens":[" café"],"top_logprobs":[{" café":-0.25,'
-    '" tea":-1.5}]},"finish_reason":null,"matched_stop":null,"token_ids":[52]}],"usage":null}\n\n'
-    'data: {"id":"a1","object":"text_completion","created":1763700000,"model":"default","choices":[{"index":0,'
-    '"text":"","logprobs":null,"finish_reason":"stop","matched_stop":151645,"token_ids":[151645]}],"usage":null}\n\n'
-    'data: {"id":"a1","object":"text_completion","created":1763700000,"model":"default","choices":[],"usage":'
-    '{"prompt_tokens":2,"total_tokens":5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":1},'
-    '"reasoning_tokens":0}}\n\n'
-    "data: [DONE]\n\n"
-)
-LLAMA = (
-    'data: {"index":0,"content":"<think>","tokens":[],"stop":false,"id_slot":0,"tokens_predicted":1,'
-    '"tokens_evaluated":2}\n\n'
-    'data: {"index":0,"content":" café","tokens":[],"stop":false,"id_slot":0,"tokens_predicted":2,"tokens_evaluated":2,'
-    '"completion_probabilities":[{"id":52,"token":" café","bytes":[32,99,97,102,195,169],"logprob":-0.25,'
-    '"top_logprobs":[{"id":52,"token":" café","bytes":[32,99,97,102,195,169],"logprob":-0.25},'
-    '{"id":53,"token":" tea","bytes":[32,116,101,97],"logprob":-1.5}]}]}\n\n'
-    'data: {"content":"","stop":true,"stop_type":"eos","tokens_predicted":3,"tokens_evaluated":2,'
-    '"timings":{"cache_n":1,"prompt_n":1,"prompt_ms":1.5,"predicted_n":3,"predicted_ms":9.0}}\n\n'
-)
-PYTHON = (
-    'data: {"id": "cmpl-1", "object": "text_completion", "created": 1763700000, "model": "m", "choices": [{"text": '
-    '"<think>", "index": 0, "logprobs": null, "finish_reason": null}]}\r\n\r\n'
-    ": ping\r\n\r\n"
-    'data: {"id": "cmpl-1", "object": "text_completion", "created": 1763700000, "model": "m", "choices": [{"text": '
-    '" caf\\u00e9", "index": 0, "logprobs": null, "finish_reason": "stop"}]}\r\n\r\n'
-    "data: [DONE]\r\n\r\n"
-)
-TRANSFORMERS = (
-    'data: {"id":"r1","choices":[{"index":0,"text":"<think>"}],"created":1763700000,"model":"m",'
-    '"object":"text_completion"}\n\n'
-    'data: {"id":"r1","choices":[{"index":0,"text":" café"}],"created":1763700000,"model":"m",'
-    '"object":"text_completion"}\n\n'
-    'data: {"id":"r1","choices":[{"finish_reason":"stop","index":0,"text":""}],"created":1763700000,"model":"m",'
-    '"object":"text_completion","usage":{"completion_tokens":3,"prompt_tokens":2,"total_tokens":5}}\n\n'
-)
-FASTDEPLOY = (
-    'data: {"id":"cmpl-2","object":"text_completion","created":1763700000,"model":"default","choices":[{"index":0,'
-    '"text":"<think>","arrival_time":0.01,"logprobs":null,"prompt_token_ids":null,"completion_token_ids":null,'
-    '"reasoning_content":null,"finish_reason":null,"tool_calls":null}],"usage":null}\n\n'
-    'data: {"id":"cmpl-2","object":"text_completion","created":1763700000,"model":"default","choices":[{"index":0,'
-    '"text":" café","arrival_time":0.02,"logprobs":null,"finish_reason":"recover_stop"}],"usage":null}\n\n'
-    'data: {"id":"cmpl-2","object":"text_completion","created":1763700000,"model":"default","choices":[],"usage":'
-    '{"prompt_tokens":2,"total_tokens":5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":1},'
-    '"completion_tokens_details":{"reasoning_tokens":2}}}\n\n'
-    "data: [DONE]\n\n"
-)
-OLLAMA = (
-    '{"model":"model-of-it","created_at":"2026-11-20T10:00:00Z","response":"<think>","done":false}\n'
-    '{"model":"model-of-it","created_at":"2026-11-20T10:00:00Z","response":" caf\\u00e9","done":false}\n'
-    '{"model":"model-of-it","created_at":"2026-11-20T10:00:01Z","response":"","done":true,"done_reason":"stop",'
-    '"total_duration":5,"load_duration":1,"prompt_eval_count":2,"prompt_eval_duration":1,"eval_count":3}\n'
-)
-WRITTEN = {
-    "ollama": OLLAMA,
-    "vllm": VLLM,
-    "sglang": SGLANG,
-    "llama.cpp": LLAMA,
-    "llama.cpp-llguidance": LLAMA,
-    "fastdeploy": FASTDEPLOY,
-    "llama-cpp-python": PYTHON,
-    "transformers": TRANSFORMERS,
-}
+
+def stream(name: str) -> bytes:
+    """What a kind of server writes; ``-captured`` where the tokens were asked for."""
+    return (Path(__file__).parent / "streams" / f"{name.removesuffix('-llguidance')}.txt").read_bytes()
+
+
 LOGPROBS: tuple[dict[str, Any]] = (
     {
         "token": " café",
@@ -161,24 +79,11 @@ COUNTS: dict[str, Any] = {"prompt_tokens": 2, "completion_tokens": 3, "total_tok
 def server(kind: str, answer: Answer | None = None) -> Fake:
     """A server of a kind, with the routes by which it is recognized."""
     head = STREAM.replace(b"text/event-stream", KINDS[kind].stream.encode())
-
-    async def written(connection: Connection, asked: Asked) -> None:
-        await connection.stream(WRITTEN[kind].encode(), head=head)
-
-    fake = Fake(OWNERS[kind] or "me", answer or written)
-
-    async def tokenize(connection: Connection, asked: Asked) -> None:
-        # The answers of vLLM and SGLang say more.
-        await connection.json({"tokens": [1, 15043], "count": 2, "max_model_len": 4096})
-
-    fake.routes["/tokenize"] = tokenize
-    path = KINDS[kind].path
-    if path:
-
-        async def described(connection: Connection, asked: Asked) -> None:
-            await connection.json({"paths": {"/v1/completions": {}, path: {}}})
-
-        fake.routes["/openapi.json"] = described
+    # The answers of vLLM and SGLang about tokens say more.
+    tokens = {"tokens": [1, 15043], "count": 2, "max_model_len": 4096}
+    fake = Fake(OWNERS[kind] or "me", answer or says(stream(kind), head=head), tokenize=tells(tokens))
+    if path := KINDS[kind].path:
+        fake.routes["/openapi.json"] = tells({"paths": {"/v1/completions": {}, path: {}}})
     return fake
 
 
@@ -282,12 +187,9 @@ def test_logprobs_of_servers_without_ids_are_unchanged() -> None:
         ("fastdeploy", {"choices": [{"text": "", "finish_reason": "content_filter"}]}, "content_filter"),
     ],
 )
-def test_finish_reasons_are_openais(kind: str, last: Any, reason: str) -> None:
-    async def main() -> str | None:
-        async with connected(server(kind, says(event(last)))) as engine:
-            return (await collect(engine))[-1].finish_reason
-
-    assert run(main()) == reason
+async def test_finish_reasons_are_openais(kind: str, last: Any, reason: str) -> None:
+    async with connected(server(kind, says(event(last)))) as engine:
+        assert (await collect(engine))[-1].finish_reason == reason
 
 
 # -- what servers are sent ---------------------------------------------------------------------------------------------
@@ -505,10 +407,7 @@ def test_ollama_gets_a_raw_text_and_its_options_in_one_field() -> None:
 
 async def test_an_error_of_ollama_ends_the_output() -> None:
     head = STREAM.replace(b"text/event-stream", b"application/x-ndjson")
-
-    async def answer(connection: Connection, asked: Asked) -> None:
-        await connection.stream(b'{"response":"a","done":false}\n', b'{"error":"the runner has stopped"}\n', head=head)
-
+    answer = says(b'{"response":"a","done":false}\n', b'{"error":"the runner has stopped"}\n', head=head)
     async with connected(server("ollama", answer)) as engine:
         found, error = await fault(engine, request())
     assert (found, error.status) == ("a", 502)
@@ -545,10 +444,7 @@ async def test_concurrent_requests_share_one_detection() -> None:
 
 @pytest.mark.parametrize("answer", [[], {}, {"data": []}, {"data": ["x"]}, {"data": [{"owned_by": "who"}]}, b"{"])
 async def test_an_undetectable_server_needs_a_kind(answer: Any) -> None:
-    def models(connection: Connection, asked: Asked) -> Awaitable[None]:
-        return connection.json(answer)
-
-    fake = Fake("", says(VLLM.encode()), v1__models=models)
+    fake = Fake("", says(stream("vllm")), v1__models=tells(answer))
     async with connected(fake) as engine:
         _, error = await fault(engine)
         assert error.status == 503
@@ -559,7 +455,7 @@ async def test_an_undetectable_server_needs_a_kind(answer: Any) -> None:
 
 
 async def test_a_server_without_a_list_of_models_needs_kind_and_model() -> None:
-    fake = Fake("", says(PYTHON.encode()), v1__models=fails(404))
+    fake = Fake("", says(stream("llama-cpp-python")), v1__models=fails(404))
     async with connected(fake, kind="llama-cpp-python", model="mine") as engine:
         assert text(await collect(engine)) == "<think> café"
     assert fake.generated[0].body["model"] == "mine"
@@ -630,67 +526,12 @@ def test_a_reasoning_budget_is_sent_to_servers_that_support_it() -> None:
 
 # -- tokens for training -----------------------------------------------------------------------------------------------
 
-NATIVE = (
-    'data: {"text":"<think>","output_ids":[151667],"prompt_token_ids":[1,15043],"meta_info":{"id":"a1","finish_reason":'
-    'null,"prompt_tokens":2,"weight_version":"7","completion_tokens":1,"cached_tokens":1,"output_token_logprobs":'
-    '[[-0.5,151667,"<think>"]],"output_token_logprobs_length":1}}\n\n'
-    'data: {"text":"<think> café","output_ids":[151667,52],"prompt_token_ids":[1,15043],"meta_info":{"id":"a1",'
-    '"finish_reason":null,"prompt_tokens":2,"weight_version":"7","completion_tokens":2,"output_token_logprobs":'
-    '[[-0.5,151667,"<think>"],[-0.25,52," café"]],"output_token_logprobs_length":2}}\n\n'
-    'data: {"text":"<think> café","output_ids":[151667,52,151645],"prompt_token_ids":[1,15043],"meta_info":{"id":"a1",'
-    '"finish_reason":{"type":"stop","matched":151645},"prompt_tokens":2,"weight_version":"8","weight_versions":'
-    '[{"version":"7","start":0,"end":2},{"version":"8","start":2,"end":3}],"routed_experts":"AAEC",'
-    '"completion_tokens":3,"output_token_logprobs":[[-0.5,151667,"<think>"],[-0.25,52," café"],[-0.125,151645,'
-    '"<|im_end|>"]],"output_token_logprobs_length":3}}\n\n'
-    "data: [DONE]\n\n"
-)
-INCREMENTS = (
-    NATIVE.replace('"text":"<think> café","output_ids":[151667,52],', '"text":" café","output_ids":[52],')
-    .replace('"text":"<think> café","output_ids":[151667,52,151645],', '"text":"","output_ids":[151645],')
-    .replace('[[-0.5,151667,"<think>"],[-0.25,52," café"]]', '[[-0.25,52," café"]]')
-    .replace('[[-0.5,151667,"<think>"],[-0.25,52," café"],[-0.125', "[[-0.125")
-)
-CAPTURED = {
-    "vllm": (
-        VLLM.replace(
-            '"logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":[1',
-            '"logprobs":{"token_logprobs":[-0.5],"tokens":["<think>"],"top_logprobs":[{}],"text_offset":[0]},'
-            '"finish_reason":null,"stop_reason":null,"prompt_token_ids":[1',
-        )
-        .replace(
-            '"logprobs":null,"finish_reason":"stop"',
-            '"logprobs":{"token_logprobs":[-0.125],"tokens":[""],"top_logprobs":[{}],"text_offset":[9]},'
-            '"finish_reason":"stop"',
-        )
-        .replace(
-            '"token_ids":[151645],"weight_versions":null',
-            '"token_ids":[151645],"weight_versions":[{"version":"7","start":0,"end":2},{"version":"8","start":2,'
-            '"end":3}]',
-        )
-    ),
-    "sglang": NATIVE,
-    "llama.cpp": LLAMA.replace(
-        '"tokens":[],"stop":false,"id_slot":0,"tokens_predicted":1,"tokens_evaluated":2',
-        '"tokens":[151667],"stop":false,"id_slot":0,"tokens_predicted":1,"tokens_evaluated":2,'
-        '"completion_probabilities":[{"id":151667,"token":"<think>","logprob":-0.5}]',
-    )
-    .replace('" café","tokens":[]', '" café","tokens":[52]')
-    .replace(
-        'data: {"content":"","stop":true',
-        'data: {"index":0,"content":"","tokens":[151645],"stop":false,"tokens_predicted":3,"completion_probabilities":'
-        '[{"id":151645,"token":"","logprob":-0.125}]}\n\ndata: {"content":"","tokens":[],"stop":true',
-    ),
-}
 
-
-def captured(kind: str, written: str, **options: Any) -> tuple[Asked, list[Delta]]:
+def captured(kind: str, written: bytes, **options: Any) -> tuple[Asked, list[Delta]]:
     """The request as the server got it, and the output with its tokens."""
 
-    async def write(connection: Connection, asked: Asked) -> None:
-        await connection.stream(written.encode())
-
     async def main() -> tuple[Asked, list[Delta]]:
-        fake = server(kind, write)
+        fake = server(kind, says(written))
         async with connected(fake, kind=kind, **options) as engine:
             deltas = await collect(engine, Request(prompt="Hi", prompt_ids=[1, 15043], capture=True))
         (one,) = [a for a in fake.asked if a.path in GENERATE]
@@ -700,12 +541,12 @@ def captured(kind: str, written: str, **options: Any) -> tuple[Asked, list[Delta
 
 
 @pytest.mark.parametrize("keep_end", [False, True])
-@pytest.mark.parametrize("written", [*CAPTURED.items(), ("sglang", INCREMENTS)], ids=lambda w: w[0])
-def test_captured_tokens_are_those_that_were_sampled_with_their_log_probabilities(
-    written: tuple[str, str], keep_end: bool
-) -> None:
-    kind, stream = written
-    asked, deltas = captured(kind, stream, keep_end=keep_end)
+@pytest.mark.parametrize(
+    "name", ["vllm-captured", "sglang-captured", "sglang-captured-increments", "llama.cpp-captured"]
+)
+def test_captured_tokens_are_those_that_were_sampled_with_their_log_probabilities(name: str, keep_end: bool) -> None:
+    kind = name.partition("-captured")[0]
+    asked, deltas = captured(kind, stream(name), keep_end=keep_end)
     assert asked.body.get("prompt", asked.body.get("input_ids")) == [1, 15043]
     found = [d.sampled for d in deltas if d.sampled is not None]
     assert [i for s in found for i in s.ids] == [151667, 52, 151645]
@@ -718,7 +559,7 @@ def test_captured_tokens_are_those_that_were_sampled_with_their_log_probabilitie
 
 
 def test_sglang_is_asked_for_tokens_at_its_own_endpoint() -> None:
-    asked, deltas = captured("sglang", NATIVE)
+    asked, deltas = captured("sglang", stream("sglang-captured"))
     assert asked.path == "/generate"
     assert asked.body == {
         "input_ids": [1, 15043],
@@ -737,7 +578,7 @@ def test_sglang_is_asked_for_tokens_at_its_own_endpoint() -> None:
 
 
 def test_log_probabilities_that_do_not_belong_to_the_tokens_are_left_out() -> None:
-    one_too_many = CAPTURED["vllm"].replace('"token_logprobs":[-0.25]', '"token_logprobs":[-0.25,-0.5]')
+    one_too_many = stream("vllm-captured").replace(b'"token_logprobs":[-0.25]', b'"token_logprobs":[-0.25,-0.5]')
     _, deltas = captured("vllm", one_too_many)
     assert [p for d in deltas if d.sampled for p in d.sampled.logprobs] == [-0.5, None, -0.125]
 

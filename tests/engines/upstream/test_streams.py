@@ -7,7 +7,8 @@ import pytest
 
 from unspool.engines import EngineError
 
-from .support import DONE, STREAM, Asked, Connection, Fake, chunk, collect, connected, request, run, said, says, text
+from ...conftest import run
+from .support import DONE, STREAM, Asked, Connection, Fake, chunk, collect, connected, request, said, says, text
 
 
 @pytest.mark.parametrize("when", ["before the headers", "before the first piece", "between pieces"])

@@ -7,7 +7,8 @@ import pytest
 
 from unspool.engines.upstream import Upstream
 
-from .support import DONE, STREAM, Asked, Connection, Fake, chunk, collect, connected, request, run, said, says, until
+from ...conftest import run
+from .support import DONE, STREAM, Asked, Connection, Fake, chunk, collect, connected, request, said, says, until
 
 HI = says(said("Hi", "stop"), DONE)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import pieces, run
 from unspool import Message, Notice, Parser, Policy, Stage
 from unspool.parser.readers import memory as module
 
@@ -93,11 +94,10 @@ def test_the_spans_of_pieces_tile_the_output(dialect: str, bad: Any, body: str) 
 def test_a_broken_literal_keeps_its_raw_text_however_it_is_cut(dialect: str, bad: Any, raw: str) -> None:
     policy = None if bad is None else Policy(bad_arguments=bad)
     for size in (1, 1, 3, 100):
-        parser = Parser(dialect, tools=TOOLS, stage=Stage.CONTENT, policy=policy)
-        for i in range(0, len(raw), size):
-            parser.feed(raw[i : i + size])
-        parser.close("length")
-        (call,) = parser.message.tool_calls
+        message, _ = run(
+            dialect, pieces(raw, size), tools=TOOLS, stage=Stage.CONTENT, policy=policy, finish_reason="length"
+        )
+        (call,) = message.tool_calls
         assert call.raw == raw
 
 

@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 
 import unspool
+from tests.support import pieces, run
 from unspool.parser.readers import pieces as module
 from unspool.parser.readers.pieces import JSON_STRINGS, StringKind, guarded_strings, markup_values, python_strings
 
@@ -95,11 +96,8 @@ def test_a_broken_call_gives_back_its_text_unchanged() -> None:
     for dialect, opening in (("qwen3-coder", "<tool_call>\n<function=f>\n<parameter=s>\n"), ("pythonic", "[f(s='")):
         raw = opening + 'a "b" \tc\n d é\x01 e'
         for size in (1, 4):
-            parser = unspool.Parser(dialect, tools=[TOOL], stage="content")
-            for i in range(0, len(raw), size):
-                parser.feed(raw[i : i + size])
-            parser.close()
-            (call,) = parser.message.tool_calls
+            message, _ = run(dialect, pieces(raw, size), tools=[TOOL], stage="content")
+            (call,) = message.tool_calls
             assert (call.status, call.raw) == ("incomplete", raw), dialect
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from ..compiling import compile_plan, listed
 from ..file import Dialect
-from ..patterns import LITERAL, Pattern, plain_name, solid, worded
+from ..markers import text
+from ..patterns import Pattern, plain_name, solid, worded
 from ..template import BODIES, Template, literal, unstarted
 from .rule import Found, Rules, found, parts
 
@@ -138,8 +139,7 @@ def an_opening_that_json_contains(d: Dialect) -> Iterator[Found]:
             for t in texts
             for i in range(len(t))
         ):
-            opening = "".join(a.text for a in o.pattern.atoms if a.kind == LITERAL)
-            yield found("anywhere", listed=d.anywhere[0], opening=opening)
+            yield found("anywhere", listed=d.anywhere[0], opening=text(o.pattern))
             return
 
 

@@ -16,7 +16,6 @@ class Rule(msgspec.Struct, frozen=True):
     """A rule that dialect files keep.
 
     Attributes:
-        name: what it is called in the docs.
         looks_at: the keys of the file that it reads.
         what: what it finds; fields in braces are filled with markers and templates of the file.
         why: why that cannot work, with the punctuation before it.

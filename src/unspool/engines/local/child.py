@@ -75,7 +75,6 @@ def _end_with_the_input() -> None:
 
 
 def main() -> None:
-    """Serve until the input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # llama.cpp may print there
 

@@ -22,19 +22,14 @@ from .grammars import Grammars
 from .process import Address, LlamaProcess, Status
 from .vocabulary import Vocabulary
 
-__all__ = ["Local"]
-
-_PATIENCE: Final = 600.0
-"""How long an output waits for the model to be loaded, in seconds."""
+_PATIENCE: Final = 600.0  # how long an output waits for the model to be loaded, in seconds
 _TICK: Final = 0.1
-_NOTICED: Final = 2.0
-"""How long it may take until the end of the process is noticed, in seconds."""
+_NOTICED: Final = 2.0  # how long it may take until the end of the process is noticed, in seconds
 _FROM_OUTSIDE: Final = (0, SIGINT, SIGTERM, SIGKILL)
 """Signals by which others end a process. A program that crashes gets another one."""
 _REFUSED: Final = 1024
 _MOST_LOG: Final = 1 << 16
-_FAILED: Final = b"llg error"
-"""What llama.cpp logs if it drops a grammar, and goes on without."""
+_FAILED: Final = b"llg error"  # what llama.cpp logs if it drops a grammar, and goes on without
 
 
 class Local:
@@ -44,7 +39,6 @@ class Local:
     until the process is started again. A grammar that ended it is refused from then on.
 
     Args:
-        address: where llama.cpp is reached.
         gguf: the model, read with its vocabulary.
         markers: special tokens that the text must show.
         ends: special tokens that end outputs, besides those that the file names.
@@ -81,7 +75,6 @@ class Local:
 
     @property
     def tokenizer(self) -> Any:
-        """The model's vocabulary."""
         return self._vocabulary
 
     @property
@@ -90,11 +83,8 @@ class Local:
         return self._upstream.context
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Generate one output; see `unspool.engines.Engine`.
-
-        Raises:
-            EngineError: 400 if the grammar cannot be compiled within limits, or has ended the process before.
-        """
+        """Generate one output; an `EngineError` with 400 if the grammar is too large to compile, or has ended the
+        process before."""
         key = b""
         if request.constraint is not None:
             constraint = request.constraint.ending(self._ends)
@@ -124,12 +114,8 @@ class Local:
                 await stream.aclose()
 
     async def _attempt(self, request: Request, key: bytes, before: Status) -> AsyncGenerator[Delta, None]:
-        """Generate one output with the process as it is now.
-
-        Raises:
-            _NotBegun: the process ended (502) or was just being started again (503), before there was any output.
-            EngineError: see `generate`; 502 if the process ended later.
-        """
+        """Generate one output with the process as it is now; `_NotBegun` if it ended (502) or was just being started
+        again (503) before there was any output."""
         begun, written = False, self._size_of_log()
         stream = self._upstream.generate(request)
         with self._suspects.running(key):
@@ -153,11 +139,7 @@ class Local:
         self._suspects.finished(key)
 
     async def health(self) -> None:
-        """Return if the model is loaded.
-
-        Raises:
-            EngineError: it is not; the message says why.
-        """
+        """Return if the model is loaded; an `EngineError` says why it is not."""
         status = self._address.status()
         if status.state != "ready":
             raise EngineError(status.fault, 503)
@@ -171,7 +153,6 @@ class Local:
             await asyncio.get_running_loop().run_in_executor(None, self._process.close)
 
     async def _ready(self, deadline: float) -> Status:
-        """Wait until the model is loaded."""
         while (status := self._address.status()).state != "ready":
             if status.state == "failed" or time.monotonic() > deadline:
                 raise EngineError(status.fault, 503)
@@ -216,11 +197,7 @@ class _Suspects:
         self._at_death: tuple[int, frozenset[bytes]] = (0, frozenset())
 
     def check(self, key: bytes) -> None:
-        """Refuse a grammar that has ended the process.
-
-        Raises:
-            EngineError: 400.
-        """
+        """Refuse a grammar that has ended the process."""
         if key and self._refused.get(key):
             raise EngineError("tools: the grammar of these schemas ended llama.cpp, so it is refused", 400)
 

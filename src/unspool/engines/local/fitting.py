@@ -8,22 +8,15 @@ from typing import Final
 from ...errors import GgufError
 from ...infer.gguf import Gguf
 
-__all__ = ["check_model", "fitting_slots", "memory"]
-
 _ENCODERS: Final = ("bert", "t5encoder", "clip", "dream", "wavtokenizer")
 _PART: Final = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 MOST_SLOTS: Final = 4
 """The most slots without a flag, as in llama.cpp's own server."""
-_SPARE: Final = 0.9
-"""The share of the available memory that is used."""
+_SPARE: Final = 0.9  # the share of the available memory that is used
 
 
 def check_model(gguf: Gguf) -> None:
-    """Check that a file is a whole model that generates text.
-
-    Raises:
-        GgufError: it is not; the message begins with the path.
-    """
+    """Check that a file is a whole model that generates text; the message of a `GgufError` begins with the path."""
     if reason := _why_not(gguf):
         raise GgufError(f"{gguf.path}: {reason}")
 
@@ -71,17 +64,8 @@ def _size(gguf: Gguf) -> int:
 
 
 def fitting_slots(gguf: Gguf, context: int, slots: int | None, *, available: int | None) -> int:
-    """The number of outputs at once, each with this many tokens.
-
-    Args:
-        gguf: the model.
-        context: tokens of each slot.
-        slots: the number if it is given; only the model's size is checked then.
-        available: bytes of memory; ``None`` if that is not known.
-
-    Raises:
-        GgufError: the model, or one slot, does not fit; the message names the flag that helps.
-    """
+    """The number of outputs at once, each with this many tokens. If the number is given, or the bytes of available
+    memory are not known, only the model's size is checked. A `GgufError` names the flag that helps."""
     if available is None:
         return slots or MOST_SLOTS
     size = _size(gguf)

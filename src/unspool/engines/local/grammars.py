@@ -22,8 +22,6 @@ from ..threads import Awaited, Threads
 from . import judge
 from .vocabulary import Vocabulary
 
-__all__ = ["Grammars"]
-
 log = logging.getLogger("unspool.engines")
 
 MAX_TEXT: Final = 4 * 1024 * 1024
@@ -39,11 +37,7 @@ _KEPT_BYTES: Final = 1024 * 1024
 
 
 class Grammars:
-    """Checks grammars, and keeps the verdicts.
-
-    Args:
-        vocabulary: the model's.
-    """
+    """Checks grammars for a model's vocabulary, and keeps the verdicts."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._faults: Kept[str] = Kept(_KEPT, _KEPT_BYTES)  # by the grammars' digests; empty for what may be compiled
@@ -54,12 +48,8 @@ class Grammars:
         ]
 
     async def check(self, constraint: Constraint) -> None:
-        """Return if a grammar can be compiled. Cancelling this ends the trial.
-
-        Raises:
-            EngineError: it cannot, within the limits; its status is 400.
-            ConstraintError: see `Constraint.lark`.
-        """
+        """Return if a grammar can be compiled within the limits; else raise an `EngineError` with 400. Cancelling this
+        ends the trial."""
         for threads, trial, seconds in self._lanes:
             fault = await threads.run(partial(self._fault, constraint, trial, seconds))
             if fault is not None:
@@ -70,7 +60,6 @@ class Grammars:
             raise EngineError(fault, 400)
 
     def close(self) -> None:
-        """End the processes and threads."""
         for threads, trial, _ in self._lanes:
             threads.close()
             if trial is not None:
@@ -116,12 +105,8 @@ class _Judge:
         self._closed = False
 
     def judge(self, text: str, seconds: float, awaited: Awaited) -> dict[str, Any]:
-        """The verdict on a grammar: its ``error``, or the limit that it is ``over``.
-
-        Raises:
-            Abandoned: nobody waits for the verdict any more.
-            EngineError: the process cannot be started.
-        """
+        """The verdict on a grammar: its ``error``, or the limit that it is ``over``. `Abandoned` if nobody waits any
+        more."""
         for _ in range(3):  # the process may have died, or been ended by the cancellation of the previous job
             try:
                 verdict = self._ask(text, seconds, awaited)

@@ -125,13 +125,11 @@ class _Pieces:
 
 
 def read_tokenizer(library: Any, described: str) -> Any:
-    """Make llguidance's tokenizer from a description."""
     found = json.loads(described)
     return library.LLTokenizer(library.TokenizerWrapper(_Pieces(found)), eos_token=found["eos"], slices=[])
 
 
 def main() -> None:
-    """Judge until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all, but the server decides when this ends
     begin = json.loads(_line())
     import llguidance

@@ -20,15 +20,12 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["Address", "Launch", "LlamaProcess", "Status"]
-
 log = logging.getLogger("unspool.engines")
 
 _CHILD: Final = Path(__file__).with_name("child.py")
 _STEADY: Final = 30.0  # seconds after which the process is started again at once
 _LONGEST_PAUSE: Final = 30.0
-_KEPT: Final = 1 << 16
-"""How many bytes of the end of a log are looked at."""
+_KEPT: Final = 1 << 16  # how many bytes of the end of a log are looked at
 _ENDING: Final = 5.0  # seconds for the process to end by itself
 _PREFIX: Final = re.compile(r"^[\d.]+ [EWI] +(?:\S+ +\S+: )?")
 """What llama.cpp writes before a message: the time, the level, and the part and function."""
@@ -38,8 +35,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """What is started.
 
     Attributes:
-        model: the path of the GGUF.
-        adapters: the paths of LoRA adapters, each with its scale.
+        model, adapters: the paths of the GGUF, and of LoRA adapters, each with its scale.
         fields: values by the names of xllamacpp's ``CommonParams``, with dots for inner ones.
         given: pairs of such a name and a text, from the operator; they come last.
         log: the file for llama.cpp's log; by default one in a temporary folder.
@@ -53,14 +49,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where the process is reached, also by other processes of the same command.
-
-    Attributes:
-        url: its base URL.
-        key: the key that it demands.
-        folder: the folder with its status.
-        log: the file with its log.
-    """
+    """Where the process is reached, also by other processes of the same command: its base URL, the key that it demands,
+    the folder with its status, and the file with its log."""
 
     url: str
     key: str
@@ -68,7 +58,6 @@ class Address(msgspec.Struct, frozen=True):
     log: str
 
     def status(self) -> "Status":
-        """The status of the process."""
         try:
             return msgspec.json.decode((Path(self.folder) / _STATUS).read_bytes(), type=Status)
         except OSError:
@@ -76,14 +65,8 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of the process.
-
-    Attributes:
-        state: ``loading``, ``ready``, ``ended`` (it will be started again), or ``failed`` (it will not).
-        deaths: how often it has ended.
-        signal: the signal that ended it last; 0 if none did.
-        fault: why it is not ready, for clients.
-    """
+    """The status of the process: ``loading``, ``ready``, ``ended`` (it will be started again), or ``failed`` (it will
+    not); how often it has ended, the last time by which signal (0: none), and why it is not ready, for clients."""
 
     state: str
     deaths: int = 0
@@ -97,14 +80,8 @@ _STATUS: Final = "status.json"
 class LlamaProcess:
     """Starts the process, starts it again when it ends, and ends it.
 
-    The process reads a pipe from this one and ends with it. Its port is chosen once and kept.
-
-    Args:
-        launch: what to start.
-        failed: called, in another thread, with a sentence if the model cannot be loaded at all.
-
-    Raises:
-        OSError: there is no free port, or the log cannot be written.
+    The process reads a pipe from this one and ends with it. Its port is chosen once and kept. ``failed`` is called, in
+    another thread, with a sentence if the model cannot be loaded at all.
     """
 
     def __init__(self, launch: Launch, failed: Callable[[str], None] = lambda fault: None) -> None:
@@ -131,7 +108,6 @@ class LlamaProcess:
         self._thread = threading.Thread(target=self._watch, name="llama.cpp", daemon=True)
 
     def start(self) -> None:
-        """Start the process, and return at once."""
         self._thread.start()
 
     def close(self) -> None:
@@ -273,7 +249,6 @@ def _why(number: int, written: str) -> str:
 
 
 def _last(written: str) -> str:
-    """The last message of a log."""
     lines = [line for line in written.splitlines() if line.strip()]
     errors = [line for line in lines if " E " in line[:24]]
     return _PREFIX.sub("", (errors or lines or [""])[-1]).strip()[:300]

@@ -13,11 +13,8 @@ from ...tokens import BYTES
 from ..base import EngineError
 from .process import Address
 
-__all__ = ["Vocabulary"]
-
 _SPACE: Final = "\u2581"
-_BYTE_LEVEL: Final = "gpt2"
-"""llama.cpp's name for byte-level BPE."""
+_BYTE_LEVEL: Final = "gpt2"  # llama.cpp's name for byte-level BPE
 _SECONDS: Final = 30.0
 
 
@@ -29,16 +26,9 @@ class _Added(msgspec.Struct, frozen=True):
 
 
 class Vocabulary:
-    """The tokens of a model. Text is encoded by llama.cpp itself.
+    """The tokens of a model, as bytes. Text is encoded by llama.cpp itself, at this address.
 
     Only tokens that llama.cpp never reads as text are added ones: its grammars know them by id, all others by text.
-
-    Args:
-        gguf: the file, read with its vocabulary.
-        address: where llama.cpp is reached.
-
-    Attributes:
-        pieces: the bytes of each token.
     """
 
     def __init__(self, gguf: Gguf, address: Address) -> None:
@@ -61,11 +51,7 @@ class Vocabulary:
         return b"".join(self.pieces[i] for i in kept).decode(errors="replace")
 
     def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
-        """The tokens of a text, by llama.cpp. It blocks, so the event loop must not call it.
-
-        Raises:
-            EngineError: llama.cpp does not answer.
-        """
+        """The tokens of a text, by llama.cpp. It blocks, so the event loop must not call it."""
         parts = urlsplit(self._address.url)
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_SECONDS)
         asked = {"content": text, "add_special": add_special_tokens}

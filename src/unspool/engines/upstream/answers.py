@@ -21,8 +21,6 @@ import msgspec
 from ...wire.common import Usage
 from ..base import Delta, EngineError, Sampled
 
-__all__ = ["Closed", "SglangReader", "complaint", "failure", "read_completion", "read_native", "read_ollama"]
-
 _Ids = list[Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]]
 
 
@@ -185,7 +183,6 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
 
 
 def _text(choice: _Choice) -> str:
-    """The text of an event."""
     said = choice.delta
     if said is None:
         if choice.text is None and choice.token_ids and choice.finish_reason is None:
@@ -269,7 +266,6 @@ class SglangReader:
     def __call__(
         self, data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False
     ) -> Delta:
-        """Read an event."""
         event = _decode(data, _SglangEvent)
         meta, text, ids = event.meta_info, event.text, tuple(event.output_ids)
         ended = meta.finish_reason
@@ -395,8 +391,7 @@ class Closed(EngineError):
 
 _E = TypeVar("_E", bound=_Event)
 _BYTES: Final = re.compile(r"(?<=base64,)[\w+/=-]+|[A-Za-z0-9+/=]{120,}")
-_SHOWN: Final = 500
-"""How many characters of an upstream server's message are passed on."""
+_SHOWN: Final = 500  # how many characters of an upstream server's message are passed on
 
 
 def _decode(data: bytes, kind: type[_E]) -> _E:
@@ -440,14 +435,8 @@ _NUMBER: Final = re.compile(r"(?<![0-9])[0-9]{1,12}(?![0-9])")
 
 
 def failure(message: str, status: int | None, retry_after: int | None = None) -> EngineError:
-    """Make the error for an upstream server's error. A client's fault remains one; everything else is the engine's
-    failure, whose message is only for the operator.
-
-    Args:
-        message: the server's message.
-        status: the HTTP status, or the code in a stream.
-        retry_after: seconds, by its header.
-    """
+    """Make the error for an upstream server's error, by its message, and the HTTP status or the code in a stream. A
+    client's fault remains one; everything else is the engine's failure, whose message is only for the operator."""
     detail = f": {message}" if message else ""
     if status in (400, 409, 413, 422, 501):
         if most := _CONTEXT.search(message):

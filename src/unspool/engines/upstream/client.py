@@ -16,13 +16,10 @@ from .pool import Backend
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["MAX_ANSWER", "Client", "Unavailable"]
-
 MAX_ANSWER: Final = 4 * 1024 * 1024
 """The largest answer that is not a stream, in bytes, besides the ids of a prompt."""
 _MAX_RETRY: Final = 24 * 3600
-_MAX_COMPLAINT: Final = 64 * 1024
-"""How many bytes of an error are read."""
+_MAX_COMPLAINT: Final = 64 * 1024  # how many bytes of an error are read
 
 
 class Unavailable(EngineError):
@@ -34,12 +31,7 @@ class Slow(EngineError):
 
 
 class Client:
-    """Sends requests.
-
-    Args:
-        key: a bearer token, if any.
-        connect: the time-out in seconds for a connection, and for answers that are not streams.
-    """
+    """Sends requests; ``connect`` is the time-out in seconds for a connection, and for answers that are not streams."""
 
     def __init__(self, key: str | None, connect: float) -> None:
         self._key = key
@@ -48,7 +40,6 @@ class Client:
         self._closed = False
 
     async def close(self) -> None:
-        """Close every connection."""
         self._closed = True
         if self._http is not None:
             await self._http.close()
@@ -60,17 +51,8 @@ class Client:
     async def ask(
         self, backend: Backend, path: str, question: dict[str, Any] | None = None, most: int = MAX_ANSWER
     ) -> Any:
-        """Send a request, and return the JSON of the answer; ``None`` if it is not JSON.
-
-        Args:
-            backend: the server to ask.
-            path: the path under its base URL.
-            question: the JSON to send, as a POST.
-            most: how many bytes the answer may have.
-
-        Raises:
-            EngineError: there is no answer, or it is an error.
-        """
+        """Send a request (a POST if there is a question), and return the JSON of the answer, which has at most this
+        many bytes; ``None`` if it is not JSON. `EngineError` if there is no answer, or it is an error."""
         deadline = time.monotonic() + self._connect
         data = bytearray()
         try:
@@ -96,18 +78,9 @@ class Client:
         deadline: float,
         headers: Mapping[str, str] | None = None,
     ) -> "AsyncIterator[aiohttp.ClientResponse]":
-        """A context for a streamed answer with a good status; its connection is closed at the end.
-
-        Args:
-            backend: the server to ask.
-            path: the path under its base URL.
-            asked: the JSON to send, as a POST.
-            deadline: the latest time for the head of the answer, by the monotonic clock.
-            headers: further headers; empty ones are not sent.
-
-        Raises:
-            EngineError: there is no such answer; `Unavailable` if another backend may have one.
-        """
+        """A context for a streamed answer with a good status; its connection is closed at the end. Headers that are
+        empty are not sent. `EngineError` if there is no such answer by the deadline of the monotonic clock;
+        `Unavailable` if another backend may have one."""
         import aiohttp
 
         sent = {name: value for name, value in (headers or {}).items() if value}
@@ -132,11 +105,7 @@ class Client:
             response.close()
 
     async def read(self, backend: Backend, response: "aiohttp.ClientResponse", deadline: float) -> bytes:
-        """Return the bytes that have arrived, or the next ones; none at the end.
-
-        Raises:
-            EngineError: it does not come in time, or the connection broke.
-        """
+        """Return the bytes that have arrived, or the next ones; none at the end."""
         import aiohttp
 
         try:

@@ -25,15 +25,11 @@ from ..stores import find_stored, hf_snapshot
 from .engine import base_urls
 from .kinds import detect, listed
 
-__all__ = ["OLLAMA", "Discovered", "discover", "possible_tokens"]
-
 OLLAMA: Final = "ollama"
 """The kind whose list of models may name other owners."""
 _SECONDS: Final = 5.0
-_MOST: Final = 32 << 20
-"""The most bytes of an answer."""
-_TOKEN: Final = re.compile(r"<[^<>\s]{1,60}>|\[/?[A-Z_]{2,40}\]")
-"""Texts in a template that may be special tokens."""
+_MOST: Final = 32 << 20  # the most bytes of an answer
+_TOKEN: Final = re.compile(r"<[^<>\s]{1,60}>|\[/?[A-Z_]{2,40}\]")  # texts in a template that may be special tokens
 _NAMED: Final = ("bos_token", "eos_token", "unk_token", "pad_token")
 _FROM: Final = re.compile(r"^FROM (/.+|[A-Za-z]:\\.+)$", re.MULTILINE)
 
@@ -46,8 +42,7 @@ class Discovered(msgspec.Struct, frozen=True, kw_only=True):
         model: the name of its model; ``None`` if it lists none.
         path: the model's folder, or its GGUF, on this machine; ``None`` if it is not there, or not known.
         template, tool_template: the chat templates that it sends; empty if it sends none.
-        special: named special tokens, such as ``bos_token``.
-        added: further special tokens.
+        special, added: named special tokens, such as ``bos_token``, and further ones.
     """
 
     kind: str | None
@@ -74,18 +69,8 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 def discover(
     urls: Sequence[str], *, key: str | None = None, kind: str | None = None, model: str | None = None
 ) -> Discovered:
-    """Ask the first of the servers of one model.
-
-    Args:
-        urls: their base URLs.
-        key: its key.
-        kind: its kind, if that is known.
-        model: its name for the model; by default the first that it lists.
-
-    Raises:
-        ValueError: a URL or the kind is wrong.
-        EngineError: the server cannot be reached, or refuses the key.
-    """
+    """Ask the first of the servers of one model. `ValueError` if a URL or the kind is wrong; `EngineError` if the
+    server cannot be reached, or refuses the key."""
     server = _Server(base_urls(urls, kind)[0], key)
     first = listed(server.ask("/v1/models"), model)
     name = model or _text(first, "id") or None
@@ -199,11 +184,7 @@ class _Server:
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect()).open
 
     def ask(self, path: str, question: Any = None) -> dict[str, Any]:
-        """The JSON object of an answer; empty if there is another answer, or an error.
-
-        Raises:
-            EngineError: there is no answer, or the key is refused.
-        """
+        """The JSON object of an answer; empty if there is another answer, or an error."""
         data = None if question is None else json.dumps(question).encode()
         try:
             with self._open(urllib.request.Request(self._base + path, data, self._headers), timeout=_SECONDS) as answer:

@@ -21,8 +21,6 @@ from .media import CHAT, SGLANG, WITH_MEDIA, ranges, with_marker
 from .output import Asked, Output
 from .pool import Backend, Pool
 
-__all__ = ["Upstream", "base_urls"]
-
 log = logging.getLogger("unspool.engines")
 
 _UNREADY = (
@@ -33,8 +31,7 @@ _BOS = (
     "begins prompts with media with {0}, which the chat template does not write; if it runs with "
     "--override-kv tokenizer.ggml.add_bos_token=bool:false, it does not"
 )
-_TOKEN = 16
-"""How many bytes the id of a token takes in an answer, at most; a token has a character or more."""
+_TOKEN = 16  # how many bytes the id of a token takes in an answer, at most; a token has a character or more
 
 
 class Upstream:
@@ -130,11 +127,7 @@ class Upstream:
     # -- the interface of engines ----------------------------------------------------------------------------------
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Generate one output; the connection is closed as soon as the iterator is.
-
-        Raises:
-            EngineError: see `unspool.engines.Engine`.
-        """
+        """Generate one output; the connection is closed as soon as the iterator is."""
         self._pool.start()
         request.needed_prompt()
         tried: set[Backend] = set()
@@ -170,11 +163,7 @@ class Upstream:
                     await stream.aclose()
 
     async def health(self) -> None:
-        """Return if a server is up now; an answer within the last second counts.
-
-        Raises:
-            EngineError: no server is up, with the reasons; or the engine is closed.
-        """
+        """Return if a server is up now; an answer within the last second counts. An `EngineError` has the reasons."""
         self._pool.start()
         await self._pool.health()
 
@@ -398,11 +387,8 @@ def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, 
 
 
 def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:
-    """Check the base URLs of one model's servers, and their kind, and remove ``/v1``.
-
-    Raises:
-        ValueError: one of them is wrong; the message begins with the argument's name.
-    """
+    """Check the base URLs of one model's servers, and their kind, and remove ``/v1``; `ValueError` names what is
+    wrong."""
     if kind is not None and kind not in KINDS:
         raise ValueError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
     bases = [_base(url) for url in urls]
@@ -414,7 +400,6 @@ def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:
 
 
 def _base(url: str) -> str:
-    """Check a base URL, and remove ``/v1``."""
     try:
         parts = urlsplit(url)
         port = parts.port

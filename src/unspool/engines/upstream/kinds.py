@@ -25,8 +25,6 @@ from ..base import Delta, EngineError, Request, Sampling, Thinking
 from .answers import read_completion, read_native, read_ollama
 from .sse import Events, Lines
 
-__all__ = ["KINDS", "Kind", "Served", "body", "detect", "listed"]
-
 _OPENAI: Final = {
     "temperature": "temperature",
     "top_p": "top_p",
@@ -51,12 +49,8 @@ _NEUTRAL: Final[dict[str, tuple[float, ...]]] = {
 
 
 class Served(msgspec.Struct):
-    """What a server reports in ``/v1/models``.
-
-    Attributes:
-        model: the first model's name.
-        context: how many tokens prompt and output may have together.
-    """
+    """The first model that a server reports in ``/v1/models``, and how many tokens prompt and output may have
+    together."""
 
     model: str | None = None
     context: int | None = None
@@ -251,8 +245,7 @@ KINDS: Final = {
 }
 """Every kind, by its name."""
 
-_SPARE: Final = 128
-"""SGLang reserves a part of the context for draft tokens, and refuses requests that include it."""
+_SPARE: Final = 128  # SGLang reserves a part of the context for draft tokens, and refuses requests that include it
 
 
 def body(
@@ -266,20 +259,15 @@ def body(
     markers: tuple[str, ...] = (),
     budgets: bool = False,
 ) -> dict[str, Any]:
-    """Write a request in the form of a kind.
+    """Write a request in the form of a kind; `EngineError` if the kind does not support a part of it.
 
     Args:
-        kind: the kind of the server.
-        request: the request.
         prompt: the prompt to send, as text or ids.
         model: the server's name for the model; ``None``: the request names none.
         context: how many tokens prompt and output may have together, if that is known.
         keep_end: whether the server should send the token that ends the output.
         markers: special tokens to show.
         budgets: whether the server is set up for budgets of reasoning.
-
-    Raises:
-        EngineError: the kind does not support a part of it.
     """
     asked: dict[str, Any] = {"prompt": prompt} if kind.place is None else kind.place(request, prompt)
     asked |= {"stream": True, **kind.always}
@@ -368,12 +356,8 @@ def listed(answer: Any, model: str | None) -> dict[str, Any]:
 
 
 def detect(entry: Mapping[str, Any], description: Any = None) -> Kind | None:
-    """Detect the kind of a server.
-
-    Args:
-        entry: a model's entry in the answer of ``/v1/models``.
-        description: the answer of ``/openapi.json``, if any.
-    """
+    """Detect the kind of a server from a model's entry in ``/v1/models``, and from its ``/openapi.json``, if it has
+    one."""
     paths = description.get("paths") if isinstance(description, dict) else None
     owner, known = entry.get("owned_by"), paths if isinstance(paths, dict) else ()
     found = [kind for kind in KINDS.values() if kind.owner and kind.owner == owner]

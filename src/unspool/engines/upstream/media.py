@@ -22,8 +22,6 @@ from ..media import MEDIA, placed
 from .answers import SglangReader
 from .kinds import KINDS, Kind
 
-__all__ = ["CHAT", "SGLANG", "WITH_MEDIA", "ranges", "with_marker"]
-
 SGLANG: Final = "sglang"
 """The kind whose row is also the one for tokens as they were sampled."""
 
@@ -164,14 +162,7 @@ CHAT: Final = _row(
 
 
 def with_marker(request: Request, props: Mapping[str, Any], adds_bos: bool) -> str:
-    """The prompt for llama.cpp.
-
-    Args:
-        request: the request, with a prompt that is text.
-        props: the answer of ``/props``.
-        adds_bos: whether the server begins texts with the token that begins a sequence, which the template may have
-            written.
-    """
+    """The prompt for llama.cpp, whose text may begin with the token that the server adds itself (``adds_bos``)."""
     marker, prompt = props.get("media_marker") or "<__media__>", request.needed_prompt()
     assert isinstance(prompt, str), "media have places in texts"
     text = placed(prompt, request.media, lambda i: marker)

@@ -12,21 +12,14 @@ from .client import Unavailable
 from .kinds import Kind
 from .media import ranges
 
-__all__ = ["Asked", "Output"]
-
 log = logging.getLogger("unspool.engines")
 
 _DONE = b"[DONE]"
 
 
 class Asked(NamedTuple):
-    """A request in the form of a server.
-
-    Attributes:
-        kind: the kind of server.
-        body: the JSON to send.
-        spans: the tokens of the prompt's placeholders, if it is sent as tokens.
-    """
+    """A request in the form of a server: the JSON to send, and the tokens of the placeholders if the prompt is sent as
+    tokens."""
 
     kind: Kind
     body: dict[str, Any]
@@ -40,17 +33,7 @@ class Asked(NamedTuple):
 
 
 class Output:
-    """Reads one output from the events of its stream.
-
-    Args:
-        request: the request.
-        asked: its form that the server was sent.
-        read: reads an event.
-        url: the server, for logs.
-
-    Attributes:
-        ended: whether the server has said that no event comes any more.
-    """
+    """Reads one output from the events of its stream. ``ended``: the server has said that no event comes any more."""
 
     def __init__(self, request: Request, asked: Asked, read: Callable[[bytes], Delta], url: str) -> None:
         self.ended = False
@@ -66,11 +49,7 @@ class Output:
         self._rest: Sampled | None = None
 
     def take(self, data: bytes) -> Delta | None:
-        """The piece of an event, without its finish reason; ``None`` if it has nothing of the output.
-
-        Raises:
-            EngineError: it is an error, or malformed.
-        """
+        """The piece of an event, without its finish reason; ``None`` if it has nothing of the output."""
         self.ended = self.ended or data == _DONE
         if self.ended:
             return None
@@ -90,11 +69,7 @@ class Output:
         return msgspec.structs.replace(delta, finish_reason=None, usage=usage)
 
     def end(self) -> Delta:
-        """The last piece.
-
-        Raises:
-            Unavailable: the output is not complete.
-        """
+        """The last piece; `Unavailable` if the output is not complete."""
         if self._reason is None:
             raise Unavailable("the engine ended its stream early", 502)
         return Delta(finish_reason=self._reason, usage=self._usage, sampled=self._rest)

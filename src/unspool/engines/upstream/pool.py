@@ -10,19 +10,15 @@ from typing import Any, Final
 from ..base import EngineError
 from .kinds import Kind, Served
 
-__all__ = ["Backend", "Pool"]
-
 log = logging.getLogger("unspool")
 
-_FRESH: Final = 1.0
-"""How long an answer counts for `Pool.health`, in seconds."""
+_FRESH: Final = 1.0  # how long an answer counts for `Pool.health`, in seconds
 
 
 class Backend:
     """One server.
 
     Attributes:
-        url: its base.
         kind: its kind, given or detected; ``None`` until then.
         served: what it reports about itself; ``None`` until it was asked.
         unready: whether it is known to take no ids with media; see `media.CHAT`.
@@ -51,7 +47,6 @@ class Backend:
 
     @property
     def there(self) -> bool:
-        """Whether it has answered just now."""
         return self.seen and time.monotonic() - self._answered < _FRESH
 
     def out(self, fault: str) -> None:
@@ -64,7 +59,6 @@ class Backend:
         self.unready, self.spans, self.bos = False, {}, None
 
     def back(self) -> None:
-        """Record that it answers."""
         if self.fault:
             log.warning("engine %s: back", self.url)
         self._answered = time.monotonic()
@@ -73,13 +67,7 @@ class Backend:
 
 
 class Pool:
-    """Chooses among backends, and checks them from time to time.
-
-    Args:
-        backends: at least one.
-        probe: returns if a backend is up, and raises otherwise.
-        interval: seconds between two checks.
-    """
+    """Chooses among backends, and checks them at an interval in seconds: ``probe`` raises if one is not up."""
 
     def __init__(
         self, backends: Sequence[Backend], probe: Callable[[Backend], Awaitable[None]], interval: float
@@ -114,11 +102,7 @@ class Pool:
             chosen.busy -= 1
 
     def start(self) -> None:
-        """Begin the checks, unless they have begun.
-
-        Raises:
-            EngineError: it was stopped.
-        """
+        """Begin the checks, unless they have begun; `EngineError` if it was stopped."""
         if self._stopped:
             raise EngineError("the engine is closed", 503)
         if self._watch is None:
@@ -136,11 +120,7 @@ class Pool:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def health(self) -> None:
-        """Return if a backend is up now; if none has just answered, all are asked.
-
-        Raises:
-            EngineError: no backend is up, with the reasons; or the pool was stopped.
-        """
+        """Return if a backend is up now; if none has just answered, all are asked. An `EngineError` has the reasons."""
         known = any(b.there for b in self.backends)
         pending = set() if known else {self._checking(b) for b in self.backends}
         while pending and not any(b.there for b in self.backends):

@@ -2,18 +2,13 @@
 
 from typing import Final
 
-__all__ = ["Events", "Lines"]
-
 MAX_EVENT: Final = 4 * 1024 * 1024
 """The largest incomplete event, in bytes."""
 
 
 class Lines:
-    """Reads one stream of lines, each of which is an event; what comes after the last line feed is none.
-
-    Args:
-        limit: how many bytes a line may have.
-    """
+    """Reads one stream of lines of bounded size, each of which is an event; what comes after the last line feed is
+    none."""
 
     __slots__ = ("_cut", "_limit")
 
@@ -22,11 +17,7 @@ class Lines:
         self._cut = bytearray()
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes.
-
-        Raises:
-            ValueError: a line is too long.
-        """
+        """The lines that this chunk completes; `ValueError` if one is too long."""
         head, found, rest = chunk.rpartition(b"\n")
         whole = bytes(self._cut) + head if found else b""
         if found:
@@ -38,14 +29,11 @@ class Lines:
 
 
 class Events:
-    """Reads one stream. Each byte is read a constant number of times, and held data is bounded.
+    """Reads one stream. Each byte is read a constant number of times, and held data is bounded by ``limit``.
 
     Lines end with a line feed, with or without a carriage return before it. Only ``data`` lines count: comments, names
     and ids of events are skipped, and so is a byte order mark at the beginning. What comes after the last blank line is
     not an event.
-
-    Args:
-        limit: how many bytes an event may have.
     """
 
     __slots__ = ("_begun", "_cut", "_limit", "_lines", "_size")
@@ -58,11 +46,7 @@ class Events:
         self._begun = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The data of the events that this chunk completes.
-
-        Raises:
-            ValueError: an event is too long.
-        """
+        """The data of the events that this chunk completes; `ValueError` if one is too long."""
         if b"\n" not in chunk:
             self._cut += chunk
             self._check()

@@ -4,12 +4,11 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from ...tools.fetch import Fetcher, Refused
+from ...tools.addresses import Refused
+from ...tools.fetch import Fetcher
 from ..fields import BadRequest
 from ..settings import Limits
 from .reading import Unread
-
-__all__ = ["fetch_parts"]
 
 log = logging.getLogger("unspool.server")
 _AT_ONCE = 4

@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-__all__ = ["FORMATS", "Format", "recognize"]
-
 
 class Format(NamedTuple):
     """What bytes are: ``image``, ``audio``, ``video`` or ``document``, their media type, and the pixels of images, else
@@ -28,8 +26,7 @@ class BadMedium(ValueError):
 Size = tuple[int, int]
 _FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 """JPEG's markers of frames, which begin with the size."""
-_ALONE: Final = frozenset((0x01, *range(0xD0, 0xDA)))
-"""JPEG's markers without a segment."""
+_ALONE: Final = frozenset((0x01, *range(0xD0, 0xDA)))  # JPEG's markers without a segment
 
 
 def _png(data: bytes) -> Size:
@@ -125,8 +122,7 @@ FORMATS: Final = (
     _Known("video", "video/webm", _begins(rb"\x1aE\xdf\xa3")),
 )
 """The formats of media, by their first bytes."""
-_BINARY: Final = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")
-"""Bytes that no text contains."""
+_BINARY: Final = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that no text contains
 
 
 def recognize(data: bytes) -> Format | None:

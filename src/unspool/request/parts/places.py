@@ -11,8 +11,6 @@ from ...engines.media import MEDIA, Medium, is_medium
 from ..fields import BadRequest
 from ..special_tokens import markers
 
-__all__ = ["FORGED", "Places", "find_places"]
-
 FORGED: Final = ("<image>", "<video>", "<audio>", "<IMG_CONTEXT>", "<__media__>", "[img-")
 """What engines read as placeholders, whatever the template writes (SGLang, InternVL, llama.cpp, Ollama)."""
 _FORMS: Final[tuple[Callable[[str], dict[str, Any]], ...]] = (
@@ -99,13 +97,8 @@ def find_places(
     result: Callable[[list[Any]], list[dict[str, Any]]],
     known: Sequence[str],
 ) -> Places:
-    """Find out what a template writes for media, from a few renderings.
-
-    Args:
-        write: renders messages, in the shape that the template writes whole; ``None`` if it refuses them.
-        result: makes a conversation whose last message is a tool's result with these parts.
-        known: the texts in the template.
-    """
+    """Find out what a template writes for media, from a few renderings. ``result`` makes a conversation whose last
+    message is a tool's result with these parts; ``known`` are the texts in the template."""
     plain = write([{"role": "user", "content": [_text(word) for word in _WORDS]}]) or ""
     spans: dict[str, str] = {}
     forms: dict[str, Mapping[str, Any]] = {}

@@ -24,29 +24,13 @@ from ..fields import BadRequest, Fields
 from ..settings import Limits
 from .formats import FORMATS, BadMedium, recognize
 
-__all__ = [
-    "AGUI",
-    "CHAT",
-    "MESSAGES",
-    "RESPONSES",
-    "Forms",
-    "Unread",
-    "read_part",
-    "result_content",
-    "settled",
-    "unread",
-    "urls",
-]
-
 log = logging.getLogger("unspool.server")
 _UNREAD: Final = "unread"
-_FILE: Final = "file"
-"""The kind of parts whose bytes alone say what they are."""
+_FILE: Final = "file"  # the kind of parts whose bytes alone say what they are
 _TYPES: Final = {kind: [f.type for f in FORMATS if f.kind == kind] for kind in ("image", "audio", "video")} | {
     "document": ["text/plain"]
 }
-_ROLES: Final = ("user", "tool", "function")
-"""The roles of messages that have such parts."""
+_ROLES: Final = ("user", "tool", "function")  # the roles of messages that have such parts
 _SHOWN: Final = 200
 _DATA: Final = re.compile(r"data:([^,]{0,200}),", re.IGNORECASE)
 _HTTP: Final = re.compile(r"https?://", re.IGNORECASE)
@@ -58,8 +42,7 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         where: the field that has its bytes or its URL, for messages.
         kind: one of `unspool.engines.media.MEDIA`, ``document``, or ``file`` for any.
-        data: its bytes; ``None`` if there is a URL.
-        url: where they are.
+        data, url: its bytes, or where they are.
         name: the name of a document.
     """
 
@@ -255,14 +238,8 @@ def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[st
 
 
 def result_content(result: ToolResult, taken: Collection[str], limits: Limits, media: dict[str, Medium]) -> Any:
-    """The content of a message with the result of one of the server's own tools.
-
-    Args:
-        result: the result. Its notes stand for media that are not taken, not what they say, or too many or large.
-        taken: the kinds of media that the model takes.
-        limits: on the parts of a request.
-        media: the media of the request so far, by digest; those of the result are added.
-    """
+    """The content of a message with the result of one of the server's own tools, whose media are added to those of the
+    request. Notes stand for media that the model does not take, are not what they say, or are too many or large."""
     parts: list[dict[str, Any]] = []
     text, at = result.text, 0
     for one in result.media if taken else ():

@@ -46,7 +46,6 @@ class AguiProtocol(WireProtocol):
         return () if options.get("server_tools") is False or options.get("tool_choice") == "none" else None
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
-        """See `WireProtocol.read`."""
         fields.text("threadId")
         fields.text("runId")
         fields.text("parentRunId", None)
@@ -77,7 +76,6 @@ class AguiProtocol(WireProtocol):
         )
 
     def writer(self, request: ChatRequest, id: str, created: int) -> AguiWriter:
-        """See `WireProtocol.writer`."""
         seal = self.seal_for(request.caller)
         return AguiWriter(
             thread_id=request.body["threadId"],

@@ -16,11 +16,9 @@ class WireProtocol(ABC):
     """Reads the requests of one protocol, and makes the writers of its answers.
 
     Attributes:
-        id_prefix: the prefix of the ids of responses.
         invalid_status: the HTTP status for a request with a wrong field.
         keeps_events: whether answers that are not streamed are written from events.
         raw: whether outputs are not parsed.
-        error_body: writes the body of an error.
     """
 
     id_prefix: ClassVar[str]

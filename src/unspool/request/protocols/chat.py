@@ -32,8 +32,6 @@ MAX_LOGPROBS = 20
 
 
 class ChatProtocol(WireProtocol):
-    """OpenAI's own profile."""
-
     id_prefix = "chatcmpl-"
     error_body = staticmethod(wire.error_body)
     custom_tools = True
@@ -44,7 +42,6 @@ class ChatProtocol(WireProtocol):
         return () if fields.raw.get("server_tools") is False or fields.raw.get("tool_choice") == "none" else None
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
-        """See `WireProtocol.read`."""
         limits = self.settings.limits
         for legacy, instead in (("functions", "tools"), ("function_call", "tool_choice")):
             if fields.has(legacy):
@@ -96,7 +93,6 @@ class ChatProtocol(WireProtocol):
         return [[ours, *(m for m in rounds if m["role"] == "tool"), answer], [answer]]
 
     def writer(self, request: ChatRequest, id: str, created: int) -> ChatWriter:
-        """See `WireProtocol.writer`."""
         return ChatWriter(
             id=id,
             model=self.settings.model,
@@ -114,22 +110,18 @@ class ChatProtocol(WireProtocol):
 
 
 class MindieProtocol(ChatProtocol):
-    """The MindIE profile."""
-
     id_prefix = "endpoint_common_"
     custom_tools = False
     invalid_status = 422
     error_body = staticmethod(mindie_wire.error_body)
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
-        """See `WireProtocol.read`. There must be one choice."""
         request = super().read(fields, offer)
         if request.n != 1:
             raise fields.wrong("n", f"{request.n} is not 1")
         return request
 
     def writer(self, request: ChatRequest, id: str, created: int) -> MindieWriter:
-        """See `WireProtocol.writer`."""
         return MindieWriter(
             id=id,
             model=self.settings.model,
@@ -143,13 +135,10 @@ class MindieProtocol(ChatProtocol):
 
 
 class CandleProtocol(ChatProtocol):
-    """The candle profile."""
-
     keeps_events = True
     custom_tools = False
 
     def writer(self, request: ChatRequest, id: str, created: int) -> CandleWriter:
-        """See `WireProtocol.writer`."""
         return CandleWriter(
             id=id,
             model=self.settings.model,

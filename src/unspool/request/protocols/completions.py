@@ -12,20 +12,16 @@ from ..server_tools import NOTHING, Offer
 from .base import WireProtocol
 from .chat import MAX_LOGPROBS
 
-_DEFAULT_TOKENS = 16
-"""OpenAI's default of ``max_tokens``."""
+_DEFAULT_TOKENS = 16  # OpenAI's default of ``max_tokens``
 _MAX_ID = 2**32 - 1
 
 
 class CompletionsProtocol(WireProtocol):
-    """OpenAI's completions."""
-
     id_prefix = "cmpl-"
     raw = True
     error_body = staticmethod(wire.error_body)
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> RawRequest:
-        """See `WireProtocol.read`."""
         limits = self.settings.limits
         fields.text("model", None)
         check_served(fields, "echo", "best_of")
@@ -76,7 +72,6 @@ class CompletionsProtocol(WireProtocol):
         raise fields.wrong("prompt", f"must be a text, a list of token ids, or a list of these; it has {kind}")
 
     def writer(self, request: RawRequest, id: str, created: int) -> CompletionWriter:  # type: ignore[override]
-        """See `WireProtocol.writer`."""
         each = request.n // request.prompt_count
         return CompletionWriter(
             id=id,

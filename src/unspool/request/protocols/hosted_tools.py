@@ -39,7 +39,7 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
     for one in fields.objects("tools", ()):
         kind = one.raw.get("type")
         if kind != "mcp" and kind in _TYPES:
-            named.word(kind)  # a kind that the server lacks is left out
+            named.word(kind)
         if kind != "mcp":
             continue
         for field in ("connector_id", "tunnel_id"):

@@ -31,15 +31,12 @@ class MessagesProtocol(WireProtocol):
     error_body = staticmethod(wire.error_body)
 
     def servers(self, fields: Fields) -> Collection[str] | None:
-        """See `WireProtocol.servers`."""
         return mcp_labels(fields)
 
     def own_servers(self, fields: Fields) -> Sequence[OwnServer]:
-        """See `WireProtocol.own_servers`."""
         return mcp_servers(fields)
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
-        """See `WireProtocol.read`."""
         limits = self.settings.limits
         fields.text("model", None)
         check_served(fields, "mcp_servers", "context_management")
@@ -73,7 +70,6 @@ class MessagesProtocol(WireProtocol):
         )
 
     def writer(self, request: ChatRequest, id: str, created: int) -> MessagesWriter:
-        """See `WireProtocol.writer`."""
         seal = self.seal_for(request.caller)
         return MessagesWriter(
             id=id,

@@ -36,8 +36,7 @@ log = logging.getLogger("unspool.server")
 _ROLES = ("user", "assistant", "system", "developer")
 _CALLS = ("function_call", "custom_tool_call", "tool_search_call")
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
-_SILENT = ("additional_tools",)
-"""Items without a message for the model; their tools are read elsewhere."""
+_SILENT = ("additional_tools",)  # items without a message for the model; their tools are read elsewhere
 _ITEMS = ("message", "reasoning", *_CALLS, *_OUTPUTS, "tool_search_output", *_SILENT, *ITEMS)
 
 
@@ -48,15 +47,12 @@ class ResponsesProtocol(WireProtocol):
     error_body = staticmethod(wire.error_body)
 
     def servers(self, fields: Fields) -> Collection[str] | None:
-        """See `WireProtocol.servers`."""
         return hosted_labels(fields)
 
     def own_servers(self, fields: Fields) -> Sequence[OwnServer]:
-        """See `WireProtocol.own_servers`."""
         return mcp_addresses(fields)
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
-        """See `WireProtocol.read`."""
         if fields.has("prompt"):
             raise fields.wrong("prompt", "is not supported: no prompts are stored; send instructions and input")
         for text in ("model", "user"):
@@ -116,7 +112,6 @@ class ResponsesProtocol(WireProtocol):
         return [found] if searches else []
 
     def writer(self, request: ChatRequest, id: str, created: int) -> ResponsesWriter:
-        """See `WireProtocol.writer`."""
         seal = self.seal_for(request.caller) if request.reasoning.sealed else None
         body = {k: v for k, v in request.body.items() if v is not None}
         body["store"] = stores(Fields(body), self.settings)

@@ -20,12 +20,10 @@ class TraceProtocol(ChatProtocol):
         return ()
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
-        """See `WireProtocol.read`."""
         if fields.raw.get("n") not in (None, 1):
             raise fields.wrong("n", "must be 1: a trace shows one choice")
         fields.raw["stream"] = True
         return super().read(fields, offer)
 
     def writer(self, request: ChatRequest, id: str, created: int) -> wire.TraceWriter:  # type: ignore[override]
-        """See `WireProtocol.writer`."""
         return wire.TraceWriter()
