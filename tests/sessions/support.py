@@ -1,28 +1,21 @@
 """An engine that samples byte by byte, and keeps a record of its own, against which rollouts are checked."""
 
 import asyncio
+import json
 import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 import httpx2
-import msgspec
 
 from unspool.engines import Delta, Request, Sampled
 from unspool.wire import Usage
 
 from ..server.support import Live
 from ..server.test_continuation import TOKENIZER
+from .proxy import Sampling
 
 END = "<|im_end|>"
-
-
-class Sampling(msgspec.Struct):
-    """What the engine was sent, and what it sampled."""
-
-    prompt: list[int]
-    ids: list[int]
-    logprobs: list[float]
 
 
 class Model:
@@ -110,7 +103,9 @@ def trajectory(server: Live, session: dict[str, Any], **query: str) -> Any:
 
 def ask(session: dict[str, Any], server: Live, path: str, **body: Any) -> httpx2.Response:
     """A request of a session, by its key."""
-    return server.http.post(path, json=body, headers={"Authorization": f"Bearer {session['key']}"})
+    return server.http.post(
+        path, content=json.dumps(body).encode(), headers={"Authorization": f"Bearer {session['key']}"}
+    )
 
 
 def tree(found: Any) -> list[tuple[int | None, str | None]]:
