@@ -15,7 +15,7 @@ from unspool.dialect.template import unstarted
 
 from ..same_events import tokenizer
 from ..support import CALLING, DIALECTS, THINKING, named, notices, pieces, run, tool, values
-from ..writing import call_forms, fill, write_arguments, write_call, write_content, write_reasoning
+from ..writing import call_forms, fill, write_arguments, write_call, write_calls, write_content, write_reasoning
 
 WEATHER = tool("get_weather", city="string")
 BASH = tool("bash", cmd="string")
@@ -109,7 +109,12 @@ def spelled_openings(dialect: Dialect, name: str) -> Iterator[tuple[str, str, st
     """Openings of calls with a marker after the name, which prose may quote; what closes them, and their block's."""
     plan = compile_plan(dialect)
     for call in dialect.call:
-        if call.object is None and call.body == "arguments" and (dialect.argument or "<" not in call.opening[:1]):
+        if (
+            call.object is None
+            and call.spelled is None
+            and call.body == "arguments"
+            and (dialect.argument or "<" not in call.opening[:1])
+        ):
             head = fill(call.opening, name=name, index="0", number="1", id="id0000000", any="x")
             tail = fill(call.closing, name=name, any="x")
             head = head.strip()
@@ -406,6 +411,139 @@ def test_a_call_in_dsml_may_end_with_a_bare_tag(name: str) -> None:
 def test_gemma_s_end_of_text_after_the_end_of_a_turn_is_not_shown() -> None:
     for raw in ("Hello<turn|><eos>", "Hello<turn|>\n<eos>", "Hello<eos>"):
         assert read(raw, "gemma4").content == "Hello"
+
+
+# -- other spellings, headers without their end, tags that are missing or too many -----------------------------------
+
+SPELLED = [d for d in CALLING if d.spellings and not d.framed]
+
+
+@pytest.mark.parametrize(**named(SPELLED))
+def test_other_spellings_of_a_literal_are_read_and_never_written(dialect: Dialect) -> None:
+    plain = "Sure." + write_calls(dialect, [("get_weather", {"city": "Paris"})] * 2)
+    for literal, others in dialect.spellings:
+        own = fill(literal, name="get_weather", key="city")
+        for other in others:
+            raw = plain.replace(own, fill(other, name="get_weather", key="city"))
+            assert raw != plain
+            for tools in (TOOLS, None):
+                assert said(read(raw, dialect, tools=tools)) == said(read(plain, dialect, tools=tools)), raw
+            assert read(raw, dialect, tool_choice="none").content == raw
+            assert render(read(raw, dialect), dialect, tools=TOOLS) == render(
+                read(plain, dialect), dialect, tools=TOOLS
+            )
+
+
+BACK = "<|end|><|start|>assistant<|channel|>final<|message|>ok<|return|>"
+
+
+@pytest.mark.parametrize(
+    ("raw", "reasoning", "content"),
+    [
+        ("<|channel|>finalIt is 4.<|return|>", "", "It is 4."),
+        ("<|channel|>finalIt is 4.", "", "It is 4."),
+        ("<|channel|>analysisI think." + BACK, "I think.", "ok"),
+        ("<|channel|>commentary<|channel|>analysis<|message|>plan" + BACK, "plan", "ok"),
+        ("<|channel|>analysis<|message|>plan" + BACK.replace("<|start|>", "<|start|><|start|>"), "plan", "ok"),
+        ("<|channel|>commentary to=functions.get_w", "", ""),
+    ],
+)
+def test_a_header_may_lack_its_end_or_have_its_beginning_twice(raw: str, reasoning: str, content: str) -> None:
+    for tools in (TOOLS, None):
+        message = read(raw, "harmony", tools=tools)
+        assert (message.reasoning, message.content, message.tool_calls) == (reasoning, content, [])
+    header = '<|channel|>commentary to=functions.bash <|constrain|>json{"cmd": "ls"}<|call|>'
+    assert values(read(header, "harmony")) == [("bash", {"cmd": "ls"})]
+
+
+@pytest.mark.parametrize(**named(QUOTING))
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        ("{a:in Paris, France@,n:5}", {"a": "in Paris, France", "n": 5}),
+        ("{a:Paris, n:5}", {"a": "Paris", "n": 5}),
+        ("{c:[a b , c],o:{b:x y }}", {"c": ["a b", "c"], "o": {"b": "x y"}}),
+        ("{a:null-island@,b:/usr/bin <x> [1] $}", {"a": "null-island", "b": "/usr/bin <x> [1] $"}),
+        ("{a:@look@n:90 b:true}", {"a": "look", "n": 90, "b": True}),
+    ],
+)
+def test_a_string_may_lack_its_opening_quote_and_a_comma_may_lack(
+    dialect: Dialect, written: str, wanted: dict[str, Any]
+) -> None:
+    raw = write_call(dialect, 0, "run", written.replace("@", dialect.codec.quote))
+    for tools in (None, [tool("run", a="string")]):
+        assert values(read(raw + raw, dialect, tools=tools)) == [("run", wanted)] * 2
+    cut = write_call(dialect, 0, "run", "{a:Paris").rstrip("}") + write_call(dialect, 1, "run", "{}")
+    assert [c.status for c in read(cut, dialect, tools=None).tool_calls] == ["invalid", "ok"]
+
+
+SHAPED = [d for d in CALLING if (s := d.call[0].object) is not None and s.quote == '"' and not s.name_is_key]
+
+
+@pytest.mark.parametrize(**named(SHAPED))
+def test_a_name_may_stand_under_another_key_or_in_an_object_of_its_own(dialect: Dialect) -> None:
+    raw = write_calls(dialect, [("bash", {"cmd": "ls"})])
+    shape = dialect.call[0].object
+    assert shape is not None
+    own = next(key for key, role in shape.keys if role == "name")
+    begin, end = raw.index("{"), raw.rindex("}") + 1
+    wrapped = f'{raw[:begin]}{{"type": "function", "function": {raw[begin:end]}}}{raw[end:]}'
+    for other in (wrapped, *(raw.replace(f'"{own}"', f'"{key}"') for key in ("function", "tool", "tool_name", "name"))):
+        assert values(read(other, dialect)) == [("bash", {"cmd": "ls"})], other
+        for way in WAYS[2:]:
+            assert read(other, dialect, **way).tool_calls == []
+    if raw.count("bash") == 1:
+        assert read(raw.replace(f'"{own}"', '"tool"').replace("bash", "unheard_of"), dialect).tool_calls == []
+
+
+TAGGED = [d for d in PROSE if d.argument and compile_plan(d).arguments.stray_closings]
+
+
+@pytest.mark.parametrize(**named(TAGGED))
+def test_closings_that_close_nothing_in_a_call_are_dropped(dialect: Dialect) -> None:
+    tools = [*TOOLS, tool("now")]
+    stray = compile_plan(dialect).arguments.stray_closings[0].first
+    argument = write_arguments(dialect, {"city": "Paris"})
+    for head, tail, block in spelled_openings(dialect, "get_weather"):
+        end = dialect.calls[0].closing
+        message = read(f"{block}{head}{stray}{argument}{tail}{end}", dialect, tools=tools)
+        assert (values(message), message.content) == ([("get_weather", {"city": "Paris"})], "")
+        message = read(f"{block}{head}{stray}{tail}{end}".replace("get_weather", "now"), dialect, tools=tools)
+        assert (values(message), notices(message)) == ([("now", {})], ["stray_close"])
+        if end.strip():
+            message = read(f"{block}{head}{argument}{tail}\n</invocation>{end}", dialect, tools=tools)
+            assert (values(message), message.content) == ([("get_weather", {"city": "Paris"})], "")
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted", "kinds"),
+    [
+        ("@Paris@</city>@<n>3@</n>", {"city": "Paris", "n": 3}, ["missing_open"]),
+        ("@<n>3@</n>@Paris@</city>", {"n": 3, "city": "Paris"}, ["missing_open"]),
+        ("@<list>@<item>@<a>1@</a>@<b>@</item>@</list>", {"list": [{"a": 1, "b": []}]}, ["missing_close"]),
+        ("@<o>@<a>@<b>x@</o>", {"o": {"a": {"b": "x"}}}, ["missing_close"] * 2),
+    ],
+)
+def test_elements_of_minimax_may_lack_their_first_tag_or_their_closings(
+    written: str, wanted: dict[str, Any], kinds: list[str]
+) -> None:
+    row = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "array", "items": {"type": "string"}}},
+    }
+    inner = {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {"type": "string"}}}}}
+    declared = [tool("f", city="string", n="integer", list={"type": "array", "items": row}, o=inner)]
+    raw = f'@<tool_call>\n@<invoke name="f">{written}@</invoke>\n@</tool_call>'.replace("@", "]<]minimax[>[")
+    message = read(raw, "minimax-m3", tools=declared)
+    assert (values(message), notices(message)) == ([("f", wanted)], kinds)
+
+
+@pytest.mark.parametrize("dialect", ["kimi_k2", "deepseekv3", "deepseekv31"])
+def test_in_a_thought_a_call_behind_its_own_token_needs_no_block(dialect: str) -> None:
+    raw = "plan" + write_call(next(d for d in CALLING if d.name == dialect), 0, "bash", {"cmd": "ls"})
+    message = read(raw, dialect, stage="reasoning")
+    assert (message.reasoning, values(message)) == ("plan", [("bash", {"cmd": "ls"})])
+    assert read(raw.replace('"ls"', "ls"), dialect, stage="reasoning", tools=None).tool_calls == []
 
 
 # -- token ids -----------------------------------------------------------------------------------------------------

@@ -392,7 +392,7 @@ def _after_a_broken_call(dialect: Dialect) -> str:
         argument = dialect.argument[0].fill(fields).strip()
         raw = raw.replace(argument, f"?? stray {argument}", 1)
     for quote in (dialect.codec.quote, "'"):
-        raw = raw.replace(f"{quote}@@{quote}", "@@", 1)
+        raw = raw.replace(f"{quote}@@{quote}", "@@" if quote in "\"'" else "=@@", 1)  # other quotes may be missing
     message, _ = run(dialect, [raw], tools=TOOLS, policy=Policy(bad_arguments="raw"))
     got = [(c.name, c.status) for c in message.tool_calls]
     # A header whose end is not marked is no header if text follows it.

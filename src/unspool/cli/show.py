@@ -104,7 +104,8 @@ def describe(dialect: Dialect) -> str:
     for key in ("start", "end"):
         lines += [f"  {key:<10} {text!r}" for text in getattr(dialect, key)]
     for key in ("reasoning", "content", "preamble", "calls", "call", "argument", "item"):
-        lines += [f"  {key:<10} {template.text!r}" for template in getattr(dialect, key)]
+        lines += [f"  {key:<10} {template.text!r}" for template in getattr(dialect, key) if template.spelled is None]
+    lines += [f"  {text!r} is also read as {', '.join(map(repr, others))}" for text, others in dialect.spellings]
     for i, example in enumerate(dialect.examples):
         lines += ["", f"Example {i}:", *_described_example(dialect, example)]
     return "\n".join(lines) + "\n"

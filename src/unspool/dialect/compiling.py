@@ -163,6 +163,11 @@ def compile_plan(d: Dialect, policy: Policy | None = None, choice: str = "auto")
     return plan
 
 
+def _has_token(pattern: Pattern) -> bool:
+    """Whether a pattern begins with a special token, which no prose contains."""
+    return tag_of(pattern).startswith(("<|", "<｜"))
+
+
 class _Parts(msgspec.Struct, frozen=True):
     """A dialect's markers, grouped by what they open or close."""
 
@@ -196,9 +201,10 @@ class _Parts(msgspec.Struct, frozen=True):
 
     @property
     def thought_calls(self) -> list[Opening]:
-        """The calls that may be in reasoning."""
+        """The calls that may be in reasoning: with the opening of their block, or the token with which they begin."""
         blocks = self.blocks
-        return [c for c in self.calls if c.marked and c.block and (c.block.marked or not blocks[0].marked)]
+        marked = [c for c in self.calls if c.marked and c.block]
+        return [c for c in marked if c.block and (c.block.marked or not blocks[0].marked or _has_token(c.pattern))]
 
     @property
     def others(self) -> list[Marker]:
@@ -210,6 +216,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     barriers = (*(e.strip() for e in d.end), *(s.strip() for s in d.start))
     parts = _parts(d, policy, forced, barriers)
     reading, plain = _outlines(d, parts, named=forced == "named")
+    parameters = sorted(_parameters(d, parts, plain_arguments(d), barriers), key=lambda p: -p.opening.weight)
     calls = _calls(d, parts, reading, barriers)
     ends: Candidates[Marker] = Candidates([*parts.ends, *parts.starts])
     return Plan(
@@ -228,12 +235,13 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         ),
         calls=calls,
         arguments=ArgumentPlan(
-            parameters=sorted(_parameters(d, parts, plain_arguments(d), barriers), key=lambda p: -p.opening.weight),
+            parameters=parameters,
             items=_parameters(d, parts, d.item, barriers),
             comma=Pattern((d.separator.arguments.strip(),)) if d.separator.arguments.strip() else Pattern(()),
             breaks=_breaks(d),
             quoted=len(plain_arguments(d)) < len(d.argument),
             closings=calls.closings,
+            stray_closings=_stray_closings(parameters),
             others=[m.pattern for m in (*ends, *calls.following_inside) if m.pattern.first],
         ),
         ends=ends,
@@ -241,6 +249,12 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         frame_trail=_longest([t.trail for t in _framed(d)]),
         literals=frozenset(_all_literals(d)),
     )
+
+
+def _stray_closings(parameters: list[Parameter]) -> list[Pattern]:
+    tags = (tag for p in parameters for tag in (p.closing, *value_tags(p.opening)))
+    closings = {tag.first: tag for tag in tags if tag.alone and tag.first.startswith(("</", "[/")) and tag_of(tag)}
+    return [*closings.values()]
 
 
 def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...]) -> CallPlan:
@@ -332,17 +346,26 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
         forms=forms,
         inside=list({f.template and f.template.text: f for f in forms}.values()),  # the last, whose opening is in full
         blocks=blocks,
-        calls=[*(_call(d, b, f) for b in blocks for f in forms), *_objects(blocks, forms, framed)],
+        calls=[*(_call(d, b, f) for b in blocks for f in forms if _alike(d, b, f)), *_objects(blocks, forms, framed)],
         forced=_forced_calls() if forced and forms else [],
         # Tags of reasoning are matched in any case: models write `<Think>` too.
         reasoning=[o for t in d.reasoning for o in openings(REASONING, t, any_case=True)],
         frames=[o for t in framed if t.before for o in openings(FRAME, t)],
         ends=[Closing(END, Pattern((e.strip(),))) for e in d.end if e.strip()],
-        starts=[Opening(START, Pattern((s.strip(),))) for s in d.start if s.strip()],
+        starts=[Opening(START, Pattern((s,))) for s in _starts(d)],
         words=_words(d),
         frame_ends=[Closing(FRAME_END, closing(t.after)) for t in framed if t.after],
         reasoning_ends=[Closing(REASONING_END, closing(t.after, any_case=True)) for t in d.reasoning],
     )
+
+
+def _starts(d: Dialect) -> list[str]:
+    """What begins a turn; also with its token twice, if headers begin so."""
+    starts = [s.strip() for s in d.start if s.strip()]
+    if not any(_unstarted(t.before, d.start) != t.before for t in _framed(d)):
+        return starts
+    tags = [(tag_of(Pattern((s,))), s) for s in starts]
+    return [*starts, *(tag + s for tag, s in tags if tag not in ("", s))]
 
 
 def _words(d: Dialect) -> frozenset[str]:
@@ -365,6 +388,17 @@ def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[Block
     for block in blocks:
         block.margin = block.lead or longest
     return blocks
+
+
+def _alike(d: Dialect, b: Block, f: Form) -> bool:
+    """Whether a block and the first call in it are spelled alike."""
+    inside = None if f.template is None else f.template.spelled
+    around = None if b.template is None else b.template.spelled
+    if not b.opening or around == inside:
+        return True
+    if around is None:
+        return inside not in [t.spelled for t in d.calls]
+    return inside is None and around not in [t.spelled for t in d.call]
 
 
 def _call(d: Dialect, b: Block, f: Form) -> Opening:
@@ -477,6 +511,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
         gap = _gap(d, t)
         opening = Pattern(t.before, barriers)
         tags = value_tags(opening)
+        token = opening.first.removesuffix("<")
         found.append(
             Parameter(
                 opening=opening,
@@ -490,12 +525,18 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
                 vague=any(first.startswith(opening.first) for first in others),
                 rivals=[p for p in rivals if p],
                 loose=Loose(opening, tags) if len(tags) > 1 else None,
-                head=opening.first if [a.text for a in opening.atoms if a.kind != SPACE][1:2] == ["key"] else "",
+                head=opening.first if _solid(opening)[1:2] == ["key"] else "",
                 last=tags[-1].first if tags else "",
+                token=token if own.first == f"{token}</" and _solid(own)[1:] == ["key", ">"] else "",
                 repeats=opening.atoms[-1].kind == LITERAL and opening.atoms[-1].text[-1] in TAG_ENDS,
             )
         )
     return found
+
+
+def _solid(pattern: Pattern) -> list[str]:
+    """The literals and fields of a pattern."""
+    return [a.text for a in pattern.atoms if a.kind != SPACE]
 
 
 def _next_calls(markers: Iterable[Marker]) -> list[Opening]:

@@ -64,6 +64,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
     item: tuple[Template, ...] = ()
     trained: Trained = Trained()
     anywhere: tuple[str, ...] = ()
+    spellings: tuple[tuple[str, tuple[str, ...]], ...] = ()
     separator: Separator = Separator()
     codec: Codec = Codec()
     id: str = "call_" + "?" * 24

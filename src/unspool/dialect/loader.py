@@ -32,6 +32,7 @@ KEYS: dict[str, str] = {
     "anywhere": "openings of calls that count anywhere, even inside text",
     "argument": "template of one argument; without it the arguments are one object",
     "item": "template of a list element; makes values nest",
+    "spellings": "other spellings of a literal of these templates, which are read too",
     "separator": "what is written between two `calls` or `arguments`",
     "text": "templates of calls whose only argument is bare text, by the tool's name",
     "tools": "how calls of tools that the model was trained on are written, by a glob of the tool's name",
@@ -123,10 +124,11 @@ class _Loader:
             "id": self.string("id", base.id),
             "policy": self.policy(base.policy),
             "separator": self.separator(base.separator),
+            "spellings": self.spellings(base.spellings),
             "trained": Trained(self.text_calls(base.trained.text), self.known_tools(base.trained.tools)),
         }
         for key in BODIES:
-            values[key] = self.templates(key, getattr(base, key))
+            values[key] = self.spelled(key, self.templates(key, getattr(base, key)), values["spellings"])
         self.check_id(values["id"])
         if values["call"] and not values["calls"]:
             values["calls"] = (parse_template("calls", "{calls}", self.where, first=True),)
@@ -179,6 +181,40 @@ class _Loader:
         if not texts:
             raise self.fail(key, "is empty; at least one template is needed")
         return tuple(parse_template(key, t, f"{self.where}: {key}", first=i == 0) for i, t in enumerate(texts))
+
+    def spellings(self, default: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        if "spellings" not in self.data:
+            return default
+        table = self.typed("spellings", self.data["spellings"], dict, "a table from literals to lists of spellings")
+        for literal, others in table.items():
+            where = f"spellings.{literal}"
+            if (
+                not literal.strip()
+                or not others
+                or not all(isinstance(o, str) for o in self.typed(where, others, list, "a list"))
+            ):
+                raise self.fail(where, "must be a list of other spellings of a literal")
+        return tuple((literal, tuple(others)) for literal, others in table.items())
+
+    def spelled(
+        self, key: str, found: tuple[Template, ...], spellings: tuple[tuple[str, tuple[str, ...]], ...]
+    ) -> tuple[Template, ...]:
+        """The templates, and copies with the other spellings of their literals."""
+        own = [t for t in found if t.spelled is None]
+        texts = {
+            t.text.replace(literal, other): other
+            for literal, others in spellings
+            for other in others
+            for t in own
+            if literal in t.text
+        }
+        known = {t.text for t in own}
+        copies = (
+            msgspec.structs.replace(parse_template(key, text, f"{self.where}: {key}", first=False), spelled=other)
+            for text, other in texts.items()
+            if text not in known
+        )
+        return (*own, *copies)
 
     def text_calls(self, default: tuple[TextCall, ...]) -> tuple[TextCall, ...]:
         if "text" not in self.data:

@@ -13,6 +13,7 @@ from .patterns import (
     DIGITS,
     FEW_SPACES,
     LITERAL,
+    MAX_FIELD,
     MORE,
     NAME,
     NO,
@@ -39,6 +40,8 @@ _C = TypeVar("_C", bound="Marker | Stray")
 
 ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
 """Keys of arguments that are read in every call that is an object."""
+NAME_KEYS: Final = frozenset(("name", "function", "function_name", "tool", "tool_name"))
+"""Keys of the name of a declared tool, or of an object that contains it, that are read so."""
 
 
 class Outside(NamedTuple):
@@ -201,6 +204,9 @@ class Parameter(msgspec.Struct, eq=False):
     """What the last tag before its value begins with, if there are several tags; else ``""``."""
     repeats: bool
     """Whether its value is between tags, of which the same one twice is one."""
+    token: str
+    """The token before each of its tags, if its closing names it; else ``""``."""
+    _names: re.Pattern[str] | None = None
     _opened: re.Pattern[str] | Literal[False] | None = False
     _plain: re.Pattern[str] | Literal[False] | None = False
     _find: re.Pattern[str] | None = None
@@ -210,6 +216,12 @@ class Parameter(msgspec.Struct, eq=False):
         if self._find is None:
             self._find = finder(self.triggers)
         return self._find
+
+    def names(self) -> re.Pattern[str]:
+        """Finds a closing that names an argument."""
+        if self._names is None:
+            self._names = re.compile(rf"{re.escape(self.closing.first)}([^<>\s]{{1,{MAX_FIELD}}}+)>")
+        return self._names
 
     def opened(self) -> re.Pattern[str] | None:
         """Matches its opening, with a group for each field, where nothing else may begin alike. ``None`` if the
@@ -382,6 +394,12 @@ def ranked(markers: Iterable[_M]) -> list[_M]:
         return other, -m.pattern.weight, m.kind in (END, START)
 
     return sorted(markers, key=rank)
+
+
+def is_spelled(o: Marker) -> bool:
+    """Whether a marker is another spelling of the dialect's own."""
+    template = (o.form.template if o.form is not None else o.template) if isinstance(o, Opening) else None
+    return template is not None and template.spelled is not None
 
 
 @lru_cache(256)

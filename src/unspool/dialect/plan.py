@@ -71,6 +71,8 @@ class ArgumentPlan(msgspec.Struct, eq=False):
     """Whether a string that would read as something else is written in double quotes."""
     closings: list[Pattern]
     """The markers that may follow the last argument of a call: closings of calls and of blocks."""
+    stray_closings: list[Pattern]
+    """Closings of arguments that are one tag: where no argument is open, they close nothing."""
     others: list[Pattern]
     """Other markers that end a call: the next call, or the end of the turn."""
     _awaited: dict[tuple[int, ...], Awaited] = {}

@@ -55,6 +55,7 @@ class Template(msgspec.Struct, frozen=True):
         lead, trail: white space at the outer edges (the margins).
         inner_lead, inner_trail: white space between the markers and a text body; it belongs to the markers.
         object: a call written as an object, or ``None``.
+        spelled: the other spelling of a literal with which this copy of a template is read; ``None`` if it is none.
     """
 
     text: str
@@ -66,6 +67,7 @@ class Template(msgspec.Struct, frozen=True):
     inner_lead: str
     inner_trail: str
     object: "ObjectShape | None" = None
+    spelled: str | None = None
 
     @property
     def steps(self) -> "tuple[Step, ...]":
@@ -365,4 +367,4 @@ def unstarted(opening: str, starts: Iterable[str]) -> str:
 
 
 def writable(templates: Sequence[Template]) -> list[Template]:
-    return [t for t in templates if "{any}" not in t.text]
+    return [t for t in templates if "{any}" not in t.text and t.spelled is None]

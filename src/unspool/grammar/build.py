@@ -13,7 +13,7 @@ import msgspec
 
 from ..dialect.compiling import compile_plan, loose, marked
 from ..dialect.file import Dialect
-from ..dialect.markers import ARGUMENT_KEYS, CALL, REASONING, Opening, Scan, text
+from ..dialect.markers import ARGUMENT_KEYS, CALL, NAME_KEYS, REASONING, Opening, Scan, text
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
 from ..dialect.plan import Plan
 from ..dialect.syntax import Syntax
@@ -539,7 +539,7 @@ def _first_member(shape: ObjectShape, names: Node) -> Node:
     if shape.name_is_key:
         return seq(names, _QUOTE)
     name_keys = [key for key, role in shape.keys if role == "name"]
-    further = sorted({*ARGUMENT_KEYS, "type", *(key for key, _ in shape.keys)} - set(name_keys))
+    further = sorted({*ARGUMENT_KEYS, *NAME_KEYS, "type", *(key for key, _ in shape.keys)} - set(name_keys))
     name = seq(choice(map(Const, name_keys)), _QUOTE, SPACES, Const(":"), SPACES, _QUOTE, names, _QUOTE)
     return choice((name, seq(choice(map(Const, further)), _QUOTE)))
 

@@ -183,7 +183,8 @@ class _Marks(msgspec.Struct, frozen=True):
 
 
 def _marks(d: Dialect) -> _Marks:
-    templates = [t for t in (d.reasoning, d.content, d.calls, d.call, d.argument, d.item) if t]
+    groups = (d.reasoning, d.content, d.calls, d.call, d.argument, d.item)
+    templates = [own for group in groups if (own := [t for t in group if t.spelled is None])]
     turns = tuple(tuple(_split([text]) for text in texts) for texts in (d.start, d.end))
     # A part that is a turn of its own repeats the markers of turns, which many dialects share.
     shared = {m for group in turns for alternative in group for m in alternative}

@@ -4,11 +4,15 @@ from typing import Final
 
 from ..dialect.markers import CALL, CALL_END, Block, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, worded
+from ..regex import Regex
 from . import states
 from .calls import Calls
 from .lookout import first_of
 from .openings import Match
 from .parts import Steps
+
+_CLOSING_TAG = Regex(r"</[A-Za-z][\w:.\-]{0,63}+>")
+_CLOSING_TAG_MAYBE = Regex(r"<(?:/(?:[A-Za-z][\w:.\-]{0,63}+)?)?\Z")
 
 
 class Blocks(Steps):
@@ -106,7 +110,22 @@ class Blocks(Steps):
                 self._ledger.notice("stray_close", closing.first)
                 return r
             found = min(found, r)
-        return found
+        return found if found != NO else self._foreign_closing(j)
+
+    def _foreign_closing(self, j: int) -> int:
+        """A closing tag of no marker, where only calls may be, and what may follow a call follows: it is dropped."""
+        tape = self._tape
+        if self._bracketed() is None or not self._plan.dialect.argument or self._plan.policy.stray_markers != "drop":
+            return NO
+        m = _CLOSING_TAG.match(tape.buf, j)
+        if m is None:
+            return MORE if _CLOSING_TAG_MAYBE.match(tape.buf, j) else NO
+        r = self._openings.follows_call(m.end())
+        if r >= 0:
+            tape.i = r
+            self._block_markup(tape.here)
+            self._ledger.notice("stray_close", m.group())
+        return r
 
     def _thought_closes(self, j: int) -> int:
         """The end of the closing of the reasoning that the calls interrupted."""

@@ -14,6 +14,7 @@ from ..dialect.markers import (
     CALL,
     CALL_END,
     END,
+    NAME_KEYS,
     Block,
     Form,
     Marker,
@@ -202,7 +203,7 @@ class Openings(msgspec.Struct, eq=False):
         key = m.group(1)
         if form.shape.name_is_key:
             return i if "\\" in key or (self.names is not None and key in self.names) else NO
-        known = key == "type" or key in ARGUMENT_KEYS or any(k == key for k, _ in form.shape.keys)
+        known = key == "type" or key in ARGUMENT_KEYS | NAME_KEYS or any(k == key for k, _ in form.shape.keys)
         return i if known else NO
 
     def _has_form(self, quote: str) -> bool:
@@ -227,9 +228,22 @@ class Openings(msgspec.Struct, eq=False):
         return i if closes >= 0 else min(begins, closes)
 
     def _markup_begins(self, i: int) -> int:
-        """Whether an argument in markup opens at ``i``, or JSON instead; by the rules of `Lookout`."""
-        r = self.look.argument(self.look.plan.arguments.parameters, i)
-        return i if r < 0 and self.tape.buf[i] == "{" else r
+        """Whether an argument in markup opens at ``i``, or JSON instead, or a stray closing of one stands there; by the
+        rules of `Lookout`."""
+        arguments = self.look.plan.arguments
+        r = self.look.argument(arguments.parameters, i)
+        if r < 0 and self.tape.buf[i] == "{":
+            return i
+        if r >= 0 or not (stray := arguments.stray_closings):
+            return r
+        end = self.look.first(stray, i)
+        if end < 0:
+            return first_of((r, end))
+        j = skip_space(self.tape.buf, end)
+        if j == len(self.tape.buf):
+            return i if self.tape.ended else MORE
+        behind = first_of((self.look.argument(arguments.parameters, j), self.look.first(arguments.closings, j)))
+        return i if behind >= 0 else behind
 
     def _literal_begins(self, syntax: str, i: int) -> int:
         """Whether arguments that are one literal begin at ``i``: an object, an object in a string, or null."""

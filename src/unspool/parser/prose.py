@@ -18,9 +18,10 @@ from ..dialect.markers import (
     Opening,
     Region,
     Scan,
+    is_spelled,
     tag_of,
 )
-from ..dialect.patterns import MAX_SPACE, MORE, NO, shows, skip_space, solid, worded
+from ..dialect.patterns import LITERAL, MAX_SPACE, MORE, NO, shows, skip_space, solid, worded
 from . import states
 from .calls import Calls
 from .ledger import CAP, Why
@@ -141,7 +142,8 @@ class Prose(Steps):
             if j == len(tape.buf) and not tape.final:
                 return False
             begun = self._plan.plain.edge.at(tape.buf, j)
-            r = self._look.soonest([o.pattern for o in begun if o.kind == REASONING], j) if begun else NO
+            whole = [o.pattern for o in begun if o.kind == REASONING and not is_spelled(o)]
+            r = self._look.soonest(whole, j) if whole else NO
             if r == MORE:
                 return False
             if r > i:  # an opening that takes no text is not repeated
@@ -281,7 +283,7 @@ class Prose(Steps):
                 if edge and match is None and partial.weak is not None:
                     break
                 cut = partial.cut
-                if cut is not None and self._goes_on(cut, o, r) and self._drop_cut(cut, i) >= 0:
+                if cut is not None and self._goes_on(cut, o, i, r) and self._drop_cut(cut, i) >= 0:
                     return r
                 return self._take(o, i, r, match, edge=edge)
             elif r == MORE:
@@ -464,8 +466,12 @@ class Prose(Steps):
         tag = tag_of(o.pattern)
         return bool(tag) and self._tape.buf.startswith(tag, p)
 
-    def _goes_on(self, cut: Marker, o: Marker, end: int) -> bool:
-        """Whether ``o``, which ends at ``end``, is only the beginning of a marker that the output's end cuts."""
+    def _goes_on(self, cut: Marker, o: Marker, i: int, end: int) -> bool:
+        """Whether ``o``, at ``buf[i:end]``, is only the beginning of a marker that the output's end cuts."""
+        if is_spelled(o):
+            rest = self._tape.buf[end:].strip()
+            begun = any(a.kind == LITERAL and a.text.startswith(rest) for a in cut.pattern.atoms)
+            return begun or len(cut.pattern.cut(self._tape.buf, i)) < len(rest)
         return end < len(self._tape.buf) and (o.kind in (END, START) or o.kind == cut.kind == REASONING)
 
     def _cut_at(self, markers: Candidates[Marker], p: int) -> int:
@@ -523,7 +529,7 @@ class Prose(Steps):
         """The openings of calls of which enough is at ``p`` to be markers, although they do not match."""
         look = self._look
         calls = [o for o in markers if o.kind == CALL and o.marked and isinstance(o, Opening)]
-        found = [o for o in calls if self._is_begun_marker(o, p)]
+        found = [o for o in calls if not is_spelled(o) and self._is_begun_marker(o, p)]
         if not found:
             return found
         # Another part's marker, which is text here, may begin like a call's and go on.

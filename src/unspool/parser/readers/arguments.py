@@ -277,6 +277,5 @@ def literal_of(openings: Openings, c: str, syntax: str) -> LiteralReader | Unwra
     if c == '"' and syntax == Syntax.JSON:
         return UnwrapReader(repair=repair)
     root = Root.KEYWORDS if syntax == Syntax.PYTHON and c == "(" else Root.OBJECT
-    return LiteralReader(
-        syntax, root, repair=repair, quote=plan.dialect.codec.quote, stops=plan.calls.recover.at if repair else None
-    )
+    stops = plan.calls.recover.at if repair or syntax == Syntax.QUOTE else None
+    return LiteralReader(syntax, root, repair=repair, quote=plan.dialect.codec.quote, stops=stops)

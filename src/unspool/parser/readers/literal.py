@@ -68,6 +68,9 @@ _JSON_SPACE = Regex(r"[ \t\n\r]*+")
 _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
 _EQUALS = Regex(r"([A-Za-z_][\w.-]{0,255}+)\s{0,64}+=\s{0,64}+")
 """Matches a key and what some models write in place of a colon."""
+_NEXT_KEY = Regex(r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+|"[^"\n]{1,64}+")\s{0,64}+:""")
+"""Matches a key behind a value that lacks its quotes, or the comma after it."""
+_NEXT_KEY_MAYBE = Regex(r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+\s{0,64}+|"[^"\n]{0,64}+(?:"\s{0,64}+)?)?\Z""")
 _PLAIN_VALUE = re.compile(r"[\"'\[{0-9-]|true|false|null")
 _PLAIN_VALUES = "true", "false", "null"
 
@@ -87,6 +90,7 @@ _GOES_ON = {
     **{(EXP, sign): EXP_SIGN for sign in "+-"},
 }
 """The states to which other characters lead."""
+_AROUND = frozenset(("{}", "[]", "()"))
 _PAIRS = frozenset(("{}", "[]", "t)", "s}", "d}"))
 
 STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
@@ -104,7 +108,8 @@ class Spelling:
 
     Attributes:
         python: whether it is a Python literal.
-        quoted: whether its strings have a quote of their own, which is ``quote``; ``scan`` finds it.
+        quoted: whether its strings have a quote of their own, which is ``quote``; ``scan`` finds it, and ``bare`` what
+            may end a string whose opening quote is missing.
         whole: whether it must be an object.
         mend: whether to repair errors that can be repaired from left to right; ``repair``: the same, but only in JSON.
         keep: whether the literal is passed on unchanged, which is so for JSON.
@@ -128,6 +133,7 @@ class Spelling:
         self.words = PYTHON_WORDS if self.python or repair else WORDS
         self.quote = quote
         self.scan = marker_scan(quote) if self.quoted else None
+        self.bare = None if self.scan is None else re.compile(rf"\s{{0,64}}+(?:{self.scan.pattern}|[,}}\])<\[◁]|\Z)")
 
 
 spelling = lru_cache(256)(Spelling)
@@ -253,7 +259,7 @@ class LiteralReader:
     def strings(self) -> StringKind | None:
         """The kind of the string value that this is inside of; ``None`` if a piece of it cannot be read on its own."""
         how, quote = self._how, self.delimiter
-        if self.mode != STRING or self._is_key or self._prefix or self._doubt.dropping >= 0:
+        if self.mode != STRING or self._is_key or self._prefix or self._doubt.dropping >= 0 or not quote:
             return None
         if how.scan is not None and quote == how.quote:
             return quoted_strings(how.scan, quote)
@@ -463,7 +469,7 @@ class LiteralReader:
             mode = self.mode
             if mode == STRING:
                 j = self._string(text, i, n)
-                if j == i:  # the beginning of an escape or of a delimiter
+                if j == i and self.mode == STRING:  # the beginning of an escape or of a delimiter
                     break
             elif mode >= DONE:
                 break
@@ -558,7 +564,7 @@ class LiteralReader:
                 self._replace(text, i, i + 1)
             self.mode = VALUE if self.stack[-1] in "[ts" else KEY
             return i + 1
-        named = self._name_follows(text, i, n) if c != ")" else 0
+        named = self._key_follows(text, i) if self._how.quoted else self._name_follows(text, i, n) if c != ")" else 0
         if named > 0:
             self._comma = True
             self.mode = KEY
@@ -678,6 +684,12 @@ class LiteralReader:
         rest = text[i : i + len(self._how.quote) + MAX_WORD]
         return -1 if any(value.startswith(rest) for value in (self._how.quote, *_PLAIN_VALUES)) else 0
 
+    def _key_follows(self, text: str, i: int) -> int:
+        """Whether a key follows at ``i``, in an object with other quotes: 1, 0, or -1 if that is undecided."""
+        if not self.stack or self.stack[-1] == "[":
+            return 0
+        return 1 if _NEXT_KEY.match(text, i) else -1 if _NEXT_KEY_MAYBE.match(text, i) else 0
+
     def _name_follows(self, text: str, i: int, n: int) -> int:
         """Whether a keyword argument begins where a comma was left out: 1, 0, or -1 if that is undecided."""
         if not self.stack or self.stack[-1] != "(" or self._how.quoted:
@@ -771,8 +783,12 @@ class LiteralReader:
 
     def _word(self, text: str, i: int, n: int, c: str) -> int:
         m = _WORD.match(text, i)
+        quoted = self._how.quoted and bool(self.stack)
         if m is None:
-            return self._fail(text, i, f"{c!r} where a value is expected")
+            bare = quoted and c not in ":=,}])<"
+            return self._open_bare(text, i) if bare else self._fail(text, i, f"{c!r} where a value is expected")
+        if quoted and m.end() < n and (m.group() not in self._how.words or text[m.end()] not in ",}]) \t\r\n"):
+            return self._open_bare(text, i)
         if m.end() - i > (MAX_KEY if self.stack[-1:] == ["("] else MAX_WORD):
             return self._fail(text, i, "an unknown word where a value is expected")
         if m.end() == n:
@@ -967,6 +983,8 @@ class LiteralReader:
     def _string(self, text: str, i: int, n: int) -> int:
         if self._how.keep and self.delimiter == '"':
             return self._json_string(text, i, n)
+        if not self.delimiter:
+            return self._bare_string(text, i)
         if self._how.quoted and self.delimiter == self._how.quote:
             return self._quote_string(text, i, n)
         return self._python_string(text, i, n)
@@ -1023,6 +1041,49 @@ class LiteralReader:
         if text[j + 1] == "'":
             return self._replace(text, j, j + 2, "'")
         return self._replace(text, j, j + 1, "\\\\")
+
+    def _open_bare(self, text: str, i: int) -> int:
+        """Begin a string whose opening quote is missing."""
+        self._begin(text, i)
+        self.notes.append(("missing_open", self._how.quote))
+        self.out.append('"')
+        self._is_key = False
+        self._prefix = self.delimiter = ""
+        self.mode = STRING
+        return i
+
+    def _bare_string(self, text: str, i: int) -> int:
+        """Read a string whose opening quote is missing: it ends at its closing quote, at the bracket around it, where
+        the call ends, or where the next key or item follows a comma."""
+        assert self._how.bare is not None
+        m = self._how.bare.search(text, i)
+        assert m is not None
+        p = m.start()
+        if p > i:
+            self.out.append(escaped(text[i:p]))
+            return p
+        mark = m.group().lstrip()
+        end = m.end()
+        if mark != self._how.quote:
+            top = self.stack[-1]
+            if end == len(text) and (not mark or self._how.quote.startswith(mark)):
+                return i
+            at = end - 1
+            if mark in "<[◁":
+                follows = self._stops(text, at)
+            elif mark == "," and top != "[":
+                follows = self._key_follows(text, at)
+            else:
+                follows = mark == "," or top + mark in _AROUND
+            if follows < 0:
+                return i
+            if not follows:
+                self.out.append(escaped(m.group()))
+                return end
+            end = at
+        self.out.append('"')
+        self._string_ended(end)
+        return end
 
     def _quote_string(self, text: str, i: int, n: int) -> int:
         assert self._how.scan is not None

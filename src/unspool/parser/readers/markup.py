@@ -10,10 +10,11 @@ from typing import Final
 from ...dialect.follows import ARGUMENT_END
 from ...dialect.loose import MAX_AGAIN
 from ...dialect.markers import BLOCK_END, Form, Parameter
-from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
+from ...dialect.patterns import MAX_FIELD, MAX_SPACE, MORE, NO, skip_space
 from ...events import Status
 from ...schema import Schema
 from ..call import Call
+from ..ledger import CAP
 from ..lookout import first_of
 from ..openings import Openings
 from ..white import common_prefix, common_suffix, held_suffix
@@ -94,6 +95,8 @@ class MarkupReader(Reader):
         self.containers = Containers(call, schema)
         self._reading = Reading.BETWEEN
         self._value: Value | None = None
+        self._strayed = False  # a closing closed nothing, and no argument has come since
+        self._searched = 0  # the offset up to which no closing names an argument
         self._opened = ""  # the last opening, and ``_closed`` the last closing, as they are written, if they may repeat
         self._closed = ""
 
@@ -149,18 +152,68 @@ class MarkupReader(Reader):
         if closed >= 0:
             return self._close(level, j, closed)
         opened = self._opening(level, j)
+        if opened == NO:
+            opened = self._unnamed(level, j)
         if opened >= 0:
             return True
-        if MORE in (closed, opened):
+        around = NO if opened == MORE or closed == MORE else self._closes_around(j)
+        if around >= 0:
+            self._call.notice("missing_close", level.fields.get("key", ""))
+            self.containers.close(tape.base + j)
+            tape.i = j
+            return True
+        if MORE in (closed, opened, around):
             tape.i = len(buf) if tape.final else j
+            self._strayed = closed == MORE and opened == NO and tape.final and len(buf) - j > len("</")
             return closed == MORE and level.parameter is None and tape.final and self._over()
         tape.i = j
         if self._closed and (buf.startswith(self._closed, j) or (not tape.final and self._closed.startswith(buf[j:]))):
             return self._again(j, self._closed)
+        stray = self._look.first(self._plan.arguments.stray_closings, j)
+        if stray == MORE and not tape.final:
+            return False
+        if stray >= 0:
+            self._call.notice("stray_close", buf[j:stray])
+            self._strayed = len(self.containers.levels) == 1
+            tape.i = stray
+            return True
         if buf[j] == "{" and len(self.containers.levels) == 1 and not level.given:
             self.mode = Mode.JSON
             return True
         return self._fails(j)
+
+    def _closes_around(self, i: int) -> int:
+        """The end of what closes a container around the innermost one, or the call, at ``i``."""
+        return first_of(self._closing(level, i) for level in reversed(self.containers.levels[:-1]))
+
+    def _unnamed(self, level: Level, i: int) -> int:
+        """Begin the argument at ``i`` whose opening lacks its tag, and is named by its closing: as `_opening`."""
+        tape, buf = self._tape, self._tape.buf
+        for parameter in self._children(level):
+            j = self._begins_unnamed(i)
+            if j == MORE:
+                return j
+            if j == NO or not parameter.token:
+                continue
+            m = parameter.names().search(buf, max(j, self._searched - tape.base))
+            if m is None or m.start() - j > CAP:
+                self._searched = tape.base + max(j, len(buf) - MAX_FIELD)
+                return NO if tape.final or len(buf) - j > CAP else MORE
+            key = m.group(1)
+            if (level.schema is None or level.schema.declares(key)) and key not in level.given:
+                self._call.notice("missing_open", parameter.opening.first + key)
+                self._begin(parameter, {"key": key}, i, j)
+                return j
+        return NO
+
+    def _begins_unnamed(self, i: int) -> int:
+        """Where the value of an argument begins at ``i`` without the rest of its opening, or `NO`, or `MORE`."""
+        tape = self._tape
+        token = self._plan.arguments.parameters[0].token
+        j = i + len(token)
+        if not token or not tape.buf.startswith(token, i) or tape.buf.startswith("<", j):
+            return NO
+        return j if j < len(tape.buf) else NO if tape.final else MORE
 
     def _again(self, j: int, tag: str) -> bool:
         """A tag that was read is, or may be, written again at ``j``."""
@@ -266,7 +319,7 @@ class MarkupReader(Reader):
         """The output ends. If the model stopped and all arguments are closed, only the call's own closing is
         missing."""
         tape = self._tape
-        if tape.final and tape.ended and self.containers.all_closed:
+        if tape.final and tape.ended and (self.containers.all_closed or self._strayed):
             self._end()
         return False
 
@@ -308,6 +361,7 @@ class MarkupReader(Reader):
         tape = self._tape
         tape.i = end
         self._closed = ""
+        self._strayed = False
         self._opened = tape.buf[i:end] if parameter.repeats else ""
         level = self.containers.levels[-1]
         above = level.schema
@@ -487,6 +541,11 @@ class MarkupReader(Reader):
             return r
         call = self._call_closes(p)
         found = call if call >= 0 else first_of((call, self._block_closes(p, certain=certain)))
+        if found < 0 and len(self.containers.levels) > 1:
+            around = first_of(self._closing(level, p) for level in reversed(self.containers.levels[1:]))
+            if around >= 0:
+                self._call.notice("missing_close", value.fields.get("key", ""))
+            found = first_of((found, around))
         return p if found >= 0 else found
 
     def _block_closes(self, p: int, *, certain: bool) -> int:
@@ -563,12 +622,12 @@ class MarkupReader(Reader):
             return i if tape.ended else MORE
         level = self.containers.levels[-1]
         if level.parameter is None:
-            r = look.argument(plan.arguments.parameters, j)
+            r = first_of((look.argument(plan.arguments.parameters, j), self._begins_unnamed(j)))
             if r < 0:
                 r = first_of((r, self._openings.behind(ARGUMENT_END, j)))
         else:
             # In a container: another element, its closing, or the turn's end.
             r = look.stands(level.parameter.closing, j, dict(level.fields))
-            inner = look.argument(self._children(level), j)
+            inner = first_of((look.argument(self._children(level), j), self._begins_unnamed(j)))
             r = first_of((r, inner, look.end_here(j)))
         return i if r >= 0 or (r == MORE and tape.ended) else r

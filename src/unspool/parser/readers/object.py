@@ -5,7 +5,7 @@ import re
 from json.encoder import encode_basestring
 from typing import Final
 
-from ...dialect.markers import ARGUMENT_KEYS, Form
+from ...dialect.markers import ARGUMENT_KEYS, NAME_KEYS, Form
 from ...dialect.patterns import MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ...regex import Regex
@@ -19,6 +19,9 @@ from .whole import whole_members, whole_object
 
 MAX_TOKEN: Final = 1024
 """The longest key, name or id, in characters, with its quotes."""
+
+_MAX_DEPTH: Final = 4
+"""The number of objects that may be around a call's name."""
 
 _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
 
@@ -59,8 +62,8 @@ class ObjectReader(Reader):
     """Reads a call that is an object.
 
     Attributes:
-        role: the meaning of the current member: ``name``, ``id``, ``arguments``, ``argument`` (one beside the name), or
-            ``skip``.
+        role: the meaning of the current member: ``name``, ``names`` (perhaps the name, under another key), ``id``,
+            ``arguments``, ``argument`` (one beside the name), or ``skip``.
         inner: reads the arguments, or another member.
     """
 
@@ -70,6 +73,7 @@ class ObjectReader(Reader):
         self.inner: ArgumentsReader | None = None
         self._quote = quote
         self._expects = Expects.FIRST
+        self._depth = 0  # how many objects are open around the name
         self._skip = 0  # how much of the header comes after the name
         self._skipped = ""  # the key of the first member that was skipped
         self._loose: dict[str, str] | None = {}  # the JSON of arguments beside the name; ``None``: there is too much
@@ -196,6 +200,8 @@ class ObjectReader(Reader):
             self._skipped = self._skipped or key
             schema = call.desk.tools.schema(call.name) if call.name and not call.complete else None
             loose = self._loose
+            if key in NAME_KEYS and not call.complete:
+                self.role = "names"
             if loose is not None and key not in loose and schema is not None and schema.declares(key):
                 self.role = "argument"
                 loose[key] = ""
@@ -210,6 +216,17 @@ class ObjectReader(Reader):
         call = self._call
         if self.role == "arguments":
             return self._arguments(i, c)
+        if self.role == "names" and c == "{" and self._depth < _MAX_DEPTH:
+            self._depth += 1
+            self._expects = Expects.FIRST
+            self._tape.i = i + 1
+            return True
+        if self.role == "names" and c in "'\"" and not call.name:
+            value, end = self._string_at(i)
+            if end == MORE:
+                return False
+            if end >= 0 and value in (self._openings.names or ()):
+                self.role = "name"
         if self.role in ("name", "id") and c in "'\"" and not call.started:
             value, end = self._string_at(i)
             if end == MORE:
@@ -291,6 +308,10 @@ class ObjectReader(Reader):
 
     def _over(self, i: int) -> bool:
         self._tape.i = i + 1
+        if self._depth:
+            self._depth -= 1
+            self._expects = Expects.AFTER
+            return True
         if self._call.started:
             return self._end()
         if self._call.name and (self._call.complete or not self._call.form.other):
