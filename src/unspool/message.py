@@ -11,7 +11,6 @@ from .events import (
     ContentDelta,
     Event,
     Finish,
-    Markup,
     Notice,
     ReasoningDelta,
     ReasoningEnd,
@@ -162,13 +161,13 @@ class Fold(msgspec.Struct, eq=False):
 
     def extend(self, events: Iterable[Event]) -> None:
         """Take events."""
-        growing = self._growing
+        growing, takes = self._growing, _TAKES
         for event in events:
-            kind = type(event)
+            kind = event.__class__
             if kind is ToolCallDelta:
                 growing[event.index].append(event.arguments)  # type: ignore[union-attr]
-            elif kind is not Markup and (take := _TAKES.get(kind)) is not None:
-                take(self, event)
+            elif kind in takes:
+                takes[kind](self, event)
 
     def _content(self, event: ContentDelta) -> None:
         self._text("content", event)
@@ -247,10 +246,11 @@ class Fold(msgspec.Struct, eq=False):
         segments = []
         texts: dict[str, list[str]] = {"reasoning": [], "content": []}
         for s in self._segments:
-            text = "" if s.text is None else "".join(s.text)
-            segments.append(Segment(s.kind, s.start, s.end, text, s.call, s.token_start, s.token_end))
-            if text:
+            text = ""
+            if s.text is not None:
+                text = "".join(s.text)
                 texts[s.kind].append(text)
+            segments.append(Segment(s.kind, s.start, s.end, text, s.call, s.token_start, s.token_end))
         return Message(
             reasoning="".join(texts["reasoning"]),
             content="".join(texts["content"]),

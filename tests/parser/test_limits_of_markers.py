@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from unspool import Dialect, Message
+from unspool.check.promises import literals
 from unspool.dialect.patterns import MAX_ANY, MAX_FIELD, MAX_SPACE
 from unspool.parser.ledger import CAP
 from unspool.parser.quoting import MAX_SPAN
@@ -87,3 +88,23 @@ def test_a_field_ends_at_a_marker_that_begins_within_its_limit(dialect: Dialect)
                 message, _ = run(dialect, pieces(text, step), tools=None, finish_reason="stop")
                 readings.append(said(message))
             assert readings[1:] == readings[:1] * 2, size
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_a_run_of_a_markers_sign_is_looked_at_once(dialect: Dialect) -> None:
+    """Not at each of its characters, with a piece of text and a notice for each."""
+    for sign in {c for literal in literals(dialect) for c in literal}:
+        _, events = run(dialect, ["a " + sign * 200], tools=TOOLS, stage="content")
+        assert len(events) < 10, sign
+
+
+@pytest.mark.parametrize(
+    "text", ["all\nx>>>>>>f\n{}", "all\n>>>>>>>> >", "all\na >> b>>>>all\nc", ">>>>>f\n{}", "all\n>>>>"]
+)
+def test_a_run_of_a_markers_sign_is_read_alike_however_it_is_cut(text: str) -> None:
+    readings = []
+    for size in range(1, len(text) + 1):
+        message, _ = run("functionary-v3.2", pieces(text, size), tools=TOOLS)
+        readings.append((said(message), message.notices))
+    assert readings == readings[:1] * len(text)
+    assert len(readings[0][1]) <= 1

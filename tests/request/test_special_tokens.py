@@ -1,11 +1,13 @@
 """Text that spells special tokens never becomes one, with real tokenizers."""
 
+import html
 import random
+import re
 import time
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer, normalizers
 
 from tests.tokenizer import byte_level
 from unspool.request.special_tokens import BREAK, SpecialTokens
@@ -60,9 +62,25 @@ def test_no_text_of_fragments_becomes_a_special_token(family: str) -> None:
         assert not added(made, "".join(p.get("text", "") for p in broken_up)), text
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_text_becomes_a_special_token_of_a_tokenizer_that_normalizes(family: str) -> None:
+    tokens = FAMILIES[family]
+    made, marks = byte_level(), SpecialTokens(tokens)
+    made.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC()])
+    made.add_special_tokens([AddedToken(t, special=True, normalized=True) for t in tokens])
+    rng = random.Random(family)
+    for token in tokens * (300 // len(tokens)):
+        odd = "".join(rng.choice((c, chr(ord(c) + 0xFEE0), f"\x01{c}")) if "!" <= c <= "~" else c for c in token)
+        assert added(made, odd), "the tokenizer reads it as the token"
+        assert not added(made, marks.break_up(odd)), odd
+        escaped = "".join(rng.choice((c, f"\\u{ord(c):04x}", f"&#{ord(c)};")) for c in odd)
+        decoded = html.unescape(re.sub(r"\\u(....)", lambda m: chr(int(m[1], 16)), marks.break_up(escaped)))
+        assert not added(made, decoded), escaped
+
+
 def test_text_without_special_tokens_is_unchanged() -> None:
     marks = SpecialTokens(FAMILIES["qwen"])
-    values: list[Any] = ["a < b <|im_star", "", 3, None, True, ["<", {"a": ["<|im_"]}]]
+    values: list[Any] = ["a < b <|im_star", "，＜think＜ ﬁ \x01", "", 3, None, True, ["<", {"a": ["<|im_"]}]]
     for value in values:
         assert marks.break_up(value) == value
     assert SpecialTokens([]).break_up("<s>") == "<s>"

@@ -239,6 +239,8 @@ HARMLESS: dict[str, list[dict[str, Any]]] = {
         {"logprobs": True},
         {"logprobs": True, "top_logprobs": 0},
         {"functions": None, "function_call": None},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "unread": 1, "sha256": "a"}]}]},
+        {"messages": [{"role": "user", "content": "", "tool_calls": [], "audio": None, "function_call": None}]},
         {"messages": [*HELLO, {"role": "tool", "content": "r"}]},
         {"messages": [*HELLO, {"role": "function", "name": "f", "content": "r"}]},
         {"messages": [{"role": "user"}]},
@@ -296,8 +298,14 @@ LARGE = [
     Refused("/parse", {"text": "", "toml": "name = " + "[" * 5000}, ["toml: "]),
     Refused("/ui/detect", {"model": "x" * 2000}, ["model: ", "allowed are 1,024"]),
 ]
+CALLS: list[Any] = [[{"id": "c", "function": {"name": "f", "arguments": "{}"}}], [{}], [1], 1, "x", {}]
+OTHERS = [
+    Refused(CHAT, {"messages": [{"role": role, "content": "", "tool_calls": calls}]}, ["messages[0].tool_calls: a mes"])
+    for role in ("user", "tool", "system", "developer", "function")
+    for calls in CALLS
+]
 _LINES = Path(__file__).with_name("refused.jsonl").read_bytes()
-REFUSED = [*msgspec.json.Decoder(Refused).decode_lines(_LINES), *LARGE]
+REFUSED = [*msgspec.json.Decoder(Refused).decode_lines(_LINES), *LARGE, *OTHERS]
 
 
 @pytest.fixture(scope="module")
@@ -326,10 +334,22 @@ def test_deeply_nested_values_are_refused_or_accepted(server: Live, path: str) -
                 body = b'{"max_tokens":1,"threadId":"t","runId":"r",' + b'"%b":%b}' % (field, deep)
                 assert server.http.post(path, content=body).status_code == 400
             known = {"messages": HELLO, "input": "x", "max_tokens": 1, "threadId": "t", "runId": "r"}
-            part = {"role": "user", "id": "1", "content": [{"type": "image", "source": "DEEP"}]}
-            request = json.dumps({**known, "messages": [part], "input": [part]}).encode()
-            answer = server.http.post(path, content=request.replace(b'"DEEP"', deep))
-            assert answer.status_code in (200, 400), (depth, answer.text[:200])
+            said = {"role": "user", "id": "1", "content": "a"}
+            call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "DEEP"}}
+            use = {"type": "tool_use", "id": "1", "name": "f", "input": {"a": "DEEP"}}
+            for more in (
+                {**said, "content": [{"type": "image", "source": "DEEP"}]},
+                {**said, "extra": "DEEP"},
+                {**said, "role": "system", "extra": "DEEP"},
+                {**said, "role": "assistant", "tool_calls": [call], "toolCalls": [call]},
+                {**said, "role": "assistant", "content": [use]},
+                {"type": "function_call", "call_id": "1", **call["function"]},  # type: ignore[dict-item]
+            ):
+                asked = {**known, "messages": [said, more], "input": [said, more]}
+                request = json.dumps({**asked, "chat_template_kwargs": {"custom": "DEEP"}}).encode()
+                for value in (deep, json.dumps(f'{{"a": {deep.decode()}}}').encode()):
+                    answer = server.http.post(path, content=request.replace(b'"DEEP"', value))
+                    assert answer.status_code in (200, 400, 413), (depth, answer.text[:200])
 
 
 @pytest.mark.parametrize("value", ["1e999", "-1e999", "{}", "[1]", "[[]]", "null", '"\\ud800"', "1" * 400])

@@ -1,6 +1,7 @@
 """An engine that samples byte by byte, and keeps a record of its own, against which rollouts are checked."""
 
 import asyncio
+import json
 import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
@@ -102,7 +103,9 @@ def trajectory(server: Live, session: dict[str, Any], **query: str) -> Any:
 
 def ask(session: dict[str, Any], server: Live, path: str, **body: Any) -> httpx2.Response:
     """A request of a session, by its key."""
-    return server.http.post(path, json=body, headers={"Authorization": f"Bearer {session['key']}"})
+    return server.http.post(
+        path, content=json.dumps(body).encode(), headers={"Authorization": f"Bearer {session['key']}"}
+    )
 
 
 def tree(found: Any) -> list[tuple[int | None, str | None]]:

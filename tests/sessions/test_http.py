@@ -11,6 +11,8 @@ import httpx2
 import openai
 import pytest
 
+from unspool.rl.exports import ENCODINGS, FORMATS
+
 from ..server.support import CHAT, Live, live, until
 from ..server.test_continuation import template
 from .support import Model, ask, check, made, trajectory, tree
@@ -39,6 +41,10 @@ def locked(model: Model) -> Iterator[Live]:
 def calls(server: Live, session: dict[str, Any]) -> int:
     found: int = server.http.get(f"/sessions/{session['id']}").json()["calls"]
     return found
+
+
+def tool(description: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": "f", "description": description}}
 
 
 def bearer(key: str) -> dict[str, str]:
@@ -170,6 +176,43 @@ def test_limits_are_kept_and_told(server: Live, limits: dict[str, Any], field: s
     if field == "tokens":
         assert answers[0].json()["choices"][0]["finish_reason"] == "length"
         assert len(trajectory(server, session)["calls"][0]["output_ids"]) == 3
+
+
+def test_requests_at_once_and_choices_do_not_exceed_the_limit_of_calls(server: Live) -> None:
+    session = made(server, limits={"calls": 2})
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        answers = list(threads.map(lambda _: ask(session, server, CHAT, messages=HI), range(8)))
+    assert 1 <= [a.status_code for a in answers].count(200) <= 2
+    another = made(server, limits={"calls": 2})
+    assert ask(another, server, CHAT, messages=HI, n=3).status_code == 403
+    assert ask(another, server, CHAT, messages=HI, n=2).status_code == 200
+
+
+def test_metadata_of_any_kind_and_size_fails_no_later_request(server: Live) -> None:
+    session = made(server, metadata={"\ud800": "\ud800"})
+    path = f"/sessions/{session['id']}"
+    refused = server.post(f"{path}/reward", reward=1, metadata={"a": 2**70})
+    assert (refused.status_code, "metadata: has an integer" in refused.text) == (400, True)
+    codes = [server.post(f"{path}/reward", reward=i, metadata={str(i): "x" * 300_000}).status_code for i in range(6)]
+    assert codes == [200, 200, 200, 400, 400, 400]
+    assert ask(session, server, CHAT, messages=HI, tools=[tool("\ud800")]).status_code == 200
+    body = {"messages": HI, "max_tokens": 9, "max_output_tokens": 2**80, "max_completion_tokens": "\ud800"}
+    assert ask(session, server, "/v1/messages", **body).status_code == 200
+    found = trajectory(server, session)
+    assert (found["reward"], found["metadata"]["\ufffd"], len(found["calls"])) == (2, "\ufffd", 2)
+    assert found["problems"] == []
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_session_that_is_empty_or_broken_off_has_a_trajectory(server: Live, form: str, encoding: str) -> None:
+    session = made(server)
+    path = f"/sessions/{session['id']}/trajectory?format={form}&encoding={encoding}"
+    assert server.http.get(path).status_code == 200
+    ask(session, server, CHAT, messages=HI)
+    answer = server.http.get(path)
+    assert answer.status_code == (409 if form == "prime-rl" else 200), answer.text
+    assert form != "prime-rl" or "the temperature of call" in answer.text
 
 
 def test_a_sessions_sampling_replaces_that_of_requests(server: Live, model: Model) -> None:

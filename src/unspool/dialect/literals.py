@@ -35,7 +35,7 @@ def firsts(patterns: Iterable[Pattern]) -> Set[str]:
 
 def finder(literals: Set[str], follows: Mapping[str, str] = {}) -> re.Pattern[str]:
     """Finds the first of the literals, or the beginning of one at the end of the text. It is a trie, so the search
-    reads every character once. ``follows``: expressions without width for what must follow some of them."""
+    reads every character once. ``follows``: expressions for what must follow some of them."""
     if not literals:
         return re.compile(r"(?!)")
     any_case = literals.any_case if isinstance(literals, Literals) else ()
@@ -57,13 +57,16 @@ def _tree(literals: list[str], any_case: Container[str], follows: Mapping[str, s
     root: _Tree = {}
     open_: list[tuple[_Tree, int, list[str]]] = [(root, 0, literals)]
     for node, depth, alive in open_:
-        if any(len(literal) == depth for literal in alive):
-            node[""] = follows.get(alive[0], "") if len(alive) == 1 else ""  # do not wait for longer ones
+        whole = [literal for literal in alive if len(literal) == depth]
+        if whole:  # do not wait for longer ones
+            then = follows.get(whole[0], "") if len(whole) == 1 else ""
+            longer = [literal for literal in alive if len(literal) > depth]
+            go_on = sorted({re.escape(c) for literal in longer for c in _spellings(literal, depth, any_case)})
+            node[""] = f"(?={'|'.join((then, *go_on))})" if then else ""
             continue
         following: dict[str, list[str]] = {}
         for literal in alive:
-            c = literal[depth]
-            for spelling in {c, c.upper()} if literal in any_case else (c,):
+            for spelling in _spellings(literal, depth, any_case):
                 following.setdefault(spelling, []).append(literal)
         spelled: dict[tuple[str, ...], list[str]] = {}
         for c, those in following.items():
@@ -73,6 +76,11 @@ def _tree(literals: list[str], any_case: Container[str], follows: Mapping[str, s
             child = node[several if len(characters) == 1 else f"[{several}]"] = {}
             open_.append((child, depth + 1, list(rest)))
     return root
+
+
+def _spellings(literal: str, at: int, any_case: Container[str]) -> set[str]:
+    """A character of a literal, in every case that counts."""
+    return {literal[at], literal[at].upper()} if literal in any_case else {literal[at]}
 
 
 def _trie(root: _Tree) -> str:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Set
 from functools import cached_property, lru_cache
-from itertools import product
 from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -11,16 +10,20 @@ import msgspec
 from .literals import finder, firsts
 from .loose import Loose
 from .patterns import (
+    DIGITS,
     FEW_SPACES,
     LITERAL,
     MORE,
+    NAME,
     NO,
     SPACE,
     SPACES,
     TAG_BEGINS,
     TAG_ENDS,
+    WORD,
     Atom,
     Pattern,
+    plain_name,
     spaced,
     worded,
 )
@@ -237,46 +240,41 @@ class Parameter(msgspec.Struct, eq=False):
 
 
 _HEAD: Final = 3  # the number of characters by which candidates are chosen
+_HEADS: Final = 256  # how many different ones are remembered
 
 
 class Candidates(list[_C]):
     """Markers, or strays, in the order in which they are tried; `at` picks those that may match at a place."""
 
-    __slots__ = ("_cut", "_whole")
+    __slots__ = ("_heads",)
 
     def __init__(self, found: Iterable[_C] = ()) -> None:
         super().__init__(found)
-        self._whole: dict[str, list[_C]] = {}
-        """By the first characters of a text, or by a shorter literal that a text begins with."""
-        self._cut: dict[str, list[_C]] = {}
-        """By the fewer characters with which a text ends."""
+        self._heads: dict[str, list[_C]] = {}
 
     def at(self, text: str, i: int) -> list[_C]:
-        """The markers whose first literal may be at ``i``."""
+        """The markers that may be at ``i``, as far as the literals before their first field tell."""
+        found = self._heads.get(text[i : i + _HEAD])
+        if found is None:
+            found = self.near(text, i)
+        return [each for each in found if each.pattern.begins(text, i)] if len(found) > 1 else found
+
+    def near(self, text: str, i: int) -> list[_C]:
+        """The markers whose first characters may be at ``i``."""
         head = text[i : i + _HEAD]
-        whole = self._whole or self._sorted()
-        found = whole.get(head) if len(head) == _HEAD else self._cut.get(head)
-        return whole.get(head[:2]) or whole.get(head[:1]) or whole[""] if found is None else found
-
-    def _sorted(self) -> dict[str, list[_C]]:
-        heads = {spelled for c in self for spelled in _spellings(c.pattern)}
-        begun = {"", *(head[:n] for head in heads for n in range(1, min(len(head) + 1, _HEAD)))}
-        self._cut = {head: [c for c in self if _begins(c.pattern, head, cut=True)] for head in begun}
-        self._whole = {head: [c for c in self if _begins(c.pattern, head)] for head in {"", *heads}}
-        return self._whole
+        found = self._heads.get(head)
+        if found is None:
+            if len(self._heads) >= _HEADS:
+                self._heads.clear()
+            found = self._heads[head] = [each for each in self if _begins(each.pattern, head)]
+        return found
 
 
-def _begins(pattern: Pattern, head: str, *, cut: bool = False) -> bool:
-    """Whether a pattern may match a text that begins with ``head``, or that is ``head`` (``cut``)."""
+def _begins(pattern: Pattern, head: str) -> bool:
+    """Whether a pattern may match a text that begins with these characters; if they are fewer, the text ends."""
     first = pattern.first[:_HEAD]
     head = head.lower() if pattern.any_case else head
-    return head.startswith(first) or (cut and first.startswith(head))
-
-
-def _spellings(pattern: Pattern) -> list[str]:
-    """The first characters of a pattern's first literal, in every case that counts."""
-    head = pattern.first[:_HEAD]
-    return ["".join(each) for each in product(*({c, c.upper()} for c in head))] if pattern.any_case else [head]
+    return head.startswith(first) or (len(head) < _HEAD and first.startswith(head))
 
 
 class Scan:
@@ -322,17 +320,26 @@ class Scan:
 
 def _follows(markers: Iterable[Marker], strays: Iterable[Stray]) -> dict[str, str]:
     """What must follow the first literals of some markers, as regular expressions. The bracket or fence that begins a
-    closing, or a call without a marker, may be in a text thousands of times without one."""
+    closing, or a call without a marker, may be in a text thousands of times without one; so may the sign of which the
+    beginning of a marker is a run."""
     followed: dict[str, set[str]] = {s.pattern.first: {""} for s in strays}
     for marker in markers:
-        after = marker.pattern.atoms[1:]
-        then = next((a for a in after if a.kind != SPACE), None)
-        text = ""
-        # What only begins a call's marker is told, and spares its closing.
-        if (isinstance(marker, Closing) or not marker.marked) and then and then.kind == LITERAL and not then.any_case:
-            text = f"{SPACES if after[0].kind == SPACE else ''}(?:{re.escape(then.text[0])}|\\Z)"
-        followed.setdefault(marker.pattern.first, set()).add(text)
-    return {first: f"(?={'|'.join(sorted(texts))})" for first, texts in followed.items() if "" not in texts}
+        followed.setdefault(marker.pattern.first, set()).add(_then(marker))
+    return {first: "|".join(sorted(texts)) for first, texts in followed.items() if "" not in texts}
+
+
+def _then(marker: Marker) -> str:
+    """A regular expression for what follows the first literal of a marker; ``""`` if that may be anything."""
+    first, after = marker.pattern.first, marker.pattern.atoms[1:]
+    then = next((a for a in after if a.kind != SPACE), None)
+    if then is None or then.any_case:
+        return ""
+    # What only begins a call's marker is told, and spares its closing.
+    if then.kind == LITERAL and (isinstance(marker, Closing) or not marker.marked):
+        return f"{SPACES if after[0].kind == SPACE else ''}(?:{re.escape(then.text[0])}|\\Z)"
+    named = then.kind in (NAME, DIGITS, WORD) and not plain_name(first[0])
+    other = named if then.kind != LITERAL else then.text[0] != first[0]
+    return f"(?!{re.escape(first[0])})" if other and not first.strip(first[0]) else ""
 
 
 class Region(msgspec.Struct, eq=False):
@@ -406,6 +413,7 @@ def tag_of(pattern: Pattern) -> str:
     return first[: next(ends, 0)]
 
 
+@lru_cache(256)
 def text(pattern: Pattern) -> str:
     """The literals of a pattern."""
     return "".join(a.text for a in pattern.atoms if a.kind == LITERAL)

@@ -8,6 +8,7 @@ of text.
 import itertools
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -52,7 +53,7 @@ _KINDS = {
 }
 
 # White space is soft where a template has some, and before and after a tag.
-_SOFT = Regex(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]])|(?<=\})(?=\[/?\w)")
+_SOFT = Regex(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]>])|(?<=\})(?=\[/?\w)")
 
 
 _ANY_SPACE: Final = Prefix(r"\s*+")
@@ -117,13 +118,16 @@ class Pattern:
     """
 
     __slots__ = (
-        "_fields", "_simple", "after_name", "alone", "any_case", "atoms", "first", "last_name", "splits_name", "weight",
+        "_fields", "_simple", "after_name", "alone", "any_case", "atoms", "begins", "first", "last_name",
+        "splits_name", "weight",
     )  # fmt: skip
     _simple: Callable[[str, int], re.Match[str] | None] | None
     """Matches the whole pattern, with fields that are written simply, each in a group; any other text may still match.
     ``None`` if there is no such expression."""
     _fields: list[str]
     """The names of those fields."""
+    begins: Callable[[str, int], object]
+    """Whether a text may match at a place, as far as the literals before the first field tell."""
 
     def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = (), *, any_case: bool = False) -> None:
         self.atoms = _atoms(parts)
@@ -158,6 +162,7 @@ class Pattern:
             self.splits_name = 0
             self.after_name = False
             self._simple = None
+            self.begins = _may
             return
         kinds = [a.kind for a in atoms]
         self.first = atoms[0].text if atoms and kinds[0] == LITERAL else ""
@@ -168,7 +173,9 @@ class Pattern:
         self.last_name = max(named, default=-1)
         self.splits_name = next((i + 1 for i, a in enumerate(atoms) if a.kind == NAME and not a.quote and a.stops), 0)
         self.after_name = self.last_name >= 0 and LITERAL in kinds[self.last_name :]
-        self._simple = None if self.any_case or not self.first or SAME in kinds or ANY in kinds else self._first_match
+        simple = self.first and not self.any_case and SAME not in kinds and ANY not in kinds
+        self._simple = self._first_match if simple else None
+        self.begins = self._first_begins
 
     def _first_match(self, text: str, i: int) -> re.Match[str] | None:
         # Made on first use, as most patterns are never used.
@@ -180,6 +187,17 @@ class Pattern:
             return None
         self._simple = re.compile("".join(simple)).match
         return self._simple(text, i)
+
+    def _first_begins(self, text: str, i: int) -> object:
+        if not self.first or any(a.any_case for a in self.atoms):
+            self.begins = _may
+            return True
+        regex = ""
+        for atom in reversed(self.head().atoms):
+            cut = f"(?s:.{{0,{len(atom.text) - 1}}}+)\\Z"  # whatever it is
+            regex = SPACES + regex if atom.kind == SPACE else f"(?:{re.escape(atom.text)}{regex}|{cut})"
+        self.begins = re.compile(regex).match
+        return self.begins(text, i)
 
     def _fill(self, m: re.Match[str], fields: dict[str, str]) -> bool:
         """Fill in fields that are written simply; false if one is only white space."""
@@ -217,6 +235,8 @@ class Pattern:
                     # A field counts with the white space around it, so only a short match is certain.
                     if m is not None and (not self._fields or (m.end() - i <= MAX_FIELD and self._fill(m, fields))):
                         return m.end()
+                if not self.begins(text, i):
+                    return NO
             elif not self.any_case:
                 return MORE if n - i < len(first) and first.startswith(text[i:]) else NO
         for atom in self.atoms:
@@ -396,6 +416,11 @@ class Pattern:
         return end
 
 
+def _may(text: str, i: int) -> bool:
+    """Whether a text may match a pattern about which nothing simple is known."""
+    return True
+
+
 def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
     """Match a field that extends to the first of its stops."""
     limit = MAX_ANY if atom.kind == ANY else MAX_FIELD
@@ -478,6 +503,13 @@ def without_beginning(text: str, stops: Iterable[str]) -> str:
 def worded(text: str) -> bool:
     """Whether a text contains a letter or digit, not only punctuation and white space."""
     return any(map(str.isalnum, text))
+
+
+@lru_cache(1024)
+def shows(text: str) -> bool:
+    """Whether a text shows a marker, however it goes on: it has letters or digits, and ends with neither these nor
+    white space."""
+    return bool(text) and not (text[-1].isalnum() or text[-1].isspace()) and worded(text)
 
 
 def solid(text: str) -> str:

@@ -87,6 +87,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             ``sampling.logprobs``. Only engines whose attribute ``echoes`` is true are asked that.
         messages, tools, tool_choice, variables: what the prompt was rendered from, in OpenAI's form: the last are those
             of the chat template.
+        spoken: the messages, tools and variables as the chat template was given them, without special tokens in their
+            texts, for engines that render prompts with media themselves; ``None`` if that would not be the prompt.
         media: the media of the messages, in the order of their placeholders in the prompt. An engine whose attribute
             ``media`` does not name their kinds gets no such request.
         stage: where the output begins, if that is known without a prompt.
@@ -111,6 +113,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: Any = "auto"
     variables: Mapping[str, Any] = {}
+    spoken: Mapping[str, Any] | None = None
     media: Sequence[Medium] = ()
     stage: Stage | None = None
     choice: int = 0

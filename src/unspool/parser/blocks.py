@@ -230,7 +230,7 @@ class Blocks(Steps):
     def _block_text_ends(self, scan: Scan, p: int) -> int:
         """End the text if something at ``p`` ends it: 1, 0 or `MORE`."""
         tape = self._tape
-        for o in scan.markers.at(tape.buf, p):
+        for o in scan.markers.near(tape.buf, p):
             if isinstance(o, Opening) and o.kind == CALL:
                 if not self._look.outline.calls:
                     continue

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ..dialect.markers import Block, Form, Marker, Opening
+from ..dialect.markers import Block, Form, Opening
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
@@ -82,14 +82,12 @@ class Calls(Steps):
         ledger.notice("call_markers_as_text", "prose before a call")
         return True
 
-    def open(self, o: Marker, i: int, match: Match) -> None:
+    def open(self, o: Opening, i: int, match: Match) -> None:
         """Open a call, whose opening is at ``buf[i:match.end]``."""
-        assert isinstance(o, Opening)
-        tape, ledger = self._tape, self._ledger
+        tape, ledger, look, state = self._tape, self._ledger, self._look, self._at.state
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
         assert form is not None
         base = tape.base
-        look = self._look
         if look.spared:
             look.spared.clear()  # a new part begins
         self._opens_block = o.block is not None
@@ -97,10 +95,10 @@ class Calls(Steps):
             self.given_back = False
         sure = not (ledger.holds or ledger.thinking or ledger.paused or look.marks is not None)
         whole = self._whole(form, block, match) if sure else None
-        if self._at.state in (states.TEXT, states.REASONING):
+        if state is states.TEXT or state is states.REASONING:
             self._text_before(i, block)
         if whole is not None:
-            self._take_whole(whole, form, block, match, ledger.at if self._at.state is states.BLOCK else base + i)
+            self._take_whole(whole, form, block, match, ledger.at if state is states.BLOCK else base + i)
             return
         start = max(ledger.at, 0)
         tape.keep()
@@ -110,7 +108,7 @@ class Calls(Steps):
         elif match.doubtful and not (ledger.thinking or ledger.paused):
             ledger.hold(Why.UNCLOSED_CALL, place)
             self._doubted = base + end
-        if self._at.state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
+        if state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
             ledger.markup(base + i)
             start = base + i
         call = self.call = Call(self._desk, form, block, start, match.fields, place)
@@ -150,7 +148,7 @@ class Calls(Steps):
         tape = self._tape
         call.name = self._openings.named
         call.announce(tape.base + i)
-        literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._openings.repairing)
+        literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._plan.repairs)
         self.reader = ArgumentsReader(call, self._openings, literal)
         tape.i = i
         self._at.state = states.ARGUMENTS
@@ -172,12 +170,12 @@ class Calls(Steps):
         if not form.arguments or form.forced or form.syntax == Syntax.TEXT:
             return None
         buf, i, names = self._tape.buf, match.end, self._openings.names
-        if len(buf) - i < _SOON and form.closing.first not in buf[i:]:
+        if len(buf) - i < _SOON and buf.find(form.closing.first, i) < 0:
             return None
-        name = match.fields.get("name", "")
         if form.shape is not None:
             whole = whole_object_call(form, buf, i)
         elif form.syntax is None:
+            name = match.fields.get("name", "")
             whole = whole_markup(self._openings, tools.schema(name), form, name, buf, i)
         else:
             whole = whole_literal(self._openings, form, match.fields, buf, i)
@@ -195,9 +193,9 @@ class Calls(Steps):
         if form.closing.atoms:
             closing = skip_space(buf, end)
             end = form.closing.match(buf, closing, dict(match.fields)) if closing - end <= MAX_SPACE else NO
-        if end < 0 or (policy.bad_arguments in ("drop", "text") and end - i > CAP // 2):  # it may be beyond the cap
+        if end < 0 or (end - i > CAP // 2 and policy.bad_arguments in ("drop", "text")):  # it may be beyond the cap
             return None
-        if policy.markers_in_strings == "end" and form.syntax is not None:
+        if form.syntax is not None and policy.markers_in_strings == "end":
             scan = self._openings.string_ends()
             if scan is not None and scan.find.search(buf, whole.header, whole.inside):
                 return None
@@ -358,7 +356,7 @@ class Calls(Steps):
 
     def cut_string(self, call: Call, inner: ArgumentsReader) -> None:
         """End the call at a closing marker in a string of its arguments: the token's id says that it is one."""
-        if self._openings.repairing:
+        if self._plan.repairs:
             self._tape.i = len(self._tape.buf)  # the beginning of an escape means nothing
         inner.cut()
         if isinstance(self.reader, ObjectReader):

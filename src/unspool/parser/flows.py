@@ -223,24 +223,32 @@ class LiteralFlow(CallFlow):
 
     def feed(self, text: str, at: int) -> list[Event] | None:
         whole = self.waits + text if self.waits else text
-        step = None if self._spot is None else self._spot.get(whole)
-        if self._lag + len(whole) > _DROPPED:
+        spot, size = self._spot, self._lag + len(whole)
+        if size > _DROPPED:
             return None
-        if step is None or (step[3] is not None and not self._literal.follow(step[3])):
-            step = self._learn(whole)
-        else:
+        step = None if spot is None else spot.get(whole)
+        if step is not None and (step[3] is None or self._literal.follow(step[3])):
             self._stands = False
+        else:
+            step = self._learn(whole)
         if self._all is not None and (step is not None or self.taken):
             self._all(text)
         if step is None:
             return None
-        fragment, self.waits, spot, _ = step
-        end = at + self._lag + len(whole) - len(self.waits)
-        self._lag = 0 if fragment else end - at
-        self._go(spot)
+        fragment, waits, spot, _ = step
+        self.waits = waits
+        end = at + size - len(waits)
         if not fragment:
+            self._lag = end - at
+            self._go(spot)
             return []
+        self._lag = 0
         self.at = end
+        if spot is None or spot.strings is not None:
+            self._go(spot)
+        else:  # outside of a string, as most of a literal that flows
+            self._spot = spot
+            self.stretch = None
         self._growing.append(fragment)
         return [ToolCallDelta(self._call, fragment, at, end)]
 

@@ -115,7 +115,7 @@ class Lookout(msgspec.Struct, eq=False):
             r = i + len(pattern.first)
         else:
             r = pattern.match(buf, i, {} if fields is None else fields)
-        if r == NO or not self.ignores or not self.spelled(pattern.first, i, max(r, i)):
+        if not self.ignores or r == NO or not self.spelled(pattern.first, i, max(r, i)):
             return r
         # A tag may go on in another case than the token, and then counts.
         return MORE if r == MORE and pattern.any_case and not self._tape.final else NO
@@ -128,8 +128,13 @@ class Lookout(msgspec.Struct, eq=False):
 
     def argument(self, parameters: Iterable[Parameter], i: int) -> int:
         """The end of the opening of an argument at ``i``, which may lack a tag, or repeat one."""
-        r = self.first([p.opening for p in parameters], i)
-        return r if r >= 0 else first_of((r, self.first([p.loose for p in parameters if p.loose], i)))
+        found = NO
+        for parameter in parameters:
+            r = self.stands(parameter.opening, i)
+            if r >= 0:
+                return r
+            found = min(found, r)
+        return first_of((found, self.first([p.loose for p in parameters if p.loose], i)))
 
     def progress(self, pattern: Pattern, i: int) -> int:
         """How much of a pattern's beginning matches at ``i``, by the rules of `stands`."""
@@ -202,7 +207,8 @@ class Lookout(msgspec.Struct, eq=False):
         if not closings or self._spared_at == here:  # it was looked at before
             return
         self._spared_at = here
-        for literal, pattern in {text(t): t for c in closings for t in (tags(c) or (c,)) if t}.items():
+        tagged = [t for c in dict.fromkeys(closings) for t in (tags(c) or (c,)) if t.atoms]
+        for literal, pattern in {text(t): t for t in tagged}.items():
             _, times = self.spared.get(literal, (pattern, 0))
             self.spared[literal] = pattern, times + 1
 

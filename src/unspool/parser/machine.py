@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ..dialect.patterns import MAX_SPACE, MORE
+from ..dialect.patterns import MORE
 from ..events import Stage
 from . import states
 from .blocks import Blocks
@@ -60,8 +60,7 @@ class Machine:
         """Take steps until more text is needed."""
         ledger, calls, at, owners, tape = self.ledger, self.calls, self.at, self._owners, self.tape
         while True:
-            call = calls.call
-            holds = ledger.holds
+            call, holds = calls.call, ledger.holds
             if holds and (tape.base + tape.i - holds[0].start > CAP or (call is not None and call.status == "invalid")):
                 calls.release_holds()
                 call = calls.call
@@ -70,12 +69,11 @@ class Machine:
             else:
                 state = at.state
                 going = STEPS[state](owners[_OWNERS[state]])
-            if not going:
-                if ledger.holds and ledger.too_much():
-                    continue
-                if calls.call is not None and tape.base + tape.i - ledger.at > MAX_SPACE:
-                    calls.release_space()
-                return
+            if going or (ledger.holds and ledger.too_much()):
+                continue
+            if calls.call is not None:
+                calls.release_space()
+            return
 
     def _step(self) -> bool:
         state = self.at.state

@@ -90,11 +90,6 @@ class Openings(msgspec.Struct, eq=False):
     _searched: tuple[int, int] = (0, 0)
     """The offsets between which nothing may end an open string."""
 
-    @property
-    def repairing(self) -> bool:
-        """Whether arguments are repaired."""
-        return self.look.plan.repairs
-
     # -- openings -----------------------------------------------------------------------------------------------------
 
     def match(self, o: Opening, i: int, *, edge: bool) -> Match:
@@ -146,15 +141,16 @@ class Openings(msgspec.Struct, eq=False):
     def as_text(self, o: Opening, i: int) -> bool:
         """Whether a whole opening is at ``i``, and is text because of what follows."""
         form = o.form
-        if form is None or form.shape is not None or not form.opening.after_name or self.look.stands(o.pattern, i) < 0:
+        if form is None or form.shape is not None or not form.opening.after_name:
             return False
-        return self._outside(o, form) or self.tape.base + i < self.text_until
+        left = self.tape.base + i < self.text_until or self._outside(o, form)
+        return left and self.look.stands(o.pattern, i) >= 0
 
     def _outside(self, o: Opening, form: Form) -> bool:
         """Whether the opening lacks that of its block, so that it counts only if arguments, a closing or the end
         follow."""
         block = self.look.plan.calls.blocks[0]
-        return o.block is not None and bool(block.opening) and not o.block.opening and quotable(form)
+        return o.block is not None and bool(block.opening.atoms) and not o.block.opening.atoms and quotable(form)
 
     def _stands_apart(self, o: Opening, i: int) -> bool:
         """Whether an unmarked opening may count at ``i``: where a line begins, or after a space; not in code."""

@@ -152,19 +152,19 @@ class Parser:
             ValueError: the parser is closed, or there is no such stage.
             TypeError: the text is not a string.
         """
-        if stage is not None or type(text) is not str or not text:
+        if stage is not None or text.__class__ is not str or not text:
             return self._feed_checked(text, stage)
-        # Most pieces of an answer's strings are plain or known: those go no further.
+        # Most pieces of text and of an answer's strings are plain or known: those go no further.
         stretch = self._stretch
         if stretch is not None:
             known, stop, stop2, call, put, keep = stretch
-            at = self._at
             if (
                 '"' not in text
                 and "\\" not in text
                 and (stop is None or (stop not in text and (stop2 is None or stop2 not in text)))
                 and text.isprintable()
             ):
+                at = self._at
                 self._at = end = at + len(text)
                 put(text)
                 if keep is not None:
@@ -172,19 +172,21 @@ class Parser:
                 return [ToolCallDelta(call, text, at, end)]
             turn = known[text]
             if turn is not None:
-                fragment, written, then = turn
-                if then is not known:
-                    self._stretch = then, then.stop, then.stop2, call, put, keep
                 if keep is not None:
                     keep(text)
+                at = self._at
+                if isinstance(turn, str):
+                    self._at = end = at + len(text)
+                    put(turn)
+                    return [ToolCallDelta(call, turn, at, end)]
+                fragment, written, then = turn
+                self._stretch = then, then.stop, then.stop2, call, put, keep
                 if not written:
                     return []
                 self._at = end = at + len(written)
                 put(fragment)
                 return [ToolCallDelta(call, fragment, at, end)]
-            self._stretch = None
-            assert self._flow is not None
-            self._flow.waits = known.waits
+            self._rest()
         flow = self._flow
         if flow is not None:
             events = flow.feed(text, self._at)
@@ -244,12 +246,16 @@ class Parser:
 
     def _slow(self) -> None:
         """Let the machine go on from here."""
+        self._rest()
         flow, self._flow = self._flow, None
         if flow is not None:
-            if self._stretch is not None:
-                flow.waits = self._stretch[0].waits
-                self._stretch = None
             flow.stop(self._at)
+
+    def _rest(self) -> None:
+        """Let what is open go on from where its stretch has come."""
+        stretch, self._stretch = self._stretch, None
+        if stretch is not None and self._flow is not None:
+            self._flow.waits = stretch[0].waits
 
     def _feed(self, text: str, stage: Stage | None) -> list[Event]:
         if self._closed:

@@ -20,7 +20,7 @@ from ..dialect.markers import (
     Scan,
     tag_of,
 )
-from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space, solid, worded
+from ..dialect.patterns import MAX_SPACE, MORE, NO, shows, skip_space, solid, worded
 from . import states
 from .calls import Calls
 from .ledger import CAP, Why
@@ -68,11 +68,12 @@ class Prose(Steps):
         """At a boundary: read white space, then the next part or text."""
         tape, ledger = self._tape, self._ledger
         buf = tape.buf
-        i = tape.i
+        i = j = tape.i
         n = len(buf)
         if i == n:
             return False
-        j = skip_space(buf, i)
+        if not " " < buf[i] < "\x7f":
+            j = skip_space(buf, i)
         if j - i > MAX_SPACE:
             ledger.notice("hold_overflow", "white space")
             j = i + MAX_SPACE
@@ -93,10 +94,10 @@ class Prose(Steps):
             r = self._marker_at(self._look.outline.edge, j, edge=True)
             if r == NO:
                 r = self._drop_at(j)
-            if r == MORE:
-                return False
             if r >= 0:
                 return True
+            if r == MORE:
+                return False
             self._note_header(j)
         self._parts.put_edge(tape.end)
         self._at.state = states.TEXT
@@ -110,7 +111,9 @@ class Prose(Steps):
     def _note_header(self, i: int) -> None:
         """Emit a notice if text begins at ``i`` with the marker of a call that counts only where a message begins."""
         outline = self._look.outline
-        markers = outline.edge.at(self._tape.buf, i) if outline.calls and self._plan.framed else ()
+        if not (outline.calls and self._plan.framed):
+            return
+        markers = outline.edge.near(self._tape.buf, i)
         begun = self._begun_calls([o for o in markers if o.pattern.first not in outline.text.scan.triggers], i)
         if begun:
             self._ledger.notice("call_without_name", begun[0].pattern.first)
@@ -169,7 +172,7 @@ class Prose(Steps):
                     if r >= 0:
                         self._resume_with(o, j, r)
                         return True
-                elif r >= 0 and not match.weak and not self._calls.refused(j):
+                elif r >= 0 and not match.weak and isinstance(o, Opening) and not self._calls.refused(j):
                     self._calls.open(o, j, match)
                     return True
                 if r == MORE and not tape.final:
@@ -265,8 +268,10 @@ class Prose(Steps):
 
     def _marker_at(self, markers: Candidates[Marker], i: int, *, edge: bool) -> int:
         """Act on the marker at ``i``, at a boundary (``edge``) or in text; `NO` or `MORE` if there is none (yet)."""
-        partial = _NOTHING
-        for o in markers.at(self._tape.buf, i):
+        partial, buf = _NOTHING, self._tape.buf
+        for o in markers.near(buf, i):
+            if not o.pattern.begins(buf, i):
+                continue
             r, match = self._match(o, i, edge=edge)
             if r >= 0 and match is not None and match.weak:
                 if edge or not self._ledger.thinking:
@@ -318,10 +323,11 @@ class Prose(Steps):
         r = self._empty_reasoning(i) if edge else NO
         if r != NO:
             return r
-        weak = partial.weak_alone()
-        if weak is not None and (edge or not self._look.quoted(i)):
-            return self._begin_call(weak[0], i, weak[1])
-        r = NO if partial.cut is None else self._drop_cut(partial.cut, i)
+        if partial is not _NOTHING:
+            weak = partial.weak_alone()
+            if weak is not None and (edge or not self._look.quoted(i)):
+                return self._begin_call(weak[0], i, weak[1])
+            r = NO if partial.cut is None else self._drop_cut(partial.cut, i)
         if r >= 0 or edge or self._ledger.thinking:
             return r
         r = self._drop_at(i)
@@ -434,11 +440,13 @@ class Prose(Steps):
         A word alone (``function``) and the beginning of a longer word (``<call`` in ``<caller>``) are text. So is a
         sign (``[``), unless the file says that it counts anywhere.
         """
-        buf, first = self._tape.buf, o.pattern.first
-        here = buf[p : o.pattern.progress(buf, p, whole=True)]
-        if solid(here).isalnum() or not buf.startswith(first, p):
+        buf, pattern = self._tape.buf, o.pattern
+        if not buf.startswith(pattern.first, p):
             return False
-        return worded(here) or listed(here, self._plan.dialect.anywhere)
+        if shows(pattern.first):
+            return True
+        here = buf[p : pattern.progress(buf, p, whole=True)]
+        return not solid(here).isalnum() and (worded(here) or listed(here, self._plan.dialect.anywhere))
 
     def _is_cut_marker(self, o: Marker, p: int) -> bool:
         """Whether enough of a marker is at ``p``, where the output's end cuts it: a whole tag or special token, or what
@@ -497,51 +505,55 @@ class Prose(Steps):
 
     def _no_call(self, markers: Candidates[Marker], p: int) -> int:
         """Read text at ``p`` that opens no call; if it is a call's marker, a notice says so."""
-        look = self._look
-        begun, strays = self._begun_calls(markers.at(self._tape.buf, p), p), look.stray_closings(p)
+        look, buf = self._look, self._tape.buf
+        begun, strays = self._begun_calls(markers.near(buf, p), p), look.stray_closings(p)
         if not (begun or strays) or look.quoted(p):
             return NO
-        pairs = [(o.block, o.form) for o in begun if o.block and o.form]
-        look.spare(p, *(b.closing if b.opening else f.closing for b, f in pairs), *strays)
+        pairs = [(o.block, o.form) for o in begun if o.block is not None and o.form is not None]
+        look.spare(p, *(b.closing if b.opening.atoms else f.closing for b, f in pairs), *strays)
         if not begun:
             return NO
         self._ledger.text(self._tape.base + p)
         self._tape.i = p
-        whole = any(self._openings.as_text(o, p) for o in begun)
+        whole = any(self._openings.as_text(o, p) for o in begun if o.pattern.begins(buf, p))
         self._ledger.notice("opening_as_text" if whole else "call_without_name", begun[0].pattern.first)
-        return next((r for block, form in pairs if (r := self._enter_nameless(block, form, p)) >= 0), NO)
+        return self._enter_nameless(pairs, p)
 
     def _begun_calls(self, markers: list[Marker], p: int) -> list[Opening]:
         """The openings of calls of which enough is at ``p`` to be markers, although they do not match."""
         look = self._look
-        calls = (o for o in markers if isinstance(o, Opening) and o.kind == CALL)
-        found = [o for o in calls if o.marked and self._is_begun_marker(o, p)]
+        calls = [o for o in markers if o.kind == CALL and o.marked and isinstance(o, Opening)]
+        found = [o for o in calls if self._is_begun_marker(o, p)]
         if not found:
             return found
         # Another part's marker, which is text here, may begin like a call's and go on.
-        text = max((look.stands(o.pattern, p) for o in markers if o.kind != CALL), default=NO)
+        text = max([look.stands(o.pattern, p) for o in markers if o.kind != CALL], default=NO)
         if text >= 0:
             found = [o for o in found if o.pattern.progress(self._tape.buf, p) >= text]
         return [o for o in found if not look.spelled(o.pattern.first, p, p + len(o.pattern.first))]
 
-    def _enter_nameless(self, block: Block, form: Form, p: int) -> int:
+    def _enter_nameless(self, pairs: list[tuple[Block, Form]], p: int) -> int:
         """If the markers of a block and of a call without a name are at ``p``, open the block: later calls count."""
-        tape, look = self._tape, self._look
-        first = form.opening.first
-        if not (block.marked and block.opening and worded(first)):
-            return NO
-        end = block.opening.match(tape.buf, p, {})
-        i = skip_space(tape.buf, end) if end >= 0 else -1
-        if not (0 <= i <= end + MAX_SPACE and tape.buf.startswith(first, i)) or self._calls.refused(p):
-            return NO
-        if tape.base + p < self._openings.text_until:
-            return NO
-        look.spare(i, form.closing)
-        tape.i = i + len(first)
-        self._ledger.text(tape.here)
-        self._calls.enter(block)
-        self._at.state = states.BLOCK_TEXT
-        return tape.i
+        tape = self._tape
+        buf = tape.buf
+        for block in dict.fromkeys(block for block, _ in pairs if block.marked and block.opening.atoms):
+            end = block.opening.match(buf, p, {})
+            if end < 0:
+                continue
+            i = skip_space(buf, end)
+            forms = [f for b, f in pairs if b is block and worded(f.opening.first)]
+            form = next((f for f in forms if buf.startswith(f.opening.first, i)), None)
+            if form is None or i - end > MAX_SPACE or self._calls.refused(p):
+                continue
+            if tape.base + p < self._openings.text_until:
+                break
+            self._look.spare(i, form.closing)
+            tape.i = i + len(form.opening.first)
+            self._ledger.text(tape.here)
+            self._calls.enter(block)
+            self._at.state = states.BLOCK_TEXT
+            return tape.i
+        return NO
 
     def undecided(self) -> bool:
         """In text that is reasoning or content: hold it until a marker decides."""

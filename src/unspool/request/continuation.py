@@ -180,6 +180,10 @@ class Turns:
             raise BadRequest("messages", "the chat template does not write one placeholder for each medium")
         return found
 
+    def spoken(self, request: ChatRequest, waiting: Waiting | None = None) -> dict[str, Any] | None:
+        """See `Prompts.spoken`."""
+        return self._prompts.spoken(request, waiting)
+
     @property
     def media_kinds(self) -> frozenset[str]:
         """The kinds of media that the chat template writes."""

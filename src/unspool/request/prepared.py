@@ -76,6 +76,7 @@ class Prepared(msgspec.Struct, frozen=True):
         prompt: the rendered prompt, if there is a chat template.
         continued: the prompt, with the key for remembering the turn after it; ``None`` without a chat template.
         media: the media of the messages, in the order of their placeholders in the prompt.
+        spoken: what the template is given, if there are media; see `Prompts.spoken`.
         stage: where the output begins, if that is known without a prompt.
         constraint: what may be generated; ``None`` means anything.
         thinking: the budget of reasoning; ``None`` if there is none.
@@ -92,6 +93,7 @@ class Prepared(msgspec.Struct, frozen=True):
     thinking: engines.Thinking | None
     parsers: tuple[Reader, ...]
     turns: Turns | None = None
+    spoken: dict[str, Any] | None = None
 
     def for_engine(
         self, settings: Settings, id: str, choice: int, client_id: str = "", *, capture: bool = False
@@ -111,6 +113,7 @@ class Prepared(msgspec.Struct, frozen=True):
             tools=request.tools,
             tool_choice=request.toolset.choice,
             variables=request.template,
+            spoken=self.spoken,
             media=self.media,
             stage=self.stage,
             choice=choice,
@@ -166,7 +169,8 @@ def prepare(
         awaited.check()
         parsers.append(_parser(request, settings, stage, tail, tokenizer))
     thinking = _thinking(request, settings.dialect, begins or settings.dialect.stage)
-    return Prepared(request, text, continued, media, stage, constraint, thinking, tuple(parsers), turns)
+    spoken = turns.spoken(request, awaited) if media and turns is not None else None
+    return Prepared(request, text, continued, media, stage, constraint, thinking, tuple(parsers), turns, spoken)
 
 
 def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> ChatRequest:

@@ -3,7 +3,8 @@
 A request may set the variables that the template uses, and the thinking switches. A zero-width space breaks up
 special tokens in the text of users, tools and earlier answers, in the declarations of tools and in the arguments of
 calls, so that they stay text; see `special_tokens` and `disguise`. System prompts belong to the application and are not
-changed, nor is the beginning of an answer that the model should continue. No message is left out; see `shapes`.
+changed, nor are the dialect's own markers in the beginning of an answer that the model should continue. No message is
+left out; see `shapes`.
 """
 
 import datetime
@@ -28,6 +29,7 @@ from ..engines.media import is_medium
 from ..errors import TemplateError
 from ..infer.sources import SPECIAL
 from ..parser import parse
+from ..schema import nests_deeper
 from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
 from .common import QUOTED, SWITCHES, call_of, tool
@@ -45,6 +47,7 @@ _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
 """The output is four times as long as the longest messages that the server takes."""
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
+_DEEPEST: Final = 128  # levels of arguments that a template is given as an object
 _TRUSTED: Final = {"system", "developer"}  # roles whose text belongs to the application
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *SPECIAL}
 _BUILT_IN_TOOLS: Final = "builtin_tools"
@@ -116,6 +119,15 @@ class Prompts:
         if request.body.get("continue_final_message") is True:
             return clean(writing.begun(request.messages))
         return clean(writing.write(request.messages, generate=generate))
+
+    def spoken(self, request: ChatRequest, waiting: Waiting | None = None) -> dict[str, Any] | None:
+        """What the template is given for a request, in OpenAI's form, for an engine that renders it itself.
+
+        ``None`` if the prompt is something else than the template makes of that.
+        """
+        if request.body.get("continue_final_message") is True:
+            return None
+        return _Writing(self, request, waiting).spoken(request.messages)
 
     def next_turn(
         self,
@@ -318,14 +330,22 @@ class Prompts:
         )
         traits = traits.but(held=places.held)
         made_up = {w for w in markers(written) if "zq" in w.lower()}
-        others = [*self._tokenizer.special.values()]
+        named = [*self._tokenizer.special.values()]
         if self._dialect is not None:
-            others += [*self._dialect.start, *self._dialect.end, *(t.text for t in self._dialect.templates)]
-        words = {*self._tokenizer.added, *markers([*texts, *written, *others]), LATE, MOVED} - made_up
+            named += [*self._dialect.start, *self._dialect.end, *(t.text for t in self._dialect.templates)]
+        words = {*self._tokenizer.added, *markers([*texts, *written, *named]), LATE, MOVED} - made_up
         words |= set(places.literals)
         own = SpecialTokens({*places.literals, *FORGED})
         guards = _guard(words, None), _guard({*words, *FORGED}, own)
-        return _Examined(traits, guards, switches_in(texts), places)
+        others = SpecialTokens({*words, *FORGED} - self._said())
+        return _Examined(traits, guards, switches_in(texts), places, others)
+
+    def _said(self) -> set[str]:
+        """The special tokens inside of answers."""
+        if self._dialect is None:
+            return set()
+        inside = markers(template.text for template in self._dialect.templates)
+        return inside - markers((*self._dialect.start, *self._dialect.end))
 
     # -- the check at the start ------------------------------------------------------------------------------------
 
@@ -382,14 +402,16 @@ class _Writing:
     def __init__(self, prompts: Prompts, request: ChatRequest, waiting: Waiting | None) -> None:
         self._prompts = prompts
         self._waiting = waiting
-        self._variables = prompts.variables_of(request)
         try:
             self._known = prompts._ready()
         except TemplateError as error:
             raise _refused(error) from None
         self._guard = self._known.guards[bool(request.media)]
         self._neutral = Neutral(self._guard.special)
-        self._given = described(prompts.tools_of(request), self._known.traits)
+        self._template = self._guard.special.break_up(dict(request.template))
+        self._variables = prompts.variables_of(msgspec.structs.replace(request, template=self._template))
+        self._declared = described(prompts.tools_of(request), self._known.traits)
+        self._given: tuple[list[dict[str, Any]], str]
         self._tools: dict[Change, list[Any]] = {}
         self._messages: dict[tuple[Change, int], tuple[Mapping[str, Any], dict[str, Any]]] = {}
 
@@ -397,10 +419,19 @@ class _Writing:
         """The prompt of a conversation; an error if the template refuses it, meets a limit, or leaves out a message."""
         return self._write(messages, [], generate)
 
+    def spoken(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+        """See `Prompts.spoken`."""
+        prompt = self.write(messages)
+        shaped, text = self._given
+        if text != prompt:
+            return None
+        given = {"messages": list(map(_in_openai_form, shaped)), "tools": self._tools[self._neutral]}
+        return {**given, "chat_template_kwargs": self._template}
+
     def begun(self, messages: Sequence[Mapping[str, Any]]) -> str:
-        """The prompt of a conversation whose last message the model goes on with. That message's text is a beginning
-        that the application wrote, so it is not changed."""
-        last = [self._prompts.message(m, _SAME) for m in messages[-1:]]
+        """The prompt of a conversation whose last message the model goes on with. That message's text is the beginning
+        of an answer, which may have the dialect's markers, but no others."""
+        last = [self._prompts.message(m, Neutral(self._known.others)) for m in messages[-1:]]
         _append_sentinel(last)
         return _before_sentinel(self._write(messages[:-1], last, generate=False))
 
@@ -419,6 +450,7 @@ class _Writing:
                 continue
             at = missing(plain, clean(found.text), self._known.switches) if traits.whole else None
             if at is None:
+                self._given = shaped, found.text
                 return self._proven(found.text, messages, last, traits, generate)
             why = f"the chat template leaves out the text of message {at + 1}, of role {messages[at]['role']!r}"
             problem = problem or BadRequest("messages", why)
@@ -450,7 +482,7 @@ class _Writing:
     def _rendered(self, messages: list[dict[str, Any]], change: Change, generate: bool) -> Rendered:
         try:
             if change not in self._tools:
-                self._tools[change] = change(self._given)
+                self._tools[change] = change(self._declared)
             written, tools = self._known.places.written(messages), self._tools[change]
             return self._prompts.rendered(
                 written, tools, generate=generate, variables=self._variables, waiting=self._waiting
@@ -473,13 +505,14 @@ class _Writing:
 
 
 class _Examined(NamedTuple):
-    """What is known of a template: its traits, what texts must not spell without and with media, switches in texts, and
-    what it writes for media."""
+    """What is known of a template: its traits, what texts must not spell without and with media, switches in texts,
+    what it writes for media, and what the beginnings of answers must not spell."""
 
     traits: Traits
     guards: "tuple[_Guard, _Guard]"
     switches: re.Pattern[str]
     places: Places
+    others: SpecialTokens
 
 
 class _Guard(NamedTuple):
@@ -498,6 +531,16 @@ def _guard(words: Iterable[str], trusted: SpecialTokens | None) -> _Guard:
 
 _SAME: Final = Change()
 _NOTHING: Final = {"type": "text", "text": ""}
+
+
+def _in_openai_form(message: dict[str, Any]) -> dict[str, Any]:
+    """A message with its calls' arguments as text."""
+    calls = [
+        call_of(c.get("id"), c["function"]["name"], arguments if isinstance(arguments, str) else tojson(arguments))
+        for c in message.get("tool_calls") or ()
+        for arguments in [c["function"].get("arguments")]
+    ]
+    return {**message, "tool_calls": calls} if calls else message
 
 
 def _refused(error: Exception | str) -> BadRequest:
@@ -612,4 +655,4 @@ def _as_object(arguments: Any) -> Any:
         value = json.loads(arguments)
     except (ValueError, RecursionError):
         value = None
-    return value if isinstance(value, dict) else {INVALID_JSON: arguments}
+    return value if isinstance(value, dict) and not nests_deeper(value, _DEEPEST) else {INVALID_JSON: arguments}

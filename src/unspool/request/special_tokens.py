@@ -3,8 +3,9 @@
 import html
 import os.path
 import re
+import unicodedata
 from collections.abc import Iterable
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final
 
 BREAK: Final = "\u200b"
@@ -20,6 +21,22 @@ _ESCAPE: Final = re.compile(
     r"(?<!\\)\\++(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([^\w\s]))"  # of JSON and Python, however often escaped
     r"|(&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,31});?)"  # of HTML
 )
+_COMPATIBLE: Final = (
+    *(range(0xA0, 0x300), range(0x1D00, 0x1DC0), range(0x2000, 0x2500), range(0x3000, 0x3400), range(0xFB00, 0xFB10)),
+    *(range(0xFE10, 0x10000), range(0x1D400, 0x1D800), range(0x1F100, 0x1F200)),
+)
+"""The blocks of Unicode with other forms of ASCII characters."""
+_NORMAL: Final = {chr(c): "" for c in (*range(1, 9), 11, *range(14, 32), *range(127, 160))} | {
+    c: normal
+    for c in map(chr, chain.from_iterable(_COMPATIBLE))
+    if (normal := unicodedata.normalize("NFKC", c)) != c and normal.isascii()
+}
+"""What tokenizers that normalize, as SentencePiece's do, read in place of some characters: of control characters
+nothing, and ASCII in place of full-width and other forms of it."""
+_NORMALIZED: Final = re.compile(
+    f"[{re.escape(''.join(c for c in _NORMAL if ord(c) < 0x10000))}]|[\U0001d400-\U0001f1ff]"
+)
+_READ: Final = re.compile(f"{_ESCAPE.pattern}|{_NORMALIZED.pattern}")
 
 
 def markers(texts: Iterable[str]) -> set[str]:
@@ -32,15 +49,17 @@ class SpecialTokens:
 
     def __init__(self, tokens: Iterable[str]) -> None:
         self.words = tuple(sorted(set(tokens)))
-        self._begins = _beginnings(self.words) if self.words else None
+        read = {*self.words, *map(_normalized, self.words)}
+        self._begins = _beginnings(sorted(read)) if read else None
 
     def break_up(self, value: Any) -> Any:
         """Return a value without special tokens in its strings, its keys, and the texts of adjacent parts. A token in
-        escapes of JSON or HTML is broken up as well, since a template may decode them."""
+        escapes of JSON or HTML is broken up as well, since a template may decode them; so is one in characters that a
+        tokenizer may normalize."""
         if self._begins is None:
             return value
         if isinstance(value, str):
-            return self._break_up_escaped(self._begins.sub(rf"\g<0>{BREAK}", value))
+            return self._break_up_hidden(self._begins.sub(rf"\g<0>{BREAK}", value))
         if isinstance(value, dict):
             return {self.break_up(k): self.break_up(v) for k, v in value.items()}
         if not isinstance(value, list):
@@ -53,28 +72,22 @@ class SpecialTokens:
         return values
 
     def spelled(self, text: str) -> bool:
-        """Whether a text spells a special token, as it is or in escapes."""
-        if self._begins is None:
-            return False
-        if self._begins.search(text):
-            return True
-        return ("\\" in text or "&" in text) and bool(self._begins.search(_ESCAPE.sub(_decoded, text)))
+        """Whether a text spells a special token, as it is, in escapes, or once it is normalized."""
+        return self._begins is not None and bool(self._begins.search(text) or self._begins.search(_read(text)))
 
     def places(self, text: str) -> list[int]:
         """The positions in a text at which special tokens begin."""
         return [] if self._begins is None else [found.start() for found in self._begins.finditer(text)]
 
-    def _break_up_escaped(self, text: str) -> str:
-        """Break up what becomes a special token if the escapes in a text are decoded."""
-        if self._begins is None or not ("\\" in text or "&" in text):
-            return text
-        if not self._begins.search(_ESCAPE.sub(_decoded, text)):
+    def _break_up_hidden(self, text: str) -> str:
+        """Break up what becomes a special token if a text is read otherwise."""
+        if not self.spelled(text):
             return text
         plain: list[str] = []
         ends: list[int] = []  # of each decoded character in the text
         at = 0
-        for found in _ESCAPE.finditer(text):
-            decoded = _decoded(found)
+        for found in _READ.finditer(text):
+            decoded = _normalized(_decoded(found))
             plain += (text[at : found.start()], decoded)
             ends += range(at + 1, found.start() + 1)
             ends += [found.end()] * len(decoded)
@@ -89,11 +102,21 @@ class SpecialTokens:
         return BREAK.join([*pieces, text[at:]])
 
 
-def _decoded(escape: re.Match[str]) -> str:
-    if escape[4]:
-        return html.unescape(escape[4])
-    code = escape[1] or escape[2]
-    return chr(int(code, 16)) if code else escape[3]
+def _read(text: str) -> str:
+    """A text as it may be read: without escapes, and normalized."""
+    return _normalized(_ESCAPE.sub(_decoded, text) if "\\" in text or "&" in text else text)
+
+
+def _decoded(found: re.Match[str]) -> str:
+    if found[4]:
+        return html.unescape(found[4])
+    code = found[1] or found[2]
+    return chr(int(code, 16)) if code else found[3] or found[0]
+
+
+def _normalized(text: str) -> str:
+    # Not `unicodedata.normalize`, whose time is quadratic in the number of combining characters.
+    return _NORMALIZED.sub(lambda found: _NORMAL.get(found[0], found[0]), text)
 
 
 def _beginnings(words: Iterable[str]) -> re.Pattern[str]:

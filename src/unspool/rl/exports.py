@@ -15,7 +15,7 @@ These shapes have a number for every token: that of a token that is not learnt i
 import io
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count, groupby
+from itertools import count, groupby, zip_longest
 from typing import Any, Final
 
 import msgspec
@@ -139,7 +139,7 @@ def to_skyrl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> di
         "stop_reasons": [row.finish_reason for _, row in rows],
         "rollout_logprobs": [_known(row)[row.prompt_length :] for _, row in rows],
         "trajectory_ids": [{"instance_id": id, "repetition_id": next(counts[id])} for id in owners],
-        "is_last_step": [id != following for id, following in zip(owners, [*owners[1:], None], strict=True)],
+        "is_last_step": [id != following for id, following in zip_longest(owners, owners[1:])],
     }
 
 

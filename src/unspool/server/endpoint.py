@@ -114,6 +114,8 @@ def failure_of(error: Exception, scope: Scope, invalid: int = 400) -> Failure:
         return Failure(str(error), 429, retry_after=error.retry_after)
     if isinstance(error, StoreError):
         return Failure(str(error), 507 if isinstance(error, StoreFull) else 503)
+    if isinstance(error, RecursionError):  # JSON may nest deeper than Python functions may
+        return Failure("the request is nested too deeply", invalid)
     log.error("%s: the request failed", scope["path"], exc_info=error)
     return Failure("internal server error", 500)
 

@@ -12,7 +12,7 @@ it is reached by a loopback address.
 
 import hmac
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -21,14 +21,12 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..engines import Sampling
-from ..generation.admission import Overloaded
 from ..generation.service import Service
 from ..request.common import MAX_TOKENS, sampling
 from ..request.fields import BadRequest, Fields, read_object
 from ..rl import exports
 from ..sessions import About, Limits, Refused, Session, Sessions
-from ..store import StoreError
-from ..wire.encoding import encode
+from ..wire.encoding import cleaned, encode
 from .endpoint import SESSION, check_known, failure_of, integer_of, keys_of, query_of, read_body
 from .replies import ErrorBody, Reply, failed, header
 
@@ -67,7 +65,7 @@ class SessionRoutes:
             session = await self._session(scope, id)
         except ClientDisconnect:
             return
-        except (BadRequest, Overloaded, StoreError) as error:
+        except Exception as error:
             await failed(error_body, failure_of(error, scope), close=True).send(send)
             return
         if session is not None:
@@ -146,7 +144,7 @@ class SessionRoutes:
         chosen = {**msgspec.structs.asdict(sampling(given)), "max_tokens": given.integer("max_tokens", 1, MAX_TOKENS)}
         chosen = {name: value for name, value in chosen.items() if value is not None}
         session = await self._sessions.create(
-            fields.text("id", None), chosen, _limits(fields.object("limits")), fields.object("metadata").raw
+            fields.text("id", None), chosen, _limits(fields.object("limits")), _metadata(fields, {})
         )
         examined = [await self._sessions.examine(model) for model in self._service.models]
         problems = [problem for one in examined for problem in one.problems]
@@ -204,6 +202,8 @@ class SessionRoutes:
             body, media_type = await self._service.aside(session.size, lambda _: write())
         except ImportError as error:
             raise Refused(f"encoding: needs a package that is not installed: {error.name}", 501) from None
+        except ValueError as error:
+            raise Refused(f"format: {error}", 409) from None
         return Reply(body, media_type=media_type)
 
     _ROUTES: Final[dict[tuple[str, str], Callable[["SessionRoutes", Session, Scope, Fields], Awaitable[Reply]]]] = {
@@ -252,8 +252,20 @@ def _outcome(session: Session, fields: Fields) -> dict[str, Any]:
     if "reward" in fields.raw:
         found["reward"] = fields.number("reward", -sys.float_info.max, sys.float_info.max)
     if fields.has("metadata"):
-        found["metadata"] = {**session.about.metadata, **fields.object("metadata").raw}
+        found["metadata"] = _metadata(fields, session.about.metadata)
     return found
+
+
+def _metadata(fields: Fields, before: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of a request, added to what the session has."""
+    found = cleaned({**before, **fields.object("metadata").raw})
+    try:
+        size = len(msgspec.msgpack.encode(found))
+    except OverflowError:
+        raise fields.wrong("metadata", "has an integer of more than 64 bits") from None
+    if size > _LIMIT:
+        raise fields.wrong("metadata", f"has {size:,} bytes in all; allowed are {_LIMIT:,}")
+    return dict(found)
 
 
 def _described(about: About) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..rl.rollouts import Call, Link, Rollout, rows_of
 from ..store import Store
+from ..wire.encoding import clean, cleaned, encode
 from .capture import Capture, Output
 from .examine import Examined
 from .kinds import Kinds
@@ -30,6 +31,8 @@ from .tree import Tree
 
 log = logging.getLogger("unspool.sessions")
 
+_SMALLEST: Final = 4096
+"""About how many bytes a session without calls takes."""
 _WANTED: Final = (
     "temperature",
     "top_p",
@@ -77,7 +80,7 @@ class Session:
         self.running = 0
         self.tokens = 0
         self.used = time.monotonic()
-        self.size = sum(map(len, self.blobs.values()))
+        self.size = _SMALLEST + len(msgspec.msgpack.encode(about)) + sum(map(len, self.blobs.values()))
         self.deleted = False
         self._finishing = False
 
@@ -116,7 +119,7 @@ class Session:
         if about.status != "open" or self._finishing:
             raise Refused(f"the session {about.id} is finished", 409)
         reached = {
-            "calls": limits.calls is not None and self.calls >= limits.calls,
+            "calls": limits.calls is not None and self.calls + self.running >= limits.calls,
             "tokens": limits.tokens is not None and self.tokens >= limits.tokens,
             "seconds": limits.seconds is not None and time.time() >= about.created + limits.seconds,
         }
@@ -133,7 +136,16 @@ class Session:
             self._idle.set()
 
     def adapted(self, request: _Request, edges: Sequence[tuple[str, str]]) -> _Request:
-        """A request with the session's own sampling, within its limit of tokens, and with these edges."""
+        """A request with the session's own sampling, within its limit of tokens, and with these edges.
+
+        Raises:
+            Refused: 403 if its choices are more calls than are left.
+        """
+        most_calls = self.about.limits.calls
+        if most_calls is not None and self.calls + self.running - 1 + request.n > most_calls:
+            raise Refused(
+                f"limits.calls: {request.n} choices are more than the session has left of {most_calls:,}", 403
+            )
         fields = {name: value for name, value in self.about.sampling.items() if name != "max_tokens"}
         most = [n for n in (self.about.sampling.get("max_tokens"), request.max_tokens) if n is not None][:1]
         if self.about.limits.tokens is not None:
@@ -155,9 +167,15 @@ class Session:
             await self.change(status="finished")
 
     async def change(self, **fields: Any) -> None:
+        before = {name: getattr(self.about, name) for name in fields}
         for name, value in fields.items():
             setattr(self.about, name, value)
-        await self._store.writing(lambda w: put_about(w, self.about))
+        try:
+            await self._store.writing(lambda w: put_about(w, self.about))
+        except BaseException:
+            for name, value in before.items():
+                setattr(self.about, name, value)
+            raise
 
     # -- recording -------------------------------------------------------------------------------------------------
 
@@ -340,20 +358,20 @@ class Recording:
             finish_reason=reason or written.message.finish_reason,
             stop=stop,
             sampling=_sampling(asked),
-            requested={name: request.body[name] for name in _WANTED if request.body.get(name) is not None},
+            requested=_requested(request.body),
             versions=list(output.versions),
             experts=output.experts,
             problems=problems,
-            calls=[(call.name, call.status) for call in written.message.tool_calls],
+            calls=[(clean(call.name), call.status) for call in written.message.tool_calls],
             tool_count=len(request.toolset.callable),
-            tool_choice=request.toolset.choice,
+            tool_choice=cleaned(request.toolset.choice),
             started=self._started,
             seconds=round(time.monotonic() - self._began, 6),
         )
         self._tree.identify(record, request, prompt, written)
         blobs: dict[bytes, bytes] = {}
         if record.tools:
-            blobs[record.tools] = msgspec.json.encode(request.tools)
+            blobs[record.tools] = encode(request.tools)
         if asked.constraint is not None:
             try:
                 lark = asked.constraint.lark.encode()
@@ -387,6 +405,12 @@ def _results(text: str, request: ChatRequest) -> list[tuple[int, int]]:
         found.append((at, at + len(content)))
         end = at
     return found[::-1]
+
+
+def _requested(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What a request says of how tokens are chosen, in the names of any protocol: only its own are checked."""
+    found = {name: body.get(name) for name in _WANTED}
+    return {name: n for name, n in found.items() if isinstance(n, int | float) and abs(n) < 2**63}
 
 
 def _sampling(asked: engines.Request) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def encode(value: Any) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        return _encode(_cleaned(value))
+        return _encode(cleaned(value))
 
 
 def on_one_line(data: bytes) -> bytes:
@@ -47,11 +47,12 @@ def on_one_line(data: bytes) -> bytes:
     return data
 
 
-def _cleaned(value: Any) -> Any:
+def cleaned(value: Any) -> Any:
+    """The same as `clean` for all strings of a value."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, msgspec.Struct):
-        return _cleaned(msgspec.to_builtins(value))
+        return cleaned(msgspec.to_builtins(value))
     if isinstance(value, dict):
-        return {_cleaned(k): _cleaned(v) for k, v in value.items()}
-    return [_cleaned(v) for v in value] if isinstance(value, list | tuple) else value
+        return {cleaned(k): cleaned(v) for k, v in value.items()}
+    return [cleaned(v) for v in value] if isinstance(value, list | tuple) else value

@@ -25,7 +25,7 @@ log = logging.getLogger("unspool.engines")
 
 _UNREADY = (
     "takes no rendered prompt with media (--enable-scale-out), so vLLM renders these prompts itself: earlier turns are "
-    "not repeated as the model wrote them, and texts that spell special tokens are not broken up"
+    "not repeated as the model wrote them"
 )
 _BOS = (
     "begins prompts with media with {0}, which the chat template does not write; if it runs with "

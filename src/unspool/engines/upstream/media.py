@@ -34,6 +34,8 @@ def _vllm(request: Request, prompt: Any) -> dict[str, Any]:
 def _chat(request: Request, prompt: Any) -> dict[str, Any]:
     if any(medium.role != "user" for medium in request.media):
         raise EngineError("vLLM takes media in results of tools only if it is started with --enable-scale-out", 400)
+    if request.spoken is None:
+        raise EngineError("vLLM takes this conversation with media only if it is started with --enable-scale-out", 400)
     media = {m.sha256: m for m in request.media}
 
     def part(one: Any) -> Any:
@@ -43,12 +45,13 @@ def _chat(request: Request, prompt: Any) -> dict[str, Any]:
     def content(value: Any) -> Any:
         return [part(one) for one in value] if isinstance(value, list) else value
 
-    asked: dict[str, Any] = {"messages": [{**m, "content": content(m.get("content"))} for m in request.messages]}
-    if request.tools:
-        asked |= {"tools": list(request.tools), "tool_choice": "none"}
+    said = request.spoken
+    asked: dict[str, Any] = {"messages": [{**m, "content": content(m.get("content"))} for m in said["messages"]]}
+    if said["tools"]:
+        asked |= {"tools": said["tools"], "tool_choice": "none"}
     if request.sampling.logprobs is not None:
         asked |= {"logprobs": True, "top_logprobs": request.sampling.logprobs}
-    return asked | ({"chat_template_kwargs": dict(request.variables)} if request.variables else {})
+    return asked | ({"chat_template_kwargs": said["chat_template_kwargs"]} if said["chat_template_kwargs"] else {})
 
 
 def _sglang(request: Request, prompt: Any) -> dict[str, Any]:

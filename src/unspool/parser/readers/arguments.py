@@ -120,7 +120,7 @@ class ArgumentsReader(Reader):
             self._read_to(literal, p)
             if literal.mode >= DONE:
                 return False
-            in_escape = openings.repairing and tape.i < p and tape.buf[tape.i] == "\\"
+            in_escape = self._plan.repairs and tape.i < p and tape.buf[tape.i] == "\\"
             if (tape.i == p or in_escape) and literal.mode == STRING:
                 r = openings.ends_string(scan, p, m)
                 if r == MORE:
@@ -205,7 +205,7 @@ class ArgumentsReader(Reader):
                 call.put(text, tape.here)
             return self._fail(literal.error, Mode.LOST)
         j = skip_space(tape.buf, tape.i)
-        if self._openings.repairing and j - tape.i <= MAX_SPACE:
+        if self._plan.repairs and j - tape.i <= MAX_SPACE:
             closing = MORE if j == len(tape.buf) else self._closes(j)
             if closing == MORE and not tape.final:
                 return False
@@ -231,7 +231,7 @@ class ArgumentsReader(Reader):
         """A closing marker is in an open string: the value and the call end."""
         if self.skip or not self._call.started:
             self._fail(_CUT, Mode.LOST)
-        elif not (self._openings.repairing and self._shut()):
+        elif not (self._plan.repairs and self._shut()):
             self._fail(_CUT)
 
     def _shut(self) -> bool:
@@ -273,7 +273,7 @@ def whole_call(openings: Openings, form: Form, fields: dict[str, str], text: str
 def literal_of(openings: Openings, c: str, syntax: str) -> LiteralReader | UnwrapReader:
     """The reader of arguments that begin with a character."""
     plan = openings.look.plan
-    repair = plan.policy.bad_arguments == "repair"
+    repair = plan.repairs
     if c == '"' and syntax == Syntax.JSON:
         return UnwrapReader(repair=repair)
     root = Root.KEYWORDS if syntax == Syntax.PYTHON and c == "(" else Root.OBJECT

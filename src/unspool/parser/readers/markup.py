@@ -40,9 +40,9 @@ def plain_arguments(
     The first argument that is not plain ends them. What follows the last one must be looked at.
     """
     found: dict[str, str] = {}
+    plains = [(parameter, parameter.plain()) for parameter in parameters]
     while True:
-        for parameter in parameters:
-            plain = parameter.plain()
+        for parameter, plain in plains:
             m = None if plain is None else plain.match(text, i)
             if m is not None:
                 break
@@ -52,13 +52,10 @@ def plain_arguments(
             return found, i
         key, value = m.group("key", "value")
         lead, trail = parameter.lead, parameter.trail
-        start, end = 0, len(value)
-        if lead:
-            start = len(lead) if value.startswith(lead) else common_prefix(value, lead)
-        if trail:
-            end -= len(trail) if value.endswith(trail, start) else common_suffix(value, start, end, trail)
-        if start or end < len(value):
-            value = value[start:end]
+        start = len(lead) if value.startswith(lead) else common_prefix(value, lead)
+        end = len(value)
+        end -= len(trail) if value.endswith(trail, start) else common_suffix(value, start, end, trail)
+        value = value[start:end]
         if key in found or key in WRAPPERS or (quoted and value[:1] == '"'):
             return found, i
         json = plain_value(None if schema is None else schema.property(key), value, marked_by(m))
@@ -298,7 +295,7 @@ class MarkupReader(Reader):
             if self.containers.all_closed:
                 self._end()
                 self.status = call.status
-            elif openings.repairing and alone:
+            elif self._plan.repairs and alone:
                 self._end()
                 call.status = "repaired"
                 self.status = call.status

@@ -19,13 +19,14 @@ class Magnitude:
     A short text is kept as it is; of a longer one, only what matters.
     """
 
+    _part = ""  # the part before the text that is not counted yet: "" (digits or nothing), "." or "e"
+    _digits = ""  # significant ones; the number is 0.digits * 10 ** (places + exponent)
+    _places = 0
+    _exponent = 0
+    _negative = False  # the exponent
+
     def __init__(self, text: str = "") -> None:
-        self._text = text  # text that is not counted yet
-        self._part = ""  # the part before that text: "" (digits or nothing), "." or "e"
-        self._digits = ""  # significant ones; the number is 0.digits * 10 ** (places + exponent)
-        self._places = 0
-        self._exponent = 0
-        self._negative = False  # the exponent
+        self._text = text
 
     def more(self, text: str) -> None:
         """Add text of the number."""

@@ -6,7 +6,7 @@ of each kind; then all of that kind are forgotten.
 """
 
 import re
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Set
 from typing import Final
 
 from ..white import held_suffix
@@ -26,9 +26,9 @@ Turn = tuple[str, str, "Pieces"]
 everything waits, both are empty, and the state is another."""
 
 
-class Pieces(dict[str, Turn | None]):
-    """A state of the automaton: maps pieces to their effects; ``None`` if the string ends in them, may end in them, or
-    is wrong. It remembers short pieces.
+class Pieces(dict[str, str | Turn | None]):
+    """A state of the automaton: maps pieces to their effects; to their JSON alone, if that is all of them; ``None`` if
+    the string ends in them, may end in them, or is wrong. It remembers short pieces.
 
     Attributes:
         stop, stop2: the two characters, besides those that JSON escapes, without which a piece is plain: it is its own
@@ -41,17 +41,30 @@ class Pieces(dict[str, Turn | None]):
     def __init__(self, kind: "StringKind", waits: str) -> None:
         self._kind = kind
         self.waits = waits
-        self.stop, self.stop2 = ("", None) if waits else kind.stops
+        self.stop, self.stop2 = stops_of(None if waits else kind.stops)
 
-    def __missing__(self, text: str) -> Turn | None:
+    def __missing__(self, text: str) -> str | Turn | None:
         """Read a piece."""
         kind, whole = self._kind, self.waits + text
         part = kind.split(whole)
-        turn = None if part is None else (part[0], whole[: len(whole) - len(part[1])], kind.state(part[1]))
+        turn: str | Turn | None = None
+        if part is not None:
+            json, rest = part
+            if rest or self.waits:
+                turn = json, whole[: len(whole) - len(rest)], kind.state(rest)
+            else:
+                turn = json
         if len(text) <= SHORT:
             kind.count()
             self[text] = turn
         return turn
+
+
+def stops_of(stops: str | None) -> tuple[str | None, str | None]:
+    """`Pieces.stop` and `Pieces.stop2` for some characters; ``None``: no piece is plain."""
+    if stops is None or len(stops) > 2:
+        return "", None
+    return stops[:1] or None, stops[1:] or None
 
 
 class StringKind:
@@ -59,14 +72,14 @@ class StringKind:
 
     Attributes:
         split: splits a text; ``None`` if the string ends in it, may end in it, or is wrong.
-        stops: `Pieces.stop` and `Pieces.stop2`, while no text waits.
+        stops: the characters, besides those that JSON escapes, without which a piece is its own JSON while no text
+            waits; ``None``: no piece is.
         empty: the state in which no text waits.
     """
 
-    def __init__(self, split: Split, stops: Sequence[str] = "") -> None:
+    def __init__(self, split: Split, stops: str | None = "") -> None:
         self.split = split
-        first, second, *_ = (*stops, None, None) if len(stops) <= 2 else ("", None)
-        self.stops: tuple[str | None, str | None] = (first, second)
+        self.stops = stops
         self._size = 0  # how many pieces the states contain
         self.empty = Pieces(self, "")
         self._states = {"": self.empty}
@@ -95,7 +108,7 @@ _kinds: Final[dict[tuple[str, ...], StringKind]] = {}
 """All kinds, shared by all readers."""
 
 
-def _kind(key: tuple[str, ...], split: Split, stops: Sequence[str]) -> StringKind:
+def _kind(key: tuple[str, ...], split: Split, stops: str | None) -> StringKind:
     """The shared automaton of a kind."""
     found = _kinds.get(key)
     if found is None:
@@ -115,7 +128,7 @@ def _json(text: str) -> Part | None:
 JSON_STRINGS: Final = StringKind(_json)
 
 
-def guarded_strings(inner: StringKind, scan: re.Pattern[str], firsts: Sequence[str]) -> StringKind:
+def guarded_strings(inner: StringKind, scan: re.Pattern[str], firsts: str) -> StringKind:
     """Strings of a kind that a marker ends too; the other arguments are as in `markup_values`."""
 
     def split(text: str) -> Part | None:
@@ -125,8 +138,7 @@ def guarded_strings(inner: StringKind, scan: re.Pattern[str], firsts: Sequence[s
         part = inner.split(text[: m.start()]) if m.end() == len(text) else None
         return None if part is None or part[1] else (part[0], m.group())
 
-    own = inner.stops[0]
-    stops = [*([own] if own is not None else ()), *firsts]
+    stops = None if inner.stops is None else inner.stops + firsts
     return _kind(("guarded", str(id(inner)), scan.pattern), split, stops)
 
 
@@ -178,4 +190,4 @@ def markup_values(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin
         return (escaped(text), "") if end == len(text) else (escaped(text[:end]), text[end:])
 
     # JSON escapes control characters such as line breaks, so pieces that contain them are not plain anyway.
-    return _kind(("value", scan.pattern, margin), split, [""] if any(c >= " " for c in margin) else firsts)
+    return _kind(("value", scan.pattern, margin), split, None if any(c >= " " for c in margin) else firsts)

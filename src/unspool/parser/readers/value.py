@@ -77,7 +77,7 @@ class Value:
     def _choose(self) -> str:
         """Choose how the value's text becomes JSON, by markup and schema."""
         kinds = self._kinds
-        kind = kind_of(kinds, self._marked)
+        kind = kind_of(self.schema, self._marked)
         if kind == ValueKind.GUESS:
             self._literal = LiteralReader(Syntax.JSON, Root.ANY)
         elif kind == ValueKind.TYPED and self._marked is Marked.NOT and kinds is not None:
@@ -190,18 +190,17 @@ class Value:
         return Held(decoded, text)
 
 
-def kind_of(kinds: Kinds | None, marked: Marked) -> str:
+def kind_of(schema: Schema | None, marked: Marked) -> str:
     """How the text of a value becomes JSON, by the types that its schema admits, and by its markup."""
-    any_string = kinds is not None and "string" in kinds.types and kinds.strings is None
-    if marked is Marked.STRING and (kinds is None or any_string):
-        return ValueKind.STRING
-    if marked is not Marked.NOT:
-        return ValueKind.TYPED
-    if kinds is None:
+    if marked is not _UNMARKED:
+        string = marked is Marked.STRING and (schema is None or schema.any_string() or schema.kinds() is None)
+        return ValueKind.STRING if string else ValueKind.TYPED
+    if schema is None:
         return ValueKind.GUESS
-    if any_string:
+    kinds = schema.kinds()
+    if schema.any_string() and kinds is not None:
         return ValueKind.NULLABLE if "null" in kinds.types else ValueKind.STRING
-    return ValueKind.TYPED
+    return ValueKind.GUESS if kinds is None else ValueKind.TYPED
 
 
 def limit_of(kinds: Kinds) -> int:
@@ -213,10 +212,10 @@ def limit_of(kinds: Kinds) -> int:
 
 def plain_value(schema: Schema | None, text: str, marked: Marked) -> str | None:
     """The JSON of a complete value; ``None`` if a `Value` may do more than decode it."""
-    kinds = None if schema is None else schema.kinds()
-    kind = kind_of(kinds, marked)
+    kind = kind_of(schema, marked)
     if kind == ValueKind.STRING:
         return json_string(text)
+    kinds = None if schema is None else schema.kinds()
     if len(text) > CAP // 2:
         return None
     if kind == ValueKind.NULLABLE:
@@ -226,7 +225,7 @@ def plain_value(schema: Schema | None, text: str, marked: Marked) -> str | None:
         if inside[:1] not in _JSON_BEGINS:
             return json_string(text)
         return inside if inside[0] == "{" and whole_object(inside, 0) == len(inside) else None
-    if marked is Marked.NOT and kinds is not None and len(text) > limit_of(kinds):
+    if marked is _UNMARKED and kinds is not None and len(text) > limit_of(kinds):
         return None
     json_text, fits = decode_marked(text, kinds, marked)
     return json_text if fits and (json_text[0] not in "[{" or repeated_key(json_text) is None) else None
@@ -239,16 +238,17 @@ def marked(fields: Mapping[str, str]) -> Marked:
     """The type of an argument according to its opening."""
     markup = fields.get("string") or fields.get("type")
     if markup is None:
-        return Marked.NOT
+        return _UNMARKED
     return Marked.STRING if markup == ("true" if "string" in fields else "string") else Marked.OTHER
 
 
 def marked_by(argument: re.Match[str]) -> Marked:
     """The same for a complete argument, as matched by `Parameter.plain`."""
-    return marked(argument.groupdict()) if argument.re.groups > _KEY_AND_VALUE else Marked.NOT
+    return marked(argument.groupdict()) if argument.re.groups > _KEY_AND_VALUE else _UNMARKED
 
 
 _KEY_AND_VALUE: Final = 2
+_UNMARKED: Final = Marked.NOT  # Python 3.11 is slow to find members of enumerations
 
 
 def unquoted(text: str) -> str:

@@ -30,7 +30,7 @@ async def fetch_parts(parts: Sequence[Unread], hosts: Sequence[str], limits: Lim
             try:
                 found[part.url] = (await fetcher.fetch(part.url)).body
             except Refused as error:
-                log.warning("a part is not fetched: %s", error)
+                log.warning("a part is not fetched: %.500s", error)
                 raise BadRequest(part.where, "cannot be fetched; send the bytes as a data: URL") from None
             if sum(map(len, found.values())) > limits.media:
                 raise BadRequest(part.where, f"the parts have more than {limits.media:,} bytes")

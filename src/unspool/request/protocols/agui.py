@@ -125,7 +125,10 @@ def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
             reasoning = []
             last = last if role == "tool" else None
             call_id = {"tool_call_id": one.text("toolCallId")} if role == "tool" else {}
-            message = {"role": role, **call_id, "content": read_content(one, AGUI)}
+            content = read_content(one, AGUI)
+            if role == "tool":  # a failed call may have nothing else
+                content = content or one.text("error", content)
+            message = {"role": role, **call_id, "content": content}
         messages.append(message)
         if role == "assistant":
             last = answers[one.text("id", "")] = message

@@ -190,7 +190,7 @@ def _part(part: Fields, forms: Forms) -> dict[str, Any]:
     kind = part.text("type")
     if kind not in ("text", "refusal"):
         return read_part(part, forms, "text")
-    return {**part.raw, "type": "text", "text": part.text(kind)}
+    return {"type": "text", "text": part.text(kind)}
 
 
 def _message(fields: Fields) -> dict[str, Any]:
@@ -198,10 +198,12 @@ def _message(fields: Fields) -> dict[str, Any]:
     content = read_content(fields)
     for field in ("name", "tool_call_id", "reasoning_content", "reasoning"):
         fields.text(field, None)
+    _check_role(fields, role, content)
     message = {k: v for k, v in fields.raw.items() if k not in ("reasoning", "reasoning_details")}
     if isinstance(content, list):
         message["content"] = content
     if role == "assistant":
+        message["content"] = content or fields.text("refusal", content)
         list(fields.objects("reasoning_details", ()))
         reasoning = reasoning_of(fields.raw)
         if reasoning:
@@ -209,6 +211,16 @@ def _message(fields: Fields) -> dict[str, Any]:
         if fields.has("tool_calls"):
             message["tool_calls"] = [_call(call) for call in fields.objects("tool_calls")]
     return message
+
+
+def _check_role(fields: Fields, role: str, content: Any) -> None:
+    """Refuse what would be lost, and calls of others than the assistant."""
+    if fields.has("function_call"):
+        raise fields.wrong("function_call", "is not supported; use tool_calls")
+    if fields.has("audio") and not content:
+        raise fields.wrong("audio", "is not supported: no sounds are stored; send content")
+    if role != "assistant" and fields.raw.get("tool_calls") not in (None, []):
+        raise fields.wrong("tool_calls", f"a message of role {role!r} has none")
 
 
 def _call(fields: Fields) -> dict[str, Any]:
