@@ -184,7 +184,7 @@ $(PLUGINS)/.vision: $(PLUGINS)/.installed tests/plugins/vision.txt
 	touch $@
 
 sglang: $(PLUGINS)/.vision ## test the plug-in in SGLang's own parsers, and media in its processors (installs torch and SGLang)
-	$(PLUGINS)/bin/python -m pytest -m sglang tests/plugins $(ARGS)
+	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m pytest -m sglang tests/plugins $(ARGS)
 
 lmdeploy: $(PLUGINS)/.installed ## test the plug-in in lmdeploy's own response parser (installs torch and lmdeploy)
 	$(PLUGINS)/bin/python -m pytest -m lmdeploy tests/plugins $(ARGS)
