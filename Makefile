@@ -160,7 +160,7 @@ $(PLUGINS)/.engine: $(PLUGINS)/.installed tests/plugins/engine-cpu.txt
 	ln -sf $(CURDIR)/$(PLUGINS)/cpu/vllm/_C*.so $$($(PLUGINS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/vllm/
 	touch $@
 
-vllm-engine: $(PLUGINS)/.engine ## test the plug-in in vLLM's engine on a CPU, and unspool serve in front of it (minutes)
+vllm-engine: $(PLUGINS)/.engine $(PLUGINS)/.vision ## test the plug-in in vLLM's engine on a CPU, and unspool serve in front of it, with images too (minutes)
 	$(PLUGINS)/bin/python -m pytest -m vllm_engine tests/plugins $(ARGS)
 
 $(PLUGINS)/.tests: $(PLUGINS)/.installed tests/plugins/vllm-tests.txt tests/plugins/vllm-source.txt
@@ -330,8 +330,8 @@ $(TRAINERS)/.installed: pyproject.toml
 	$(TRAINERS)/bin/python $(INSTALL) --no-deps $(SMALL)
 	touch $@
 
-trainers: $(TRAINERS)/.installed ## test TRL's GRPO, with sessions too, and verl's agent loop on small models (installs torch)
-	OMP_NUM_THREADS=1 $(TRAINERS)/bin/python -m pytest -m trainers tests/rl $(ARGS)
+trainers: $(TRAINERS)/.installed $(PLUGINS)/.engine ## test TRL's GRPO, also on sessions of llama.cpp and vLLM, and verl's agent loop on small models (installs torch twice, and vLLM)
+	OMP_NUM_THREADS=1 PYTHON_OF_VLLM=$(CURDIR)/$(PLUGINS)/bin/python $(TRAINERS)/bin/python -m pytest -m trainers tests/rl $(ARGS)
 
 # CHROMIUM names a browser. The default is the system's, or else Playwright's own.
 $(UI)/.installed: pyproject.toml

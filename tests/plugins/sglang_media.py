@@ -1,6 +1,6 @@
 """SGLang's own processors find our placeholders; prints, by family, what they split a prompt of two images into.
 
-Run as a program of its own: its torchvision is without compiled operators, which these processors do not use.
+Run as a program of its own, with `VISION_PATH`.
 """
 
 import asyncio
@@ -75,11 +75,6 @@ def split(name: str, arguments: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    import torch
-
-    library = torch.library.Library("torchvision", "DEF")
-    for operator in ("nms", "qnms"):
-        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     from sglang.srt.runtime_context import get_context
     from sglang.srt.server_args import ServerArgs
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from .sglang_media import FAMILIES
+from .vllm_server import VISION, VISION_PATH
 
 pytestmark = pytest.mark.sglang
-
-VISION = Path(sys.prefix) / "vision"
 
 
 def test_processors_find_one_placeholder_for_each_image() -> None:
@@ -21,7 +20,7 @@ def test_processors_find_one_placeholder_for_each_image() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "tests.plugins.sglang_media"],
         cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYTHONPATH": str(VISION)},
+        env={**os.environ, "PYTHONPATH": VISION_PATH},
         capture_output=True,
         text=True,
     )

@@ -180,11 +180,11 @@ def together(check: Callable[[int], None], numbers: Iterable[int]) -> None:
 
 
 @contextlib.contextmanager
-def unspool_serve(folder: Path, engine: str, dialect: Dialect) -> Iterator[str]:
+def unspool_serve(folder: Path, engine: str, dialect: Dialect, *flags: str) -> Iterator[str]:
     """The command ``unspool serve`` in front of an engine."""
     port = free_port()
     command = [sys.executable, "-m", "unspool", "serve", "--engine", engine, "--tokenizer", str(folder)]
-    command += ["--dialect", dialect.name, "--model", "tiny", "--port", str(port)]
+    command += ["--dialect", dialect.name, "--model", "tiny", "--port", str(port), *flags]
     with (folder / "serve.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": ROOT})
     try:

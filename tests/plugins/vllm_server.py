@@ -35,9 +35,13 @@ CONFIG = {
     "torch_dtype": "float32",
 }
 """The configuration of the smallest model that vLLM accepts."""
+VISION = Path(sys.prefix) / "vision"
+"""Where `make` installs torchvision, apart from the other packages."""
+VISION_PATH = os.pathsep.join(map(str, (VISION, Path(__file__).parent / "vision", Path(__file__).parents[2])))
+"""The ``PYTHONPATH`` with which it can be imported."""
 _MARKER = re.compile(r"<[^\s<>={}]{1,40}>|\[[A-Z_]{3,}\]")
 LOG = "log"
-PATIENCE = 300.0
+PATIENCE = 600.0
 
 
 def markers(dialect: Dialect) -> list[str]:
@@ -64,7 +68,11 @@ def write_model(folder: Path, tokenizer: Any, template: str, **fields: Any) -> N
 
 @contextlib.contextmanager
 def serving(
-    folder: Path, command: Sequence[str], environment: Mapping[str, str], dialect: Dialect | None
+    folder: Path,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    dialect: Dialect | None,
+    run: Sequence[str] = (sys.executable, "-m", "vllm.entrypoints.cli.main"),
 ) -> Iterator[str]:
     """The URL of a running server.
 
@@ -73,9 +81,10 @@ def serving(
         command: vLLM's command, with its flags.
         environment: variables that are added to this process's.
         dialect: the dialect that our plug-in reads; ``None``: vLLM does not parse.
+        run: how vLLM's program is run.
     """
     port = free_port()
-    line = [sys.executable, "-m", "vllm.entrypoints.cli.main", *command]
+    line = [*run, *command]
     line += ["--model", str(folder), "--served-model-name", "tiny", "--max-model-len", "8192", "--dtype", "float32"]
     line += ["--host", "127.0.0.1", "--port", str(port)]
     if dialect is not None:

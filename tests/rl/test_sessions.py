@@ -1,8 +1,9 @@
-"""TRL's GRPO learns from sessions: a program of the Agents SDK acts, and llama.cpp samples on the CPU."""
+"""TRL's GRPO learns from sessions: a program of the Agents SDK acts, and llama.cpp or vLLM samples on the CPU."""
 
 import asyncio
 import importlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -13,9 +14,13 @@ import openai
 import pytest
 
 from unspool.engines.local import LlamaProcess
+from unspool.engines.upstream import Upstream
+from unspool.request.prompts import Prompts, Tokenizer
 from unspool.rl import Rollout, read_rollout, to_trl
 
-from ..server.support import Live
+from ..plugins.vllm_server import post
+from ..plugins.vllm_server import serving as serving_vllm
+from ..server.support import Live, live
 from ..sessions.proxy import Proxy
 from ..sessions.support import check, made, tree
 from ..sessions.test_small import PATIENCE, started, through
@@ -23,6 +28,8 @@ from ..small import need_small_model
 
 pytestmark = [pytest.mark.trainers, pytest.mark.filterwarnings("ignore")]
 
+VLLM = os.environ.get("PYTHON_OF_VLLM")
+"""An interpreter that has vLLM with its engine for a CPU, as `make trainers` installs it."""
 ASKED = [{"role": "user", "content": "What is the weather in Paris?"}]
 
 
@@ -37,6 +44,10 @@ def get_weather(city: Literal["Paris", "Rome"]) -> str:
     return "18 C, sunny"
 
 
+def function_tool() -> Any:
+    return importlib.import_module("agents").function_tool(get_weather, strict_mode=False)
+
+
 def act(server: Live, session: dict[str, Any], asked: list[Any]) -> None:
     """What an agent does: it must call its function first."""
     agents = importlib.import_module("agents")
@@ -49,8 +60,8 @@ def act(server: Live, session: dict[str, Any], asked: list[Any]) -> None:
             agent = agents.Agent(
                 name="a",
                 model=agents.OpenAIChatCompletionsModel(model="m", openai_client=client),
-                tools=[agents.function_tool(get_weather)],
-                model_settings=agents.ModelSettings(tool_choice="get_weather", max_tokens=48),
+                tools=[function_tool()],
+                model_settings=agents.ModelSettings(tool_choice="get_weather", max_tokens=100),
             )
             result = agents.Runner.run_streamed(agent, list(asked))
             async for _ in result.stream_events():
@@ -79,7 +90,44 @@ def test_grpo_learns_what_llama_cpp_sampled(llama: LlamaProcess, tmp_path: Path)
         train(model, AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name), server, proxy, tmp_path, 0.1)
 
 
-def train(model: Any, words: Any, server: Live, proxy: Proxy, folder: Path, near: float) -> None:
+@pytest.mark.skipif(VLLM is None, reason="PYTHON_OF_VLLM is not set; `make trainers` does so")
+def test_grpo_learns_what_vllm_sampled(tmp_path: Path) -> None:
+    tiny = importlib.import_module("tests.rl.tiny")
+    words, folder = tiny.tokenizer(), tmp_path / "model"
+    tool = function_tool()
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.params_json_schema}
+    call = {"id": "c", "type": "function", "function": {"name": tool.name, "arguments": {"city": "Paris"}}}
+    said = [
+        *ASKED,
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": get_weather("Paris")},
+        {"role": "assistant", "content": "It is 18."},
+    ]
+    model = tiny.calling_model(words, [{"type": "function", "function": {**function, "strict": False}}], said)
+    model.save_pretrained(folder)
+    words.save_pretrained(folder)
+    flags = ["serve", "--enforce-eager", "--max-num-seqs", "2", "--logprobs-mode", "processed_logprobs"]
+    environment = {
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "VLLM_PLUGINS": "",
+        "VLLM_SERVER_DEV_MODE": "1",
+    }
+    program = (str(VLLM), "-m", "vllm.entrypoints.cli.main")
+    with serving_vllm(folder, flags, environment, None, program) as url, Proxy(url).running() as proxy:
+        post(f"{url}/update_weight_version", {"new_version": "step-3"})
+        prompts = Prompts(Tokenizer(tiny.TEMPLATE, tiny.TEMPLATE, {"eos_token": "<|im_end|>"}, tiny.MARKS))
+        engine = Upstream(proxy.url, tokenizer=words.backend_tokenizer)
+        with live(engine, "hermes", prompts=prompts, sessions=True) as server:
+            runs = train(model, words, server, proxy, tmp_path, 1e-4)
+    for one in runs:
+        assert [c.logprobs_kind for c in one.calls] == ["constrained", "processed"]
+        assert [c.finish_reason for c in one.calls] == ["tool_calls", "stop"]
+        assert [c.weight_versions for c in one.calls] == [[("step-3", 0, len(c.output_ids))] for c in one.calls]
+        assert one.rows[0].weight_versions == ["step-3"]
+
+
+def train(model: Any, words: Any, server: Live, proxy: Proxy, folder: Path, near: float) -> list[Rollout]:
     """Take a step of GRPO, and check what is learnt, and that the model gives it the probabilities that were reported.
 
     Args:
@@ -88,6 +136,9 @@ def train(model: Any, words: Any, server: Live, proxy: Proxy, folder: Path, near
         proxy: what the engine was sent and sampled.
         folder: for files.
         near: how far log-probabilities may differ on average.
+
+    Returns:
+        the runs that it learnt from.
     """
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
@@ -150,6 +201,7 @@ def train(model: Any, words: Any, server: Live, proxy: Proxy, folder: Path, near
         sampled = np.array([p for p, m in zip(given.logprobs, given.loss_mask, strict=True) if m], float)
         assert free.any()
         assert np.abs(sampled - found[here].numpy())[free].mean() < near
+    return runs
 
 
 def judge(runs: list[Rollout], proxy: Proxy) -> None:

@@ -39,8 +39,8 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return theirs
 
 
-def calling_model(words: PreTrainedTokenizerFast, tools: list[Any]) -> LlamaForCausalLM:
-    """A model with 100,000 weights that calls the tool, and answers with its result."""
+def calling_model(words: PreTrainedTokenizerFast, tools: list[Any], said: list[Any] = SAID) -> LlamaForCausalLM:
+    """A model with 100,000 weights that says what the assistant says there: it calls the tool, and answers."""
     torch.manual_seed(0)
     torch.set_num_threads(1)  # for so small a model, threads would only wait for each other
     config = LlamaConfig(
@@ -48,15 +48,15 @@ def calling_model(words: PreTrainedTokenizerFast, tools: list[Any]) -> LlamaForC
         hidden_size=64,
         intermediate_size=128,
         num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        max_position_embeddings=1024,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=8192,
         eos_token_id=words.eos_token_id,
         pad_token_id=words.pad_token_id,
         bos_token_id=None,
     )
     model = LlamaForCausalLM(config)
-    transcript = Conversation("hermes", words, tools=tools).sft(SAID)
+    transcript = Conversation("hermes", words, tools=tools).sft(said)
     ids = torch.tensor(transcript.ids)[None]
     labels = torch.where(torch.tensor(transcript.mask)[None], ids, -100)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)

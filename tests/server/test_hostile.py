@@ -298,11 +298,11 @@ LARGE = [
     Refused("/parse", {"text": "", "toml": "name = " + "[" * 5000}, ["toml: "]),
     Refused("/ui/detect", {"model": "x" * 2000}, ["model: ", "allowed are 1,024"]),
 ]
-CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+CALLS: list[Any] = [[{"id": "c", "function": {"name": "f", "arguments": "{}"}}], [{}], [1], 1, "x", {}]
 OTHERS = [
     Refused(CHAT, {"messages": [{"role": role, "content": "", "tool_calls": calls}]}, ["messages[0].tool_calls: a mes"])
     for role in ("user", "tool", "system", "developer", "function")
-    for calls in ([CALL], [{}], [1], 1, "x", {})
+    for calls in CALLS
 ]
 _LINES = Path(__file__).with_name("refused.jsonl").read_bytes()
 REFUSED = [*msgspec.json.Decoder(Refused).decode_lines(_LINES), *LARGE, *OTHERS]

@@ -8,9 +8,20 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import aiohttp
+import msgspec
 from aiohttp import web
 
-from .support import Sampling
+
+class Sampling(msgspec.Struct):
+    """What an engine was sent, and what it sampled."""
+
+    prompt: list[int]
+    ids: list[int]
+    logprobs: list[float]
+
+
+_GENERATE = ("/completion", "/v1/completions", "/generate", "/inference/v1/generate", "/v1/chat/completions")
+_PROMPTS = ("prompt", "input_ids", "token_ids", "messages")
 
 
 @contextlib.contextmanager
@@ -53,6 +64,7 @@ class Proxy:
         url: its own.
         record: the outputs, in the order in which they were requested, as the engine reported them.
         bodies: the requests to generate.
+        answers: the bytes of the answers to them.
         hidden: how many tokens the engine left out.
     """
 
@@ -61,6 +73,7 @@ class Proxy:
         self.url = ""
         self.record: list[Sampling] = []
         self.bodies: list[dict[str, Any]] = []
+        self.answers: list[bytearray] = []
         self.hidden = 0
 
     @contextlib.contextmanager
@@ -83,13 +96,15 @@ class Proxy:
         ) as answer:
             response = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.content_type})
             await response.prepare(request)
-            reader = None
-            if request.path in ("/completion", "/v1/completions", "/generate") and answer.status == 200:
+            reader, copy = None, bytearray()
+            if request.path in _GENERATE and answer.status == 200:
                 asked = json.loads(body)
                 self.bodies.append(asked)
-                reader = _Reader(Sampling(asked.get("prompt", asked.get("input_ids")), [], []))
+                self.answers.append(copy)
+                reader = _Reader(Sampling(next(asked[f] for f in _PROMPTS if f in asked), [], []))
                 self.record.append(reader.sampled)
             async for chunk in answer.content.iter_any():
+                copy += chunk
                 if reader is not None:
                     self.hidden += reader.feed(chunk)
                 await response.write(chunk)
@@ -116,7 +131,9 @@ class _Reader:
             if "choices" in found:
                 for choice in found["choices"]:
                     self.sampled.ids += choice.get("token_ids") or []
-                    self.sampled.logprobs += (choice.get("logprobs") or {}).get("token_logprobs") or []
+                    reported = choice.get("logprobs") or {}
+                    listed = [entry["logprob"] for entry in reported.get("content") or ()]
+                    self.sampled.logprobs += reported.get("token_logprobs") or listed
                 continue
             self.sampled.ids += found.get("tokens", [])
             self.sampled.logprobs += [p["logprob"] for p in found.get("completion_probabilities", [])]

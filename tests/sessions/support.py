@@ -7,23 +7,15 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 import httpx2
-import msgspec
 
 from unspool.engines import Delta, Request, Sampled
 from unspool.wire import Usage
 
 from ..server.support import Live
 from ..server.test_continuation import TOKENIZER
+from .proxy import Sampling
 
 END = "<|im_end|>"
-
-
-class Sampling(msgspec.Struct):
-    """What the engine was sent, and what it sampled."""
-
-    prompt: list[int]
-    ids: list[int]
-    logprobs: list[float]
 
 
 class Model:

@@ -58,7 +58,7 @@ class Scripted:
             choice |= {"finish_reason": "stop" if last else None, "stop_reason": None}
             if not at:
                 choice["prompt_token_ids"] = asked["prompt"]
-            if last:
+            if last and asked["return_weight_versions"]:
                 choice["weight_versions"] = [{"version": "3", "start": 0, "end": len(ids)}]
             await response.write(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
         usage = {"prompt_tokens": len(asked["prompt"]), "completion_tokens": len(ids)}

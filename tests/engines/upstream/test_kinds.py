@@ -523,6 +523,7 @@ def test_captured_tokens_are_those_that_were_sampled_with_their_log_probabilitie
     assert not any(d.logprobs for d in deltas), "the client asked for none"
     if kind != "llama.cpp":
         assert found[-1].versions == (("7", 0, 2), ("8", 2, 3))
+    assert asked.body.get("return_weight_versions") is (True if kind == "vllm" else None)
 
 
 def test_sglang_is_asked_for_tokens_at_its_own_endpoint() -> None:
@@ -533,6 +534,7 @@ def test_sglang_is_asked_for_tokens_at_its_own_endpoint() -> None:
         "stream": True,
         "model": "model-of-it",
         "return_logprob": True,
+        "return_routed_experts": True,
         "return_prompt_token_ids": True,
         "sampling_params": {
             "skip_special_tokens": False,

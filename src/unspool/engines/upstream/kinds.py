@@ -180,7 +180,7 @@ KINDS: Final = {
             budget=lambda thinking: {"thinking_token_budget": thinking.budget},
             opt_in=True,
             echo=True,
-            capture={"logprobs": 0},
+            capture={"logprobs": 0, "return_weight_versions": True},
         ),
         Kind(
             name="sglang",

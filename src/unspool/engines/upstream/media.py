@@ -60,7 +60,7 @@ def _sglang(request: Request, prompt: Any) -> dict[str, Any]:
         if data := [m.url for m in request.media if m.kind == kind]:
             asked[f"{kind}_data"] = data
     if request.capture:
-        asked["return_logprob"] = True
+        asked |= {"return_logprob": True, "return_routed_experts": True}
     if request.sampling.logprobs is not None:
         shown = {"top_logprobs_num": request.sampling.logprobs, "return_text_in_logprobs": True}
         asked |= {"return_logprob": True, **shown}
@@ -117,6 +117,7 @@ WITH_MEDIA: Final = {
         within=_SHOWN,
         constrain=lambda constraint: {"structured_outputs": _structural(constraint)},
         place=_vllm,
+        capture={"logprobs": 0},  # versions of weights come unasked
     ),
     "sglang": _row(
         "sglang",
