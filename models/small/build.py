@@ -28,6 +28,8 @@ LONGEST: Final = 1536
 """The most tokens of a row; longer ones are left out."""
 WITHOUT_TOOLS: Final = 0.12
 """The share of requests that are repeated without the tools that they need."""
+EARLIER: Final = ["business", "everyday", "exact", "formats", "nearmiss", "numbers", "parallel", "software", "thinking"]
+"""How the names of the files begin that the first runs learn."""
 JOINED: Final = 500
 """How many rows consist of two joined requests."""
 _JOINTS: Final = (
@@ -84,6 +86,14 @@ def conversations(names: Sequence[str] = ("",)) -> Iterator[Conversation]:
             group = json.loads(line)
             for messages in group["conversations"]:
                 yield Conversation(group["tools"], messages)
+
+
+def beside(every: Sequence[Conversation]) -> dict[str, list[Conversation]]:
+    """Conversations by their tools."""
+    by_tools: dict[str, list[Conversation]] = {}
+    for c in every:
+        by_tools.setdefault(json.dumps(c.tools), []).append(c)
+    return by_tools
 
 
 class Renderer:
@@ -144,12 +154,12 @@ class Variants:
         self._tools = [t for c in among for t in c.tools]
         self._refusals = (FOLDER / "refusals.txt").read_text(encoding="utf-8").splitlines()
 
-    def mixed(self, c: Conversation) -> Conversation:
-        """Among up to five tools of other conversations."""
-        names = {t["name"] for t in c.tools}
-        tools = c.tools + self._others(self._rng.choice([1, 2, 3, 5]), names)
-        self._rng.shuffle(tools := list(tools))
-        return Conversation(tools, c.messages)
+    def mixed(self, *together: Conversation, among: Sequence[int] = (1, 2, 3, 5)) -> list[Conversation]:
+        """Conversations beside the same tools, now among so many tools of other ones."""
+        names = {t["name"] for t in together[0].tools}
+        tools = together[0].tools + self._others(self._rng.choice(among), names)
+        self._rng.shuffle(tools)
+        return [Conversation(tools, c.messages) for c in together]
 
     def refused(self, c: Conversation) -> Conversation | None:
         """Without the tools that the answer calls."""
@@ -179,9 +189,7 @@ class Variants:
 def joinable(rng: random.Random, every: Sequence[Conversation]) -> Iterator[tuple[Conversation, Conversation]]:
     """Pairs of single requests, mostly beside the same tools, whose answers are calls."""
     single = [c for c in every if c.single and 0 < len(c.calls) < 3 and len(c.messages[0]["content"]) < 120]
-    by_tools: dict[str, list[Conversation]] = {}
-    for c in single:
-        by_tools.setdefault(json.dumps(c.tools), []).append(c)
+    by_tools = beside(single)
     while True:
         first = rng.choice(single)
         near = by_tools[json.dumps(first.tools)]
@@ -197,9 +205,9 @@ def variants(rng: random.Random, every: Sequence[Conversation]) -> Iterator[tupl
     draw = Variants(rng, every)
     for c in every:
         yield c, False
-        yield draw.mixed(c), False
+        yield from ((m, False) for m in draw.mixed(c))
         if c.messages[-1].get("reasoning"):
-            yield (c if rng.random() < 0.5 else draw.mixed(c)), True
+            yield (c if rng.random() < 0.5 else draw.mixed(c)[0]), True
         if c.single and c.calls and rng.random() < WITHOUT_TOOLS and (refused := draw.refused(c)):
             yield refused, False
         if c.single and not c.calls and rng.random() < 0.2 and not c.messages[-1].get("reasoning"):
@@ -209,7 +217,23 @@ def variants(rng: random.Random, every: Sequence[Conversation]) -> Iterator[tupl
         yield draw.joined(*next(pairs)), False
 
 
-def split(names: Sequence[str] = ("",)) -> tuple[list[Conversation], list[Conversation]]:
+def refreshed(
+    rng: random.Random, new: Sequence[Conversation], old: Sequence[Conversation], share: int
+) -> Iterator[tuple[Conversation, bool]]:
+    """What a last step learns: new conversations, and one old group in ``share``, lest they be forgotten."""
+    draw = Variants(rng, [*new, *old])
+    for group in beside(new).values():
+        yield from ((c, False) for c in group)
+        if len(group) > 5:
+            yield from ((c, False) for c in draw.mixed(*group, among=(1, 2)))
+        refused = [draw.refused(c) for c in group if c.single and c.calls and rng.random() < WITHOUT_TOOLS / 3]
+        yield from ((c, False) for c in refused if c)
+    groups = list(beside(old).values())
+    for group in rng.sample(groups, len(groups) // share):
+        yield from ((c, bool(c.messages[-1].get("reasoning")) and rng.random() < 0.5) for c in group)
+
+
+def split(names: Sequence[str] = EARLIER) -> tuple[list[Conversation], list[Conversation]]:
     """Conversations for training, and those that are held out."""
     every = list(conversations(names))
     return [c for i, c in enumerate(every) if i % 25], every[::25]
@@ -220,14 +244,18 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("model", type=Path)
     options.add_argument("rows", type=Path)
-    options.add_argument("--files", nargs="*", default=[""], help="only files whose names begin so")
+    options.add_argument("--files", nargs="*", default=EARLIER, help="only files whose names begin so")
+    options.add_argument("--last", nargs="+", help="the rows of a last step, on files whose names begin so")
+    options.add_argument("--share", type=int, default=30, help="a last step learns one in so many groups of the others")
     options.add_argument("--seed", type=int, default=7)
     given = options.parse_args()
     rng = random.Random(given.seed)
     renderer = Renderer(TEMPLATE.read_text(encoding="utf-8"))
     tokens = Tokens(given.model)
     rows = []
-    for c, thinking in variants(rng, split(given.files)[0]):
+    kept = split(given.files)[0]
+    drawn = refreshed(rng, list(conversations(given.last)), kept, given.share) if given.last else variants(rng, kept)
+    for c, thinking in drawn:
         row = Row([], [])
         for text, learnt in renderer.pieces(c, thinking=thinking):
             start = len(row.ids)
