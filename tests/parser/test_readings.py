@@ -546,6 +546,12 @@ def test_in_a_thought_a_call_behind_its_own_token_needs_no_block(dialect: str) -
     assert read(raw.replace('"ls"', "ls"), dialect, stage="reasoning", tools=None).tool_calls == []
 
 
+@pytest.mark.parametrize(**named(d for d in DIALECTS if not d.framed))
+def test_a_word_with_which_no_tools_name_begins_is_not_held(dialect: Dialect) -> None:
+    parser = Parser(dialect, tools=TOOLS, stage="content")
+    assert [getattr(e, "text", "") for e in parser.feed("世")] == ["世"]
+
+
 # -- token ids -----------------------------------------------------------------------------------------------------
 
 READINGS = [

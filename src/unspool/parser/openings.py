@@ -26,6 +26,7 @@ from ..dialect.markers import (
 from ..dialect.patterns import (
     MAX_SPACE,
     MORE,
+    NAME,
     NO,
     SPACES,
     Pattern,
@@ -112,7 +113,7 @@ class Openings(msgspec.Struct, eq=False):
             cut = tape.final and form.shape is None and o.pattern.named(tape.buf, i)
             if cut and self._declared(o, i, fields):
                 return Match(len(tape.buf), fields, True)
-            return Match(MORE, fields)
+            return Match(MORE, fields) if o.marked or o.pattern.atoms[0].kind != NAME or self._named(i) else _NONE
         if form.shape is not None:
             return Match(self._object_begins(o, form, r), fields)
         if form.name:
@@ -173,6 +174,11 @@ class Openings(msgspec.Struct, eq=False):
         if names is not None and o.pattern.splits_name and o.pattern.longer_name(self.tape.buf, i) in names:
             return False
         return (names is not None and name in names) or (o.marked and names_call(name))
+
+    def _named(self, i: int) -> bool:
+        """Whether the rest of the text may begin the name of a declared tool."""
+        begun = self.tape.buf[i:].rstrip()
+        return any(name.startswith(begun) for name in self.names or ())
 
     def _object_begins(self, o: Opening, form: Form, i: int) -> int:
         """``i`` if an object that may be a call begins there."""
