@@ -279,7 +279,7 @@ def test_a_broken_call_ends_at_its_closing_and_leaves_others_alone(dialect: Dial
 
 @pytest.mark.parametrize(**named([d for d in JSON_LIKE if d not in VERBATIM]))
 def test_a_broken_call_in_another_codec_leaves_others_alone(dialect: Dialect) -> None:
-    raw = write_calls(dialect, [("f", "{a:@@}" if dialect.codec.quote != '"' else "a=@@"), ("g", {"a": "x"})])
+    raw = write_calls(dialect, [("f", "{a:=@@}" if dialect.codec.quote != '"' else "a=@@"), ("g", {"a": "x"})])
     for message in readings(dialect, raw, tools=TOOLS):
         assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("g", "ok")], message
         assert json.loads(message.tool_calls[1].arguments) == {"a": "x"}

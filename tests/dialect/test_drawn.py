@@ -32,7 +32,7 @@ def test_files_with_hostile_overlaps_are_accepted_and_keep_every_promise() -> No
 
 def written(keys: str) -> str:
     """A whole file with these keys, whose examples the renderer writes."""
-    head = f'name = "drawn"{keys}'
+    head = f'name = "drawn"\n{keys}'
     return head + "".join(examples(parse_dialect(head + BLANK, "drawn.toml", find_base)))
 
 

@@ -250,7 +250,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("hermes", message("", '<tool_call>\n{"name": "f"}'), "content: the text would not read back"),
     ("gemma4", message("", "", ("f", {"a": '<|"|>,b:1'})), r"tool_calls\[0\]\.arguments"),
     ("gemma4", message("", "", ("f", {"a:b": 1})), r"tool_calls\[0\]\.arguments"),
-    ("pythonic", message("", "", ("f", {"not=a name": 1})),
+    ("olmo3", message("", "", ("f", {"not=a name": 1})),
      r"tool_calls\[0\]\.arguments: 'not=a name' cannot be the name of a keyword argument"),
     ("qwen3-coder", message("", "", ("f", {}), ("no name", {})), r"tool_calls\[1\]: .*a call would be content"),
     ("json", message("", "Sure.", ("f", {})), "content: the text would not read back"),

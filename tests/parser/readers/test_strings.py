@@ -376,6 +376,7 @@ def test_a_closing_cuts_a_key_a_value_or_its_first_letters(dialect: Dialect) -> 
     cuts = {key + 1: {"n": 1}, value.start(): {"n": 1}, value.start() + 2: {"n": 1, "b": True}}
     if dialect in QUOTED:
         del cuts[key + 1]  # a key without quotes ends at a colon
+        cuts[value.start() + 2] = {"n": 1, "b": "tr"}  # a string may lack its quotes
     for at, expected in cuts.items():
         message = every_way(dialect, raw[:at] + marker, policy=END.over(MEND))
         assert [(json.loads(c.arguments), c.status) for c in message.tool_calls] == [(expected, "repaired")]

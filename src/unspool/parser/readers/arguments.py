@@ -121,7 +121,8 @@ class ArgumentsReader(Reader):
             if literal.mode >= DONE:
                 return False
             in_escape = self._plan.repairs and tape.i < p and tape.buf[tape.i] == "\\"
-            if (tape.i == p or in_escape) and literal.mode == STRING:
+            # A string without its opening quote finds its own end.
+            if (tape.i == p or in_escape) and literal.mode == STRING and literal.delimiter:
                 r = openings.ends_string(scan, p, m)
                 if r == MORE:
                     return False
