@@ -373,7 +373,11 @@ def test_a_closing_cuts_a_key_a_value_or_its_first_letters(dialect: Dialect) -> 
     assert value is not None
     key = raw.rindex("b", 0, value.start())
     marker = raw[raw.index(closing_word(dialect, raw[value.end() :]), value.end()) :]
-    cuts = {key + 1: {"n": 1}, value.start(): {"n": 1}, value.start() + 2: {"n": 1, "b": True}}
+    cuts: dict[int, dict[str, Any]] = {
+        key + 1: {"n": 1},
+        value.start(): {"n": 1},
+        value.start() + 2: {"n": 1, "b": True},
+    }
     if dialect in QUOTED:
         del cuts[key + 1]  # a key without quotes ends at a colon
         cuts[value.start() + 2] = {"n": 1, "b": "tr"}  # a string may lack its quotes
