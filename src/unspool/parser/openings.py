@@ -113,7 +113,8 @@ class Openings(msgspec.Struct, eq=False):
             cut = tape.final and form.shape is None and o.pattern.named(tape.buf, i)
             if cut and self._declared(o, i, fields):
                 return Match(len(tape.buf), fields, True)
-            return Match(MORE, fields) if o.marked or o.pattern.atoms[0].kind != NAME or self._named(i) else _NONE
+            named = not o.marked and o.pattern.atoms[0].kind == NAME
+            return _NONE if named and not self._begins_name(tape.buf[i:].rstrip()) else Match(MORE, fields)
         if form.shape is not None:
             return Match(self._object_begins(o, form, r), fields)
         if form.name:
@@ -175,10 +176,9 @@ class Openings(msgspec.Struct, eq=False):
             return False
         return (names is not None and name in names) or (o.marked and names_call(name))
 
-    def _named(self, i: int) -> bool:
-        """Whether the rest of the text may begin the name of a declared tool."""
-        begun = self.tape.buf[i:].rstrip()
-        return any(name.startswith(begun) for name in self.names or ())
+    def _begins_name(self, text: str) -> bool:
+        """Whether a text may be the name of a declared tool, or its beginning."""
+        return self.names is None or any(name.startswith(text) for name in self.names)
 
     def _object_begins(self, o: Opening, form: Form, i: int) -> int:
         """``i`` if an object that may be a call begins there."""
@@ -310,16 +310,14 @@ class Openings(msgspec.Struct, eq=False):
 
     def may_name(self, i: int) -> bool:
         """Whether the text from ``i`` to the output's end may be the name of a declared tool, or its beginning."""
-        tape = self.tape
-        rest = tape.buf[i:].rstrip()
-        return not tape.final or self.names is None or any(name.startswith(rest) for name in self.names)
+        return not self.tape.final or self._begins_name(self.tape.buf[i:].rstrip())
 
     def begun(self, pattern: Pattern, i: int) -> bool:
         """Whether an opening at ``i``, which the output's end cuts, looks like one: the field that is cut contains the
         beginning of a name, or a few words, on one line."""
         buf = self.tape.buf
         cut = pattern.cut(buf, i)
-        if self.names is not None and cut and any(name.startswith(cut) for name in self.names):
+        if self.names is not None and cut and self._begins_name(cut):
             return True
         return (_HEADER if _TAG.search(buf, i) else _WORD).fullmatch(cut) is not None
 
