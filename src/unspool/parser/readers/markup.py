@@ -167,6 +167,12 @@ class MarkupReader(Reader):
             self._strayed = closed == MORE and opened == NO and tape.final and len(buf) - j > len("</")
             return closed == MORE and level.parameter is None and tape.final and self._over()
         tape.i = j
+        return self._astray(level, j)
+
+    def _astray(self, level: Level, j: int) -> bool:
+        """Read what opens and closes nothing at ``j``: a closing that is repeated or of no argument is dropped, an
+        object stands for all arguments, and anything else breaks the call."""
+        tape, buf = self._tape, self._tape.buf
         if self._closed and (buf.startswith(self._closed, j) or (not tape.final and self._closed.startswith(buf[j:]))):
             return self._again(j, self._closed)
         stray = self._look.first(self._plan.arguments.stray_closings, j)
