@@ -219,8 +219,7 @@ _NO_STRINGS: Final[Types] = frozenset(_NAMES - {"string", "integer"})
 class _Walk:
     """One query of a schema: follows references and combinations, within the two bounds.
 
-    A node that is met again below itself (a circular reference) adds nothing. The resulting least fixed point is the
-    meaning of the schema.
+    A node met again below itself (a circular reference) adds nothing: the schema means its least fixed point.
     """
 
     __slots__ = ("_path", "_root", "_visits")

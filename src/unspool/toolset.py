@@ -74,8 +74,7 @@ def read_toolset(tools: object = None, tool_choice: object = None) -> Toolset:
     """Read the tools and the choice of a request.
 
     Args:
-        tools: OpenAI tool dicts, nested (``function``) or flat; ``None`` if unknown. A `Toolset` is returned as it
-            is.
+        tools: OpenAI tool dicts, nested (``function``) or flat; ``None`` if unknown. A `Toolset` stays as it is.
         tool_choice: see `ToolChoice`; ``None`` is ``auto``. If the tools are unknown, it may name any function.
 
     Raises:

@@ -48,8 +48,7 @@ def parse_table(
     """Parse the outputs of a table.
 
     Args:
-        table: a ``pyarrow.Table``, ``RecordBatch``, ``RecordBatchReader``, or a ``pyarrow.dataset.Dataset``, which is
-            read batch by batch.
+        table: a ``Table``, ``RecordBatch``, ``RecordBatchReader`` or ``Dataset`` of pyarrow, read batch by batch.
         dialect: a name, the path of a file, a `Dialect`, or ``auto``. With ``auto`` each row's model or templates
             decide; for rows with neither, the first outputs do.
         column: the column of the text.

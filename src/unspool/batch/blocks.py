@@ -1,7 +1,6 @@
 """Divides input into blocks of bounded size: JSON lines, parquet, recordings, standard input.
 
-A block contains its own position, so a worker need not know the other blocks. The same input is always divided into
-the same blocks.
+A block contains its own position, so workers need no others. The same input is always divided alike.
 """
 
 import contextlib
@@ -76,8 +75,7 @@ def _within(folder: str) -> list[str]:
 
 
 def blocks(files: Iterable[str], rows: int = ROWS) -> Iterator[Block]:
-    """The rows of files, at most so many at once. `InputError` if a file does not have the format of its ending,
-    `OSError` if it cannot be read."""
+    """The rows of files, at most so many at once. `InputError` if a file is not what its ending says; `OSError`."""
     number = first = 0
     for file in files:
         for found, recorded, part in _parquet(file, rows) if file.endswith(".parquet") else _lines(file, rows):

@@ -54,8 +54,7 @@ class _Cell(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The result of a block: the rows that were read, as a table or as JSON lines; those that could not be read; and
-    the counts."""
+    """The result of a block: the rows, as a table or as JSON lines; those that could not be read; the counts."""
 
     rows: pa.Table | bytes
     bad: list[BadRow]
@@ -199,8 +198,7 @@ def read_block(reader: Reader, block: Block, schema: pa.Schema | None) -> Done:
 
 
 class Worker:
-    """Works on one block after another. The schema has the columns of the output tables; without one, it is JSON
-    lines."""
+    """Works on block after block. The schema has the columns of the output tables; without one, it is JSON lines."""
 
     def __init__(self, reader: Reader, schema: pa.Schema | None) -> None:
         self._reader = reader

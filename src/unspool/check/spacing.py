@@ -14,9 +14,8 @@ Edit = dict[str, str]
 
 
 def mended(dialect: Dialect, written: str, raw: str, at: int, write: Callable[[Dialect], str]) -> str:
-    """The keys with which an example is written as its text; empty if no small change has this effect. Now it is
-    ``written`` with other white space, from ``at`` on. ``write`` writes it in a dialect; it raises `DialectError` if it
-    cannot."""
+    """The keys with which an example is written as its text; empty if no small change does it. Now it is ``written``
+    with other white space, from ``at`` on. ``write`` writes it in a dialect; it raises `DialectError` if it cannot."""
     spaces = list(dict.fromkeys((_around(raw, at), _around(written, at))))
     edits = [e for e in _edits(dialect, spaces) if any(_current(dialect, key) != text for key, text in e.items())]
     for few in itertools.chain(((e,) for e in edits), itertools.combinations(edits, 2)):

@@ -171,8 +171,7 @@ def empty(message: Message) -> bool:
 
 
 def check_events(events: Sequence[Event], output: str) -> None:
-    """Check that events tile an output and quote it, that calls come in order, and that the output ends once; `Broken`
-    if one of these does not hold."""
+    """Check that events tile and quote an output, that calls come in order, and that it ends once; else `Broken`."""
     _check_places(events, output)
     began = 0
     index = -1

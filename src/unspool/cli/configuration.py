@@ -50,8 +50,7 @@ def keys(server: Add, model: Add) -> dict[str, Key]:
 
 
 def configured(words: Sequence[str], path: str, server: Add, model: Add) -> dict[str, argparse.Namespace]:
-    """The arguments of each model in a file, by its name; without models, the name is ``""``. The command line takes
-    precedence."""
+    """The arguments of each model in a file, by its name (``""`` without models). The command line takes precedence."""
     data = _read(path)
     known = keys(server, model)
     models = data.pop(_MODELS, {})
@@ -150,8 +149,7 @@ def _pair(
 
 
 def _value(action: argparse.Action, value: Any) -> Any:
-    """The value in the form of a parsed command line; `ValueError` or `ArgumentTypeError` if the argument does not take
-    it."""
+    """The value in the form of a parsed command line; `ValueError` or `ArgumentTypeError` if that cannot be."""
     if action.nargs == 0:
         if not isinstance(value, bool):
             raise ValueError(f"must be true or false, not {described(value)}")

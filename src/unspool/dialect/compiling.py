@@ -97,8 +97,7 @@ _BRACKETS: Final = "[{("
 
 
 def loose(block: Template, call: Template, anywhere: tuple[str, ...]) -> bool:
-    """Whether calls may begin anywhere in text, but only of declared tools: the file lists brackets, which text
-    contains too."""
+    """Whether calls may begin anywhere in text, but only of declared tools: the file lists mere brackets."""
     text = block.opening + call.opening
     return text.startswith(tuple(a for a in anywhere if not a.strip(_BRACKETS)))
 
@@ -187,8 +186,7 @@ class _Parts(msgspec.Struct, frozen=True):
     frame_ends: list[Closing]
     reasoning_ends: list[Closing]
     words: frozenset[str]
-    """What begins a message only where none has begun: openings without their ``start``, and starts, if no tag is
-    first in them."""
+    """What begins a message only where none has begun: openings without their ``start``, and starts without a tag."""
 
     def within(self, markers: Iterable[_M]) -> list[_M]:
         """The markers that count in a message that has begun."""
@@ -262,8 +260,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
     inner = ranked(Opening(CALL, f.opening, form=f) for f in parts.inside)
     readable = any(c.form is _OBJECT for c in parts.calls)
     objects = [Opening(CALL, _OBJECT.opening, False, form=_OBJECT)] if readable else []
-    # In markup, calls that no word marks, or that begin with their name or number, count if the tool is declared,
-    # unless arguments begin alike.
+    # In markup, calls that no word marks, or that begin with their name or number, count for declared tools.
     alike = tuple(first for t in d.argument if (first := Pattern(t.before, barriers).first))
     others = [f for f in parts.inside if d.argument and not (f.marked and f.opening.first)]
     others = [f for f in others if not f.opening.first.startswith(alike)]
@@ -608,8 +605,7 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
 
 
 def _stray_openings(parts: _Parts, pairs: list[tuple[Pattern, Pattern]]) -> list[Stray]:
-    """The openings of calls and blocks, by the pairs of their openings and closings, that are dropped with nothing
-    after them."""
+    """The openings of calls and blocks, by their pairs, that are dropped with nothing after them."""
     openings: list[Stray] = []
     for head, end in pairs:
         first = tags(head)[:1]

@@ -145,8 +145,7 @@ class Marker(msgspec.Struct, eq=False):
     kind: str
     pattern: Pattern
     marked: bool = True
-    """Whether letters or digits distinguish it from text. If not, it counts only for declared tools, at the beginning
-    of content or of a line."""
+    """Whether letters or digits mark it. If not, it counts for declared tools, where content or a line begins."""
     block: Block | None = None
     """The block that it opens or closes, alone or with a call's marker."""
 
@@ -224,8 +223,7 @@ class Parameter(msgspec.Struct, eq=False):
         return self._names
 
     def opened(self) -> re.Pattern[str] | None:
-        """Matches its opening, with a group for each field, where nothing else may begin alike. ``None`` if the
-        template is too complex."""
+        """Matches its opening, with a group for each field, unless others begin alike. ``None``: too complex."""
         if self._opened is False:
             before = self.opening.plain()
             if self.vague:
@@ -235,9 +233,8 @@ class Parameter(msgspec.Struct, eq=False):
         return self._opened
 
     def plain(self) -> re.Pattern[str] | None:
-        """Matches a whole argument whose value contains nothing that may end it, except its own closing. The groups
-        are those of its opening, and `value`, with the white space around it. ``None`` if the template is too
-        complex."""
+        """Matches a whole argument whose value contains nothing that may end it, except its own closing. The groups are
+        those of its opening, and `value`, with white space around it. ``None`` if it is too complex."""
         if self._plain is False:
             self._plain = None
             opened = self.opened()
@@ -332,8 +329,7 @@ class Scan:
 
 def _follows(markers: Iterable[Marker], strays: Iterable[Stray]) -> dict[str, str]:
     """What must follow the first literals of some markers, as regular expressions. The bracket or fence that begins a
-    closing, or a call without a marker, may be in a text thousands of times without one; so may the sign of which the
-    beginning of a marker is a run."""
+    closing, or a call without a marker, may be in a text thousands of times; so may the sign that a marker repeats."""
     followed: dict[str, set[str]] = {s.pattern.first: {""} for s in strays}
     for marker in markers:
         followed.setdefault(marker.pattern.first, set()).add(_then(marker))

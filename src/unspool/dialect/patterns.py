@@ -1,8 +1,7 @@
 """Patterns: markers with fields, matched against text that is still arriving.
 
-Matching returns where the pattern ends, that it cannot match (`NO`), or that more text must decide (`MORE`). It is
-one pass without backtracking. White space, names and other fields are bounded, so a match looks at a bounded stretch
-of text.
+Matching returns where the pattern ends, that it cannot match (`NO`), or that more text must decide (`MORE`). It is one
+pass without backtracking, and all fields and white space are bounded, so a match looks at bounded text.
 """
 
 import itertools
@@ -92,8 +91,7 @@ class Atom(msgspec.Struct, eq=False):
         quote: the quote on either side of a field, if any.
         stops: the texts that end a field.
         any_case: whether the literal is a tag that is matched in any case.
-        tag: whether the field is a tag's name, as in ``<{name}>``: it does not begin with ``/``, as an end tag does,
-            nor contain ``<``.
+        tag: whether the field is a tag's name, as in ``<{name}>``: it neither begins with ``/`` nor contains ``<``.
     """
 
     kind: int
@@ -264,9 +262,8 @@ class Pattern:
         return self._regex(_plain_field) or ""
 
     def begun(self, then: str = "") -> str | None:
-        """A regular expression that matches the empty text and any proper beginning of the pattern, and the whole
-        pattern followed by ``then``, if that is given; ``None`` if its fields, or a tag in any case, are too
-        complex."""
+        """A regular expression for the empty text and any proper beginning of the pattern, and the whole pattern
+        followed by ``then``, if that is given; ``None`` if its fields, or a tag in any case, are too complex."""
         regex = then
         for atom in reversed(self.atoms):
             if atom.kind == LITERAL and not atom.any_case:
@@ -309,8 +306,7 @@ class Pattern:
         return self.last_name >= 0 and self._place(text, i, next(behind, len(self.atoms)) + 1) >= 0
 
     def cut(self, text: str, i: int) -> str:
-        """The beginning of a field with which a text ends, inside the pattern that begins at ``i``; ``""`` if it ends
-        in no field."""
+        """The beginning of a field with which a text ends, in the pattern that begins at ``i``; ``""``: none."""
         for at in range(len(self.atoms) - 1, -1, -1):
             begins = self._place(text, i, at)
             if begins >= 0:
@@ -478,8 +474,7 @@ def _whole_field(atom: Atom) -> str:
 
 
 def _field_in_doubt(atom: Atom) -> str:
-    """A regular expression that matches what a field may contain before its end is certain; ``""`` if there is
-    none."""
+    """A regular expression for what a field may contain before its end is certain; ``""`` if there is none."""
     if atom.kind == WORD:
         return r"[A-Za-z_]{0,31}+"
     if atom.kind not in (UNTIL, ANY, SAME) or not atom.stops:
@@ -507,8 +502,7 @@ def worded(text: str) -> bool:
 
 @lru_cache(1024)
 def shows(text: str) -> bool:
-    """Whether a text shows a marker, however it goes on: it has letters or digits, and ends with neither these nor
-    white space."""
+    """Whether a text shows a marker, however it goes on: it has letters or digits, and ends with a sign."""
     return bool(text) and not (text[-1].isalnum() or text[-1].isspace()) and worded(text)
 
 

@@ -18,8 +18,7 @@ class Syntax:
 
 KEYWORDS = r"[\w.$@:/#-]++(?: [\w.$@:/#-][\w.$@:/#-]*+)*+"
 KEYWORD = Prefix(f"(?:{KEYWORDS})?")
-"""The name of a keyword argument: a Python name, or one with the other characters that templates write as they
-are."""
+"""The name of a keyword argument: a Python name, or one with other characters that are written as they are."""
 
 
 def is_keyword(key: str) -> bool:

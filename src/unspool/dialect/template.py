@@ -108,8 +108,7 @@ class Template(msgspec.Struct, frozen=True):
 class ObjectShape(msgspec.Struct, frozen=True, gc=False):
     """A call that is written as an object: the meaning of each key.
 
-    ``keys`` pairs a key with ``name``, ``arguments``, ``id``, ``index`` or ``number``. ``name_is_key``: the name is
-    itself the only key.
+    ``keys`` pairs a key with ``name``, ``arguments``, ``id``, ``index`` or ``number``. ``name_is_key``: the only one.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -118,8 +117,7 @@ class ObjectShape(msgspec.Struct, frozen=True, gc=False):
 
 
 class TextCall(msgspec.Struct, frozen=True):
-    """How a model writes calls of a tool that it was trained on, whose only argument is bare text: ``{value}`` in the
-    templates."""
+    """How a model writes calls of a tool that it was trained on, whose only argument is bare text, ``{value}``."""
 
     name: str
     key: str

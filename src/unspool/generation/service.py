@@ -126,8 +126,7 @@ class Service:
             self.runs.discard(run)
 
     async def fetched(self, request: ChatRequest) -> dict[str, bytes]:
-        """The bytes of a request's parts, by their URLs; `BadRequest` if there are too many, or one cannot be
-        fetched."""
+        """The bytes of a request's parts by URL; `BadRequest` if there are too many, or one cannot be fetched."""
         parts = urls(request, self.settings.limits)
         if not parts:
             return {}

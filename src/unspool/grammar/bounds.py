@@ -69,8 +69,7 @@ _SCHEMAS: Final = "tools: their schemas combine too much; allowed are fewer prop
 
 @contextmanager
 def derivation(too_much: str = _SCHEMAS) -> Iterator[None]:
-    """A context for deriving one grammar, or reading those of one request; a `ConstraintError` with this message if it
-    takes too many steps."""
+    """A context for deriving one grammar, or reading a request's; a `ConstraintError` if it takes too many steps."""
     before, _left.steps, _left.look = _left.steps, MAX_STEPS, MAX_STEPS
     try:
         yield

@@ -221,8 +221,7 @@ class _Builder:
         return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=not stop.startswith("\n"))
 
     def unlike_calls(self, without: list[str]) -> list[Node]:
-        """The beginnings and continuations that text must avoid, because they would be read as calls without
-        markers."""
+        """The beginnings and continuations that text must avoid: they would be read as unmarked calls."""
         if not self.demand.names:
             return []
         names = choice(map(Const, self.demand.names))

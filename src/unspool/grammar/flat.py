@@ -32,8 +32,7 @@ def folded(text: str) -> str:
 
 
 def cases(text: str) -> list[str]:
-    """The beginning of a text in each mixture of cases: whatever contains the text, in any case, contains one of
-    them."""
+    """The beginning of a text in each mixture of cases: what contains the text, in any case, contains one."""
     found = [""]
     letters = 0
     for c in text:

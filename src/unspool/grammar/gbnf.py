@@ -135,8 +135,7 @@ class _Printer(Printer):
             lacked = _single(lacking((node.stop, *without), node.stop))
             body = f"[^{lacked}]" if lacked else "[^\\x00]"
             return head + body + _times(node.min, node.max) + (" " + _quoted(node.stop) if node.stop else "")
-        # If the stop contains another marker, the text ends where that marker ends, and the rest of the stop must
-        # follow.
+        # If the stop contains another marker, the text ends where that ends, and the rest of the stop must follow.
         ends = [node.stop.find(w) + len(w) for w in without if w in node.stop]
         ends += [node.stop.lower().find(f) + len(f) for f in node.folded if f in node.stop.lower()]
         stop, rest = (node.stop[: min(ends)], node.stop[min(ends) :]) if ends else (node.stop, "")

@@ -35,8 +35,7 @@ class Abilities(msgspec.Struct, frozen=True):
 
 
 def lowered(grammar: Grammar, abilities: Abilities) -> Grammar:
-    """The same grammar or a narrower one, without `Finer`, without what the format cannot express, and without unused
-    rules."""
+    """The same grammar or a narrower one, without `Finer`, what the format cannot express, and unused rules."""
     lower = _Lowering(abilities)
     root = lower.node(grammar.root)
     rules: dict[str, Node] = {}

@@ -51,8 +51,7 @@ class Repeat(msgspec.Struct, frozen=True):
 
 
 class Word(msgspec.Struct, frozen=True):
-    """A flat node, to be matched as a unit that contains no text of ``without``, and as a whole matches none of
-    ``unlike``."""
+    """A flat node, matched as a unit, that contains no text of ``without``, and matches none of ``unlike``."""
 
     part: "Node"
     without: tuple[str, ...] = ()
@@ -69,8 +68,7 @@ class Text(msgspec.Struct, frozen=True):
         min, max: its length in characters, without the marker.
         pattern: a regular expression of JSON Schema that the text matches.
         head: a fixed text before it, which belongs to the node.
-        guard: flat nodes that the text must not contain. Printers that support them let it contain what ``without``
-            lists.
+        guard: flat nodes that the text must not contain. With them, it may contain what ``without`` lists.
         ends: flat nodes with which the text must not end, for printers that support ``guard``.
         folded: markers that the text must not contain in any mixture of upper and lower case.
         code: the marker must not be in a code span: an even number of single backticks comes before it on its line.
@@ -94,8 +92,7 @@ class Json(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         without: texts that no string in it may contain.
-        spelled, unspelled: the same value as other nodes, for printers that cannot exclude texts from strings; or why
-            there are no such nodes.
+        spelled, unspelled: the same value as other nodes, for printers that cannot exclude texts; or why not.
     """
 
     schema: "dict[str, Any] | bool"

@@ -298,8 +298,7 @@ def write(part: Part, quote: str = "") -> str:
 def wavers(part: Part, quote: str) -> bool:
     """Whether a word of the expression may end before a character that strings escape.
 
-    An engine's lexer would take the backslash as part of the word, without backtracking, so such words are written as
-    rules.
+    An engine's lexer would take the backslash as part of the word, so such words are rules.
     """
     if isinstance(part, Set):
         return False

@@ -345,8 +345,7 @@ class Values:
         return tail
 
     def key(self, name: str, at: str) -> str:
-        """The name of a property; in JSON, markers in it are escaped, as `unspool.render` does; `ConstraintError` if
-        another spelling has no escapes."""
+        """The name of a property, with markers escaped as in `unspool.render`; `ConstraintError` if they cannot be."""
         text = self.style.key(name)
         marker = next((t for t in self.without if t and t in text), "")
         if marker and self.style is not JSON:

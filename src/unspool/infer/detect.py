@@ -64,10 +64,8 @@ def detect_dialect(
     Args:
         model: the model's name; case and organization (``unsloth/…``) do not matter.
         chat_template: the text of its chat template.
-        output: one or several raw outputs. The more calls and reasoning they contain, the better; plain text decides
-            nothing.
-        awaited: called before each reading of an output, since all of them may take seconds; an error that it raises
-            ends them.
+        output: one or several raw outputs. Calls and reasoning in them decide; plain text does not.
+        awaited: called before each reading of an output, since all may take seconds; an error that it raises ends them.
 
     Raises:
         ValueError: no argument is given.

@@ -118,8 +118,7 @@ class Style(NamedTuple):
         nothing: the value for missing content next to calls.
         thoughts: ``keys`` of the message, or ``parts`` of its content.
         ids: ``plain``, or ``named`` if they contain the tool's name and the call's index.
-        followed: whether another user message comes after the turn, since some templates write the last turn as an
-            answer to be continued.
+        followed: whether another user message comes after the turn, since templates may leave the last turn open.
     """
 
     arguments: str = "object"

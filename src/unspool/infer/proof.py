@@ -45,8 +45,7 @@ class Case(msgspec.Struct, frozen=True):
 
     Attributes:
         case: the name of what was rendered and read back.
-        result: ``pass``, ``fail``, ``not written`` (the template writes no such text), or ``limit`` (a raw value that
-            contains its own closing).
+        result: ``pass``, ``fail``, ``not written`` (by the template), or ``limit`` (a raw value with its own closing).
         reason: the reason for the result, or an empty string.
     """
 

@@ -47,8 +47,7 @@ class Renderer:
             self._child = None
 
     def settle(self, request: Mapping[str, Any], needed: Sequence[str]) -> bool:
-        """Find out in which form the template accepts a request that it refuses as it is, and return whether there is
-        one.
+        """Find out in which form the template accepts a request that it refuses as it is, if there is one.
 
         A template may require variables of its own, such as the tools as a text. Each of them is given as a text, or
         else as the list of the tools. A template may also want contents as parts. ``needed`` are texts that must
@@ -75,8 +74,7 @@ class Renderer:
         return found[1] if found is not None and found[1] in self.asked else ""
 
     def render(self, requests: Sequence[Mapping[str, Any]]) -> list[Rendered]:
-        """Render with each of these variables. `TemplateError` if the text is not a template, met a limit, or tried
-        what the sandbox refuses."""
+        """Render with each of these variables; `TemplateError` as for `unspool.infer_dialect`."""
         try:
             if self._child is None:
                 self._child = Worker(self.template, self.special, self.limits)

@@ -17,8 +17,7 @@ _MOST: Final = 16 << 20  # the most bytes of a text file that are read
 
 class Checkpoint(msgspec.Struct, frozen=True):
     """What a checkpoint says about its prompts: its chat templates by name (a single one is called ``default``), named
-    special tokens such as ``bos_token``, the path of its ``tokenizer.json``, and its description of how to read
-    answers, in transformers' form."""
+    special tokens such as ``bos_token``, the path of its ``tokenizer.json``, and its ``response_template``."""
 
     templates: dict[str, str]
     special_tokens: dict[str, str] = {}

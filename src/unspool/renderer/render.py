@@ -38,15 +38,13 @@ def render(
     Args:
         message: a `Message`, or an OpenAI assistant message.
         dialect: a name, or a `Dialect`.
-        tools: OpenAI tool dicts, or a `Toolset`, with which the text would be read; ``None``: tools with the types of
-            the calls' values.
+        tools: OpenAI tool dicts, or a `Toolset`, for reading the text; ``None``: some with the types of the values.
         stage: where the text begins: at the beginning of the turn (``content``), after the opening of reasoning, or
             after the opening of a block of calls. Default: the stage of the dialect.
 
     Raises:
         UnknownDialect: no dialect has this name.
-        DialectError: the dialect cannot express the message, that is, no text would read back as it; names the field
-            and the reason.
+        DialectError: the dialect cannot express the message: no text reads back as it; names the field and why.
         TypeError, ValueError: an argument is wrong; the message names it.
     """
     d = as_dialect(dialect)

@@ -1,7 +1,6 @@
 """JSON values that keep every digit, and the styles in which dialects write them.
 
-Numbers keep their text, because ``1e-07`` and ``2 ** 70`` would not survive a float. Nothing here recurses on the
-depth of a value.
+Numbers keep their text, because ``1e-07`` and ``2 ** 70`` would not survive a float. Nothing here recurses.
 """
 
 import json

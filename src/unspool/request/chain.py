@@ -99,8 +99,7 @@ class Chain(NamedTuple):
 
 
 def called(call: Mapping[str, Any]) -> bytes:
-    """A call in canonical form, since clients may rewrite arguments with other white space and other spellings of
-    integers."""
+    """A call in canonical form, since clients may rewrite white space and integers in arguments."""
     function = call.get("function") or {}
     name, arguments = function.get("name"), function.get("arguments")
     if isinstance(arguments, str):

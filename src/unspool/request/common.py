@@ -86,8 +86,7 @@ _IDLE_ONE = ("best_of", "length_penalty", "repeat_penalty", "typical_p")
 
 
 def check_served(fields: Fields, *own: str) -> None:
-    """Refuse fields that would change the answer and are not supported, besides those that the protocol reads
-    itself."""
+    """Refuse fields that would change the answer and are not supported, besides the protocol's own."""
     for name in (fields.raw.keys() & UNSERVED.keys()).difference(own):
         value = fields.raw[name]
         idle = value in _IDLE or (value == 1 and name in _IDLE_ONE) or (value is True and name in _IDLE_TRUE)

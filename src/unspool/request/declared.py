@@ -238,8 +238,7 @@ def _as_function(one: Fields, found: Declared) -> dict[str, Any]:
 
 
 def custom_call(id: str | None, name: str, text: str) -> dict[str, Any]:
-    """Turn the call of a custom tool, by its flat name, into a call of a function; without an id if that is
-    ``None``."""
+    """Turn the call of a custom tool, by its flat name, into that of a function; ``None``: without an id."""
     function = {"name": name, "arguments": json.dumps({INPUT: text}, ensure_ascii=False)}
     return {**({} if id is None else {"id": id}), "type": "function", "function": function}
 

@@ -79,8 +79,7 @@ class Neutral(Change):
 
 
 def _texts(value: Any, *, named: bool) -> Iterator[str]:
-    """The strings and keys in a value, except for words of schemas and messages, which nobody else chooses; its own
-    keys if they are names."""
+    """The strings and keys in a value, except words of schemas and messages; its own keys if they are names."""
     waiting = [(value, named, named)]
     while waiting:
         one, names, all_names = waiting.pop()

@@ -126,8 +126,7 @@ def edited(
 
 
 def _without_thinking(messages: Messages, edit: ClearThinking) -> tuple[list[dict[str, Any]], int]:
-    """Remove the thinking of early turns, and count these turns. Everything between two user messages is one turn,
-    including results of tools."""
+    """Remove the thinking of early turns, and count these turns. A turn is all between two messages of the user."""
     turn = 0
     turns: list[int] = []
     for message in messages:

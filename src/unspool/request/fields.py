@@ -40,8 +40,7 @@ class NotFound(BadRequest):
 
 
 class Fields:
-    """An object of a request. Unknown fields are ignored; ``null`` counts as missing. A `BadRequest` if it is no
-    object.
+    """An object of a request. Unknown fields are ignored; ``null`` counts as missing. `BadRequest` if it is none.
 
     Args:
         where: the path of the object, for messages; empty for the request itself.

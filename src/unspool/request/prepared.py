@@ -34,8 +34,7 @@ _TOOLS: Final = 4096  # of how many of the server's tools is known whether a gra
 
 
 class Raw:
-    """Reads an output as `Parser` does, but all of it is content; none if it is ``silent``, that is, if nothing was to
-    be generated."""
+    """Reads an output as `Parser` does, but all of it is content; none if ``silent``: nothing was asked for."""
 
     stage = Stage.CONTENT
 
@@ -155,8 +154,7 @@ def prepare(
     limited = silent or request.reasoning.budget is not None
     if tail is not None and (limited or constraints.needed(request)):
         begins = detect_stage(settings.dialect, tail)
-        # After a prompt that ends in content, the model may still think, unless it never does, or the request
-        # switches that off.
+        # After a prompt that ends in content, the model may still think, if it ever does and the request allows it.
         if begins is Stage.CONTENT and silent and not settings.dialect.framed:
             forced = Stage.CONTENT
     try:
@@ -304,8 +302,7 @@ class Constraints:
 
 
 def _key(parts: list[Any]) -> tuple[bytes, int] | None:
-    """The key of everything that a grammar depends on, and its size in bytes; ``None`` if a schema has lone
-    surrogates."""
+    """The key of everything that a grammar depends on, and its bytes; ``None`` if a schema has lone surrogates."""
     try:
         text = msgspec.json.encode(parts)
     except UnicodeEncodeError:

@@ -65,8 +65,7 @@ class NoBridge(TemplateError):
 
 
 class Prompts:
-    """Renders prompts with a model's prompt settings. It is thread-safe. `TemplateError` if a template is not valid
-    Jinja, or meets a limit."""
+    """Renders a model's prompts; thread-safe. `TemplateError` if a template is not Jinja, or meets a limit."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -244,8 +243,7 @@ class Prompts:
     def message(self, message: Mapping[str, Any], change: Change) -> dict[str, Any]:
         """A message in the form that templates expect, with what does not belong to the application changed.
 
-        The content is one string, since few templates handle parts or missing content, and the reasoning has both names
-        that templates use.
+        The content is one string, since few templates handle parts or missing content, and reasoning has both names.
         """
         made = {**message, "content": _in_one_piece(message.get("content")) or ""}
         media = made["content"] if isinstance(made["content"], list) else ()
@@ -281,8 +279,7 @@ class Prompts:
                 return
 
     def _call(self, call: Mapping[str, Any], change: Change) -> dict[str, Any]:
-        """A call with its arguments in the form that the template expects. Invalid arguments are passed on, not
-        refused.
+        """A call with its arguments in the form that the template expects. Invalid ones are passed on.
 
         Templates write decoded arguments, so it is those that are changed. Text stays as it is if that changes nothing.
         """
@@ -353,8 +350,7 @@ class Prompts:
         """Check that the dialect reads the calls that the template writes.
 
         It also records the tools that the dialect knows. And it finds out whether the template expects arguments as
-        objects or as text, and what it expects for missing content next to calls: many templates print ``None`` or
-        fail on it, and some depend on it.
+        objects or as text, and what it expects for missing content next to calls: many print ``None`` or fail.
 
         Returns:
             ``False`` if the template writes no calls at all.
@@ -396,8 +392,7 @@ class Prompts:
 
 
 class _Writing:
-    """Writes conversations of one request: in the shape that the template writes whole, without special tokens of
-    others, in the template's limits."""
+    """Writes conversations of one request, in the shape that is written whole, without others' special tokens."""
 
     def __init__(self, prompts: Prompts, request: ChatRequest, waiting: Waiting | None) -> None:
         self._prompts = prompts
@@ -551,8 +546,7 @@ def _refused(error: Exception | str) -> BadRequest:
 
 
 class _Found(NamedTuple):
-    """A bridge with the renderings in which it was found: whole ones, and those up to the answer with and without its
-    opening."""
+    """A bridge with renderings: whole ones, and those up to the answer with and without its opening."""
 
     bridge: Bridge
     wholes: tuple[str, str]

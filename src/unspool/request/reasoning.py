@@ -10,8 +10,7 @@ from .fields import Fields
 from .sealed import Seal, SealError
 
 Context = Literal["never", "loop", "all"]
-"""Which of the model's turns a prompt repeats exactly: none, those of the current tool loop, or also those of earlier
-user turns."""
+"""Which of the model's turns a prompt repeats exactly: none, those of the tool loop, or also earlier ones."""
 CONTEXTS: Final[tuple[Context, ...]] = ("never", "loop", "all")
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _MOST: Final = 2**31 - 1

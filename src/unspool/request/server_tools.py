@@ -23,13 +23,11 @@ WORDS: Final[dict[str, tuple[str, Form]]] = {
     "web_search_preview": ("browser", "web_search"),
     "web_search_preview_2025_03_11": ("browser", "web_search"),
 }
-"""The tool types of Responses that a server may run itself, with the kind of tool and the form in which it is
-shown."""
+"""The tool types of Responses that a server may run itself, with the kind of tool and the form it is shown in."""
 
 
 class OwnServer(msgspec.Struct, frozen=True):
-    """A tool server that the request itself names, with the headers to send to it, and the request's field, for
-    errors."""
+    """A tool server that the request itself names, with the headers to send, and the request's field, for errors."""
 
     label: str
     url: str
@@ -38,8 +36,7 @@ class OwnServer(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """The server's tools for one request: those of the operator's servers, and those of the servers that it names
-    itself.
+    """The server's tools for one request: of the operator's servers, and of those that it names itself.
 
     Attributes:
         servers: the labels of all of the operator's servers, including those that are down.
@@ -79,8 +76,7 @@ NOTHING: Final = Offer()
 
 
 class Served(msgspec.Struct, frozen=True):
-    """A tool that the server runs for a request, in its form for the client; ``asks`` says whether each call needs
-    approval."""
+    """A tool that the server runs for a request, in its form for the client; ``asks``: its calls need approval."""
 
     tool: ServerTool
     form: Form = "mcp"
@@ -105,8 +101,7 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """A request's limits on the server's tools in one answer, as `unspool.request.settings.LIMITS` describes them;
-    ``None`` means the server's limit."""
+    """A request's limits on the server's tools in one answer, as `LIMITS` describes them; ``None``: the server's."""
 
     rounds: int | None = None
     calls: int | None = None
@@ -167,8 +162,7 @@ def read_bounds(fields: Fields) -> Bounds:
 
 def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: bool = False) -> ServerTools | None:
     """The server's tools in a protocol without a field for them: all, or those that ``server_tools`` names: true,
-    false, or a list of names of tools and labels of servers. Without ``approvals``, tools that need one are left
-    out."""
+    false, or a list of names of tools and labels of servers. Without ``approvals``, those that need one are not."""
     bounds = read_bounds(fields)
     tools = offer.beside(taken)
     asked = fields.raw.get("server_tools")

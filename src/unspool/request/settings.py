@@ -106,10 +106,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         reasoning_field: the field of chat completions for the reasoning.
         full_text, timing: see `unspool.wire.MindieWriter`.
         content_chunks: see `unspool.wire.CandleWriter`.
-        coalesce_reasoning, coalesce_arguments: whether streams join reasoning by sentence, arguments at boundaries of
-            JSON.
-        coalesce_delay: the longest time in seconds for which a delta is held back. Without the other two settings, all
-            deltas of this time are joined.
+        coalesce_reasoning, coalesce_arguments: streams join reasoning by sentence, arguments at boundaries of JSON.
+        coalesce_delay: the longest hold of a delta, in seconds; on its own, it joins all deltas of that time.
         named_reason: the finish reason of an answer to a named ``tool_choice``: OpenAI's ``stop``, or ``tool_calls``.
         strict_level: constrains calls under ``auto`` if no tool is strict, as far as a grammar can express them.
         tools, tool_choice: the tools for requests that declare none, such as those of recordings. With ``None`` the
@@ -125,8 +123,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         engine: a description of the engine, for the log.
         cors: origins of websites that may use the server, besides those on the loopback; ``*`` means any.
         media_hosts: hosts from which parts of requests are fetched; see `unspool.tools.fetch.Fetcher`.
-        hosts: names under which clients may reach the server, besides the loopback's and all addresses; ``*`` means
-            any.
+        hosts: names under which clients may reach the server, besides the loopback's and addresses; ``*``: any.
         sessions: whether agents' runs can be recorded for training; see `unspool.sessions`.
         ui: whether there is a page at ``/``.
         shown: recordings that the page opens with, as JSON lines.

@@ -10,8 +10,7 @@ a few short conversations to find out which, and `shape` rewrites what the templ
   behind the results of tools, get the empty message before them that the template misses.
 * Calls in one message become one message each, and text beside calls a message of its own. A template without calls
   gets them as JSON, and one without results of tools a user's message that names the tool.
-* Media in the results of tools go to a user's message behind them that begins with `MOVED`, unless the template writes
-  them in their place.
+* Media in the results of tools go to a user's message behind them (`MOVED`), unless the template writes them there.
 * Answers get an empty ``reasoning_content``, results the tool's name, and calls an id of nine letters and digits, where
   the template demands them.
 """
@@ -110,8 +109,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Message]:
-    """The same conversation in the shape that a template with these traits writes whole. Contents are strings, lists of
-    parts, or ``None`` beside calls."""
+    """The same conversation in the shape that a template with these traits writes whole."""
     made = [_renamed(m, traits) for m in messages]
     _identify_results(made)
     if traits.names:
@@ -503,8 +501,7 @@ class _Probe:
         self.texts: list[str] = []
 
     def holds(self, messages: Sequence[_Message], traits: Traits, *, moved: bool = True) -> bool:
-        """Whether all words of the messages are written, in the order of their shape, or in their own order unless
-        they may be ``moved``."""
+        """Whether all words of the messages are written, in their own order unless they may be ``moved``."""
         calling = any(m.get("tool_calls") for m in messages)
         shaped = shape(messages, traits)
         text = self._write(shaped, described([_PROBED_TOOL] if calling else self.tools, traits))

@@ -1,8 +1,7 @@
 """Stored responses and conversations of the Responses API, and requests that continue them.
 
-A response is stored with what its request added, below the response that it continues; a conversation has its items
-and its responses below it. A request that continues one reads as if its ``input`` had all items before it, with what
-only the server knows of them.
+A response is stored with what its request added, below the response that it continues; a conversation has its items and
+its responses below it. A request that continues one reads as if its ``input`` had all items before it.
 """
 
 import secrets
@@ -281,8 +280,7 @@ def save(writing: Writing, owner: bytes, id: str, saved: Saved, parent: Key | No
 def add_items(
     writing: Writing, owner: bytes, conversation: str, items: Iterable[dict[str, Any]], last: str | None = None
 ) -> list[dict[str, Any]]:
-    """Append items to a conversation, and return them, each with an id that it has alone there. The response ``last``
-    has them."""
+    """Append items of the response ``last`` to a conversation; return them, each with an id of its own."""
     found = conversation_of(writing, owner, conversation)
     parent, size, added = (CONVERSATION, conversation), found.size, []
     for item in items:

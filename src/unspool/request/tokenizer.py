@@ -12,13 +12,11 @@ _MOST: Final = 1 << 30  # the most bytes of a tokenizer's file
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
-    """The prompt settings in a model's files: its chat template, and the one for requests with tools if that is
-    different.
+    """The prompt settings in a model's files: its chat template, and the one for requests with tools.
 
     Attributes:
         special: named special tokens, such as ``bos_token``.
-        added: every special token, and every other added token that the template writes. Only these can be mistaken for
-            the structure of a prompt.
+        added: special tokens, and other added ones that the template writes. Only these can be mistaken for structure.
         response_template: its description of how to read answers; see `unspool.infer.choosing`.
     """
 

@@ -328,8 +328,7 @@ def _read(text: str, dialect: Dialect, prompt: str, tools: Any, policy: Policy |
 def reads_the_same(
     text: str, answer: Message, dialect: Dialect, prompt: str, by: str, tools: Any, policy: Policy | None
 ) -> bool:
-    """Whether a text that a template wrote for an answer contains the whole answer, as the tools and the policy read
-    it.
+    """Whether a text that a template wrote for an answer contains it whole, as the tools and the policy read it.
 
     Calls that are not ``ok`` cannot be compared. Schemas decide the type of a value that is written as text. ``by`` is
     the character that breaks up special tokens.

@@ -240,8 +240,7 @@ def _http_error(
 
 
 class _App(Starlette):
-    """Starlette, with streams outside of its middleware, which would handle every chunk. ``endpoints`` answer POST, by
-    path."""
+    """Starlette, with streams outside of its middleware, for speed. ``endpoints`` answer POST, by path."""
 
     endpoints: Mapping[str, ASGIApp] = {}
     origins = Origins(())

@@ -85,8 +85,7 @@ class Endpoint(ABC):
 
 
 Work = Callable[[Service, Fields, Awaited], bytes]
-"""Computes the body of an answer from the fields of a request. It may raise `BadRequest`, or `Abandoned` if nobody
-waits any more."""
+"""Computes the body of an answer from the fields of a request. It may raise `BadRequest` or `Abandoned`."""
 
 
 class ThreadEndpoint(Endpoint):

@@ -124,8 +124,7 @@ def read_prompt(fields: Fields, service: Service) -> str | None:
 
 
 def read_dialect(fields: Fields, service: Service) -> tuple[Dialect, Policy]:
-    """Read the dialect and the policy: the server's, or those of ``dialect``, ``toml``, ``reasoning`` and
-    ``policy``."""
+    """Read the dialect and the policy: the server's, or as ``dialect``, ``toml``, ``reasoning`` and ``policy`` say."""
     settings = service.settings
     own = not any(map(fields.has, ("dialect", "reasoning", "toml")))
     dialect = settings.dialect if own else _dialect(fields, settings.dialect)

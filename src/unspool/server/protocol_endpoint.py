@@ -81,8 +81,7 @@ class _OfProtocol(Endpoint):
         return Offer(listing, of_own, tuple(service.tools.servers), approvals, _betas(scope), caller)
 
     async def _usable(self, listing: Listing) -> Listing:
-        """The listing without tools for whose calls no grammar can be made: one would fail each request that needs a
-        grammar, whoever sends it."""
+        """The listing without tools for whose calls no grammar can be made, which would fail requests that need one."""
         if not any(tool.kind == "mcp" for tool in listing.tools):
             return listing
         writable = self._service.constraints.writable
@@ -221,8 +220,7 @@ class CompletionsEndpoint(ProtocolEndpoint):
 
 
 class CountEndpoint(_OfProtocol):
-    """An ASGI application for Anthropic's ``/v1/messages/count_tokens``: counts the tokens of the prompt that the
-    protocol's own endpoint would use."""
+    """An ASGI application for Anthropic's ``/v1/messages/count_tokens``: counts the tokens of the prompt."""
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
         await self._answer(self._reply(scope, body), scope, send)

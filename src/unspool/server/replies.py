@@ -71,8 +71,7 @@ _STREAM_HEADERS: Final = [
 
 
 class StreamReply:
-    """A stream of server-sent events; a `Sink` of `unspool.generation.outbox`. The head is sent with the first
-    bytes."""
+    """A stream of server-sent events; a `Sink` of `unspool.generation.outbox`. The head goes with the first bytes."""
 
     def __init__(self, send: Send, request_id: str) -> None:
         self._send = send

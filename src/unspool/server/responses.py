@@ -1,5 +1,4 @@
-"""`ResponsesEndpoint`: answers the requests of the Responses protocol, which may continue what is stored, and stores
-what they say should be."""
+"""`ResponsesEndpoint`: answers the requests of the Responses protocol, which may continue and store responses."""
 
 import asyncio
 from contextlib import AsyncExitStack

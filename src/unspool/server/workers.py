@@ -65,8 +65,7 @@ class Worker(msgspec.Struct, frozen=True):
 
     @contextlib.asynccontextmanager
     async def serving(self, counts: Callable[[], str], orphaned: Callable[[], None]) -> AsyncIterator[None]:
-        """A context in which the worker is ready, sends its counts to siblings, and calls ``orphaned`` when the parent
-        is gone."""
+        """A context in which the worker is ready, sends its counts to siblings, and calls ``orphaned`` if it is."""
         loop = asyncio.get_running_loop()
         path = Path(self.folder) / f"{self.number}.sock"
         path.unlink(missing_ok=True)

@@ -230,7 +230,6 @@ def _usage(usage: Usage, model: str | None) -> dict[str, Any]:
 
 
 def error_body(failure: Failure) -> bytes:
-    """``RUN_ERROR``: the stream's event, and the body of a response that is an error. The protocol requires a code, a
-    string."""
+    """``RUN_ERROR``: the stream's event, and the body of a response that is an error. It requires a code."""
     error = {"type": "RUN_ERROR", "message": failure.message, "code": failure.code or str(failure.status)}
     return encode(error)

@@ -16,8 +16,7 @@ INPUT: Final = "input"
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A declared tool as the client knows it: how it was declared, its name for the client, and its namespace, if
-    any."""
+    """A declared tool as the client knows it: how it was declared, its name there, and its namespace, if any."""
 
     kind: Literal["function", "custom", "tool_search"]
     name: str

@@ -73,8 +73,7 @@ class ServerCallResult(msgspec.Struct, frozen=True):
 
 
 class ApprovalAsked(msgspec.Struct, frozen=True):
-    """A complete call waits for approval; the answer ends without its result, and repeats the id of the approval
-    request."""
+    """A complete call waits for approval; the answer ends without its result. Repeats the approval's id."""
 
     index: int
     id: str

@@ -48,8 +48,7 @@ class Grammars:
         ]
 
     async def check(self, constraint: Constraint) -> None:
-        """Return if a grammar can be compiled within the limits; else raise an `EngineError` with 400. Cancelling this
-        ends the trial."""
+        """Return if a grammar compiles within the limits, else raise an `EngineError`, 400. Cancelling ends it."""
         for threads, trial, seconds in self._lanes:
             fault = await threads.run(partial(self._fault, constraint, trial, seconds))
             if fault is not None:
@@ -105,8 +104,7 @@ class _Judge:
         self._closed = False
 
     def judge(self, text: str, seconds: float, awaited: Awaited) -> dict[str, Any]:
-        """The verdict on a grammar: its ``error``, or the limit that it is ``over``. `Abandoned` if nobody waits any
-        more."""
+        """The verdict on a grammar: its ``error``, or the limit it is ``over``. `Abandoned` if nobody waits."""
         for _ in range(3):  # the process may have died, or been ended by the cancellation of the previous job
             try:
                 verdict = self._ask(text, seconds, awaited)

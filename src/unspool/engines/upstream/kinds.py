@@ -6,10 +6,8 @@ already begins with the tokenizer's first token, must not get that token a secon
 * vLLM, FastDeploy: ``/v1/completions`` with ``skip_special_tokens: false`` and ``add_special_tokens: false``.
 * SGLang: ``/v1/completions`` too; its native ``/generate`` repeats the whole text in every event. It adds a first token
   to texts and generates 16 tokens by default, so ``/tokenize`` is asked first, and ids are sent.
-* llama.cpp: its own ``/completion``, since that shows single special tokens (``preserved_tokens``) without showing all;
-  ids from ``/tokenize`` as well.
-* Ollama: ``/api/generate`` with ``raw``, which takes a text and writes a JSON object on each line. It shows no special
-  tokens and takes no grammar.
+* llama.cpp: its own ``/completion``, which shows single special tokens (``preserved_tokens``); ids from ``/tokenize``.
+* Ollama: ``/api/generate`` with ``raw``: JSON lines, without special tokens, ids and grammars.
 * llama-cpp-python, transformers: ``/v1/completions`` is all there is. Neither shows special tokens; see the guide.
 """
 
@@ -49,8 +47,7 @@ _NEUTRAL: Final[dict[str, tuple[float, ...]]] = {
 
 
 class Served(msgspec.Struct):
-    """The first model that a server reports in ``/v1/models``, and how many tokens prompt and output may have
-    together."""
+    """The first model that a server reports in ``/v1/models``, and the tokens of prompt and output together."""
 
     model: str | None = None
     context: int | None = None
@@ -123,8 +120,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _tag(constraint: Constraint) -> dict[str, Any]:
-    """A structural tag as ``response_format``. Servers refuse an unknown form, but some would ignore unknown
-    fields."""
+    """A structural tag as ``response_format``. Servers refuse an unknown form; some ignore unknown fields."""
     return {"response_format": constraint.structural_tag}
 
 
@@ -356,8 +352,7 @@ def listed(answer: Any, model: str | None) -> dict[str, Any]:
 
 
 def detect(entry: Mapping[str, Any], description: Any = None) -> Kind | None:
-    """Detect the kind of a server from a model's entry in ``/v1/models``, and from its ``/openapi.json``, if it has
-    one."""
+    """Detect the kind of a server from a model's entry in ``/v1/models``, and from its ``/openapi.json`` if any."""
     paths = description.get("paths") if isinstance(description, dict) else None
     owner, known = entry.get("owned_by"), paths if isinstance(paths, dict) else ()
     found = [kind for kind in KINDS.values() if kind.owner and kind.owner == owner]

@@ -82,8 +82,7 @@ class Pool:
 
     @contextlib.contextmanager
     def turn(self, tried: set[Backend]) -> Iterator[Backend | None]:
-        """A context with the least busy backend that was not tried yet, which counts as busy inside; ``None`` if
-        there is none.
+        """A context with the least busy backend not tried yet, which counts as busy inside; ``None`` if all were.
 
         Skipped backends are tried if there is no other, since they may be back before the next check.
         """

@@ -190,8 +190,7 @@ def urls(request: ChatRequest, limits: Limits) -> list[Unread]:
 
 
 def settled(request: ChatRequest, fetched: Mapping[str, bytes], limits: Limits) -> ChatRequest:
-    """The request with its media, which its messages name by their digests, and with the texts of its documents. URLs
-    have the bytes that were fetched."""
+    """The request with its media, which messages name by digest, and the texts of documents, both also of URLs."""
     left = limits.media
     media: dict[str, Medium] = dict(request.media)
     messages = []

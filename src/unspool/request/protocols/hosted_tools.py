@@ -52,8 +52,7 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
 
 
 def run_here(tools: ServerTools | None) -> set[str]:
-    """The types of tools that the server runs for a request. ``mcp`` is always one: without its server, the request is
-    refused."""
+    """The types of tools that the server runs for a request. ``mcp`` is one, or else refused."""
     kinds = set() if tools is None else {served.tool.kind for served in tools.tools.values()}
     return {"mcp", *(word for word, (kind, _) in WORDS.items() if kind in kinds)}
 

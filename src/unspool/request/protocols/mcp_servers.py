@@ -28,8 +28,7 @@ def mcp_servers(fields: Fields) -> list[OwnServer]:
 
 
 def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> ServerTools | None:
-    """The server's tools that a request may use beside the client's ``tools``, without those that need approval, which
-    the protocol lacks."""
+    """The server's tools that a request may use beside the client's ``tools``, unless they need approval."""
     bounds = read_bounds(fields)
     servers = list(fields.objects("mcp_servers", ()))
     if not servers:

@@ -1,5 +1,4 @@
-"""The Responses protocol of OpenAI. A request that continues a stored response is read with all items before its own;
-see `unspool.request.stored`."""
+"""The Responses protocol of OpenAI. What continues a response is read after all earlier items; see `stored`."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -155,8 +154,7 @@ def _format(fields: Fields) -> dict[str, Any] | None:
 
 
 def _input(fields: Fields, offer: Offer, seal: Seal | None) -> tuple[list[dict[str, Any]], ServerItems]:
-    """The input in the form of chat completions, with all that the assistant did at once in one message; and its items
-    about the server's tools."""
+    """The input in the form of chat completions, each answer in one message; and its items about the server's tools."""
     messages: list[dict[str, Any]] = []
     history = ServerItems(messages, offer)
     instructions = fields.text("instructions", None)
