@@ -19,18 +19,9 @@ from .work import BadRow, Done, arrow_columns, read_block, schema_of
 from .workers import crew
 
 __all__ = [
-    "WRITTEN",
-    "BadRow",
-    "Columns",
-    "InputError",
-    "Job",
-    "Progress",
-    "Reading",
-    "RowError",
-    "Summary",
-    "parse_many",
+    "WRITTEN", "BadRow", "Columns", "InputError", "Job", "Progress", "Reading", "RowError", "Summary", "parse_many",
     "parse_table",
-]
+]  # fmt: skip
 
 _FIRST: Final = 16  # the number of rows in a stream's first block: few, so that the first results come soon
 

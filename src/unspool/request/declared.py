@@ -23,21 +23,10 @@ from .fields import Fields
 
 SEARCH: Final = "tool_search"
 _HOSTED: Final = (
-    "web_search",
-    "web_search_preview",
-    "web_search_2025_08_26",
-    "web_search_preview_2025_03_11",
-    "file_search",
-    "code_interpreter",
-    "image_generation",
-    "computer",
-    "computer_use_preview",
-    "mcp",
-    "local_shell",
-    "shell",
-    "apply_patch",
-    "programmatic_tool_calling",
-)
+    "web_search", "web_search_preview", "web_search_2025_08_26", "web_search_preview_2025_03_11", "file_search",
+    "code_interpreter", "image_generation", "computer", "computer_use_preview", "mcp", "local_shell", "shell",
+    "apply_patch", "programmatic_tool_calling",
+)  # fmt: skip
 """Tools that OpenAI runs, or that only its own models know."""
 _KINDS: Final = ("function", "custom", "namespace", SEARCH)
 

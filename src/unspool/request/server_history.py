@@ -14,13 +14,9 @@ from .fields import Fields
 from .server_tools import Offer, Pending, ServerTools
 
 ITEMS: Final = (
-    "mcp_list_tools",
-    "mcp_call",
-    "mcp_approval_request",
-    "mcp_approval_response",
-    "code_interpreter_call",
+    "mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response", "code_interpreter_call",
     "web_search_call",
-)
+)  # fmt: skip
 """Items of Responses' input about the server's tools."""
 HIDDEN: Final = "unspool"
 """The field of a stored item with what clients do not get: the call and the results of a search."""

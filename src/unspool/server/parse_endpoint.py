@@ -30,19 +30,9 @@ MAX_TOML: Final = 32 * 1024
 """How many characters a dialect's file may have."""
 _FILE: Final = "dialect.toml"  # the name of such a file in errors
 FIELDS: Final = (
-    "text",
-    "pieces",
-    "dialect",
-    "toml",
-    "reasoning",
-    "tools",
-    "tool_choice",
-    "stage",
-    "prompt",
-    "policy",
-    "finish_reason",
-    "format",
-)
+    "text", "pieces", "dialect", "toml", "reasoning", "tools", "tool_choice", "stage", "prompt", "policy",
+    "finish_reason", "format",
+)  # fmt: skip
 
 
 class Piece(NamedTuple):

@@ -9,13 +9,6 @@ from .responses import ResponsesProtocol
 from .trace import TraceProtocol
 
 __all__ = [
-    "AguiProtocol",
-    "CandleProtocol",
-    "ChatProtocol",
-    "CompletionsProtocol",
-    "MessagesProtocol",
-    "MindieProtocol",
-    "ResponsesProtocol",
-    "TraceProtocol",
-    "WireProtocol",
-]
+    "AguiProtocol", "CandleProtocol", "ChatProtocol", "CompletionsProtocol", "MessagesProtocol", "MindieProtocol",
+    "ResponsesProtocol", "TraceProtocol", "WireProtocol",
+]  # fmt: skip
