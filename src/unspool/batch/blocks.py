@@ -30,23 +30,16 @@ class InputError(ValueError):
 
 
 class Block(NamedTuple):
-    """A block of rows.
+    """A block of rows."""
 
-    Attributes:
-        number, first: its index among all blocks, and that of its first row among all rows.
-        rows: Arrow's rows, or raw lines; ``None`` replaces a line that is too long.
-        recorded: whether each row is a recording, and so may have several lines.
-        mark: a checksum of the lines; 0 for Arrow's rows.
-        part: the share of its file that is read after it, up to 1; ``None`` if unknown.
-    """
-
+    # number, first: its index among all blocks, and that of its first row among all rows.
     number: int
     file: str
     first: int
-    rows: pa.RecordBatch | list[bytes | None]
-    recorded: bool = False
-    mark: int = 0
-    part: float | None = None
+    rows: pa.RecordBatch | list[bytes | None]  # Arrow's rows, or raw lines; ``None`` replaces a line that is too long
+    recorded: bool = False  # whether each row is a recording, and so may have several lines
+    mark: int = 0  # a checksum of the lines; 0 for Arrow's rows
+    part: float | None = None  # the share of its file that is read after it, up to 1; ``None`` if unknown
 
 
 def find_inputs(patterns: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from ..infer import Case
 from ..infer.describing import agree, agreed, to_response_template
 from ..infer.exchange import from_response_template
 from .common import Misuse, OneOf, blaming, named_dialect, read_json, write, write_json
-from .prove import proof_json, proof_table
+from .prove import proof_table
 
 FORMAT = "response_template"
 
@@ -49,7 +49,7 @@ def run_convert(options: argparse.Namespace) -> int:
         with blaming("--output", options.output):
             Path(options.output).write_text(text, encoding="utf-8")
     if options.json:
-        result: dict[str, Any] = {"proven": holds, "proof": proof_json(proof), "lossy": list(lossy)}
+        result: dict[str, Any] = {"proven": holds, "proof": proof, "lossy": list(lossy)}
         write_json({**result, "toml": text} if options.source is not None else {**result, FORMAT: template})
         return 0 if holds else 1
     if options.output is None:

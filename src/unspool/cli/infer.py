@@ -3,11 +3,10 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
-from ..infer import Inference, TemplateError, infer_dialect
+from ..infer import TemplateError, infer_dialect
 from .common import blaming, needing, write, write_json
-from .prove import proof_json, proof_table, read_template, read_tokenizer_file
+from .prove import proof_table, read_template, read_tokenizer_file
 
 
 def infer_arguments(p: argparse.ArgumentParser) -> None:
@@ -33,22 +32,14 @@ def run_infer(options: argparse.Namespace) -> int:
         with blaming("--output", options.output):
             Path(options.output).write_text(found.toml, encoding="utf-8")
     if options.json:
-        write_json(as_json(found))
+        proven = found.dialect is not None
+        write_json({"proven": proven, "proof": found.proof, "toml": found.toml, "seen": found.seen})
     else:
         if options.output is None:
             write(found.toml)
         said = "proven" if found.dialect is not None else "not proven"
         print("\n".join([proof_table(found.proof), *found.seen, said]), file=sys.stderr)
     return 0 if found.dialect is not None else 1
-
-
-def as_json(found: Inference) -> dict[str, Any]:
-    return {
-        "proven": found.dialect is not None,
-        "proof": proof_json(found.proof),
-        "toml": found.toml,
-        "seen": found.seen,
-    }
 
 
 def _name(path: Path) -> str:

@@ -1,6 +1,7 @@
 """The command ``new``: a dialect file to start from."""
 
 import argparse
+import contextlib
 from importlib import resources
 from pathlib import Path
 
@@ -23,8 +24,10 @@ def run_new(options: argparse.Namespace) -> int:
         raise Misuse(
             f"NAME: {name!r} is not a name; allowed are letters, digits and _ . -, with a letter or digit first"
         )
-    _refuse_known(name)
-    text = file_to_start_from(name)
+    with contextlib.suppress(DialectError):
+        known = find_base(name)
+        raise Misuse(f"NAME: {name!r} is a dialect already, {known.name!r}; `unspool dialects {known.name}` shows it")
+    text = (resources.files("unspool.dialect") / "new.toml").read_text(encoding="utf-8").replace("NAME", name)
     if options.output == "-":
         write(text)
         return 0
@@ -37,17 +40,3 @@ def run_new(options: argparse.Namespace) -> int:
             raise Misuse(f"{argument}: {path} exists already") from None
     write(f"{path}: a dialect to start from; change it, and test it with `unspool check {path}`\n")
     return 0
-
-
-def _refuse_known(name: str) -> None:
-    try:
-        known = find_base(name)
-    except DialectError:
-        return
-    raise Misuse(f"NAME: {name!r} is a dialect already, {known.name!r}; `unspool dialects {known.name}` shows it")
-
-
-def file_to_start_from(name: str) -> str:
-    """The text of a commented dialect file of this name, with examples that pass."""
-    text = (resources.files("unspool.dialect") / "new.toml").read_text(encoding="utf-8")
-    return text.replace("NAME", name)

@@ -42,7 +42,7 @@ def run_prove(options: argparse.Namespace) -> int:
         print(f"unspool prove: {error}", file=sys.stderr)
         return 1
     if options.json:
-        write_json({"dialect": dialect.name, "proven": holds(proof), "proof": proof_json(proof)})
+        write_json({"dialect": dialect.name, "proven": holds(proof), "proof": proof})
     else:
         write(proof_table(proof) + "\n")
         print(f"{dialect.name}: {summary(proof)}", file=sys.stderr)
@@ -75,10 +75,6 @@ def read_tokenizer_file(argument: str, checkpoint: Checkpoint) -> Any:
         raise Misuse(f"{argument}: {checkpoint.tokenizer}: {error}") from None
 
 
-def proof_json(proof: list[Case]) -> list[dict[str, str]]:
-    return [{"case": c.case, "result": c.result, "reason": c.reason} for c in proof]
-
-
 def proof_table(proof: list[Case]) -> str:
     wide = max((len(c.case) for c in proof), default=0)
     return "\n".join(f"{c.case:{wide}}  {c.result:11}  {c.reason}".rstrip() for c in proof)
@@ -98,14 +94,12 @@ WITH_TOOLS: Final = TOOLS.stem
 
 def with_tools(argument: str, template: str, special: dict[str, str]) -> str:
     """The template, with tools in its first message if it writes none itself; this is said on standard error."""
-    try:
+    with blaming(argument, None, TemplateError):
         if writes_tools(template, special_tokens=special, limits=_LIMITS):
             return template
         role, whole = "system", wrapped(template)
         if not writes_tools(whole, special_tokens=special, limits=_LIMITS, declared=True):
             role, whole = "user", wrapped(template, "user")
-    except TemplateError as error:
-        raise Misuse(f"{argument}: {error}") from None
     print(
         f"unspool: {argument}: this model was not trained for tools: its chat template writes none; they are put into "
         f"the {role} message, and calls are read as {WITH_TOOLS}",

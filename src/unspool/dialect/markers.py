@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Set
 from functools import cached_property, lru_cache
-from typing import Final, Literal, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -45,18 +45,13 @@ NAME_KEYS: Final = frozenset(("name", "function", "function_name", "tool", "tool
 
 
 class Outside(NamedTuple):
-    """A plain object around the arguments of a call.
+    """A plain object around the arguments of a call."""
 
-    Attributes:
-        header: matches everything from the first key up to the arguments; its groups are ``name`` and ``id``.
-        late: the call is announced with its arguments, because its id may come after its name.
-        quote: the quote of its strings.
-    """
-
+    # Matches everything from the first key up to the arguments; its groups are ``name`` and ``id``.
     header: re.Pattern[str]
     tail: re.Pattern[str]
-    late: bool
-    quote: str
+    late: bool  # the call is announced with its arguments, because its id may come after its name
+    quote: str  # the quote of its strings
 
 
 def outside(shape: ObjectShape) -> Outside | None:
@@ -84,7 +79,7 @@ def outside(shape: ObjectShape) -> Outside | None:
     return Outside(re.compile(header), re.compile(rf"{FEW_SPACES}{''.join(after)}{FEW_SPACES}\}}"), late, q)
 
 
-class Form(msgspec.Struct, eq=False):
+class Form(msgspec.Struct, eq=False, dict=True):
     """One way a call is written."""
 
     opening: Pattern
@@ -108,20 +103,16 @@ class Form(msgspec.Struct, eq=False):
     demands: bool = False
     """Whether it must have arguments, because it skips text that is the name in another form."""
     template: Template | None = None
-    _find: re.Pattern[str] | None = None
-    around: Outside | Literal[False] | None = False
 
+    @cached_property
     def outside(self) -> Outside | None:
         """How a call that is an object is written plainly, around its arguments."""
-        if self.around is False:
-            self.around = None if self.shape is None else outside(self.shape)
-        return self.around
+        return None if self.shape is None else outside(self.shape)
 
+    @cached_property
     def find(self) -> re.Pattern[str]:
         """Finds what may end the bare text."""
-        if self._find is None:
-            self._find = finder(self.triggers)
-        return self._find
+        return finder(self.triggers)
 
 
 class Block(msgspec.Struct, eq=False):
@@ -176,7 +167,7 @@ class Stray(msgspec.Struct, eq=False):
     """Whether it is an opening that counts only in a block: elsewhere it is text, and so are its closings."""
 
 
-class Parameter(msgspec.Struct, eq=False):
+class Parameter(msgspec.Struct, eq=False, dict=True):
     """One way an argument is written."""
 
     opening: Pattern
@@ -205,47 +196,37 @@ class Parameter(msgspec.Struct, eq=False):
     """Whether its value is between tags, of which the same one twice is one."""
     token: str
     """The token before each of its tags, if its closing names it; else ``""``."""
-    _names: re.Pattern[str] | None = None
-    _opened: re.Pattern[str] | Literal[False] | None = False
-    _plain: re.Pattern[str] | Literal[False] | None = False
-    _find: re.Pattern[str] | None = None
 
+    @cached_property
     def find(self) -> re.Pattern[str]:
         """Finds what may end its value."""
-        if self._find is None:
-            self._find = finder(self.triggers)
-        return self._find
+        return finder(self.triggers)
 
+    @cached_property
     def names(self) -> re.Pattern[str]:
         """Finds a closing that names an argument."""
-        if self._names is None:
-            self._names = re.compile(rf"{re.escape(self.closing.first)}([^<>\s]{{1,{MAX_FIELD}}}+)>")
-        return self._names
+        return re.compile(rf"{re.escape(self.closing.first)}([^<>\s]{{1,{MAX_FIELD}}}+)>")
 
+    @cached_property
     def opened(self) -> re.Pattern[str] | None:
         """Matches its opening, with a group for each field, unless others begin alike. ``None``: too complex."""
-        if self._opened is False:
-            before = self.opening.plain()
-            if self.vague:
-                heads = [p.head().whole() or re.escape(p.first) for p in self.rivals]
-                before = "" if "" in heads else f"(?!{'|'.join(dict.fromkeys(heads))}){before}"
-            self._opened = re.compile(f"{FEW_SPACES}{before}") if "(?P<key>" in before else None
-        return self._opened
+        before = self.opening.plain()
+        if self.vague:
+            heads = [p.head().whole() or re.escape(p.first) for p in self.rivals]
+            before = "" if "" in heads else f"(?!{'|'.join(dict.fromkeys(heads))}){before}"
+        return re.compile(f"{FEW_SPACES}{before}") if "(?P<key>" in before else None
 
+    @cached_property
     def plain(self) -> re.Pattern[str] | None:
         """Matches a whole argument whose value contains nothing that may end it, except its own closing. The groups are
         those of its opening, and `value`, with white space around it. ``None`` if it is too complex."""
-        if self._plain is False:
-            self._plain = None
-            opened = self.opened()
-            if opened is None or not (after := self.closing.plain()):
-                return None
-            ends = "|".join(map(re.escape, sorted(self.triggers)))
-            first = re.escape(self.firsts)
-            again = rf"(?!\s*+{re.escape(self.last)})" if self.last else ""
-            value = rf"{again}(?P<value>(?:(?!{ends})[{first}]|[^{first}]++)*+)"
-            self._plain = re.compile(f"{opened.pattern}{value}{after}")
-        return self._plain
+        if self.opened is None or not (after := self.closing.plain()):
+            return None
+        ends = "|".join(map(re.escape, sorted(self.triggers)))
+        first = re.escape(self.firsts)
+        again = rf"(?!\s*+{re.escape(self.last)})" if self.last else ""
+        value = rf"{again}(?P<value>(?:(?!{ends})[{first}]|[^{first}]++)*+)"
+        return re.compile(f"{self.opened.pattern}{value}{after}")
 
 
 _HEAD: Final = 3  # the number of characters by which candidates are chosen
@@ -351,35 +332,24 @@ def _then(marker: Marker) -> str:
 
 
 class Region(msgspec.Struct, eq=False):
-    """A stretch of running text, with the markers that count in it.
-
-    Attributes:
-        inner: white space at its end that belongs to its closing.
-        margin: white space of which a block of calls, or reasoning, may remove a part at its end.
-    """
+    """A stretch of running text, with the markers that count in it."""
 
     scan: Scan
-    inner: str = ""
-    margin: str = ""
+    inner: str = ""  # white space at its end that belongs to its closing
+    margin: str = ""  # white space of which a block of calls, or reasoning, may remove a part at its end
 
 
 class Outline(msgspec.Struct, eq=False):
-    """The markers that count in each place. A plan has two: for when calls are read, and for when they are text.
-
-    Attributes:
-        edge: what may begin at a boundary, the most literal first.
-        text, frame: content outside of frames, and in a frame.
-        undecided: text that the next marker decides to be reasoning or content.
-        strays: markers that are dropped if they open or close nothing.
-    """
+    """The markers that count in each place. A plan has two: for when calls are read, and for when they are text."""
 
     calls: bool
-    edge: Candidates[Marker]
+    edge: Candidates[Marker]  # what may begin at a boundary, the most literal first
+    # text, frame: content outside of frames, and in a frame.
     text: Region
     frame: Region
     reasoning: Region
-    undecided: Scan
-    strays: Candidates[Stray]
+    undecided: Scan  # text that the next marker decides to be reasoning or content
+    strays: Candidates[Stray]  # markers that are dropped if they open or close nothing
 
 
 def ranked(markers: Iterable[_M]) -> list[_M]:

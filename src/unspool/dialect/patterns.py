@@ -84,21 +84,14 @@ def _bounded_space(text: str, i: int) -> int:
 
 
 class Atom(msgspec.Struct, eq=False):
-    """One step of a pattern.
-
-    Attributes:
-        text: a literal, the name of a field, or white space as it is written.
-        quote: the quote on either side of a field, if any.
-        stops: the texts that end a field.
-        any_case: whether the literal is a tag that is matched in any case.
-        tag: whether the field is a tag's name, as in ``<{name}>``: it neither begins with ``/`` nor contains ``<``.
-    """
+    """One step of a pattern."""
 
     kind: int
-    text: str = ""
-    quote: str = ""
-    stops: tuple[str, ...] = ()
-    any_case: bool = False
+    text: str = ""  # a literal, the name of a field, or white space as it is written
+    quote: str = ""  # the quote on either side of a field, if any
+    stops: tuple[str, ...] = ()  # the texts that end a field
+    any_case: bool = False  # whether the literal is a tag that is matched in any case
+    # Whether the field is a tag's name, as in ``<{name}>``: it neither begins with ``/`` nor contains ``<``.
     tag: bool = False
 
 

@@ -46,27 +46,21 @@ Piece = str | Field
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A parsed template.
+    """A parsed template."""
 
-    Attributes:
-        text: as written in the file.
-        before, after: the text on either side of the body, without white space that touches a text body.
-        body: the name of the body's field; ``""`` if there is none (a call without arguments).
-        lead, trail: white space at the outer edges (the margins).
-        inner_lead, inner_trail: white space between the markers and a text body; it belongs to the markers.
-        object: a call written as an object, or ``None``.
-        spelled: the other spelling of a literal with which this copy of a template is read; ``None`` if it is none.
-    """
-
-    text: str
+    text: str  # as written in the file
+    # before, after: the text on either side of the body, without white space that touches a text body.
     before: tuple[Piece, ...]
-    body: str
+    body: str  # the name of the body's field; ``""`` if there is none (a call without arguments)
     after: tuple[Piece, ...]
+    # lead, trail: white space at the outer edges (the margins).
     lead: str
     trail: str
+    # inner_lead, inner_trail: white space between the markers and a text body; it belongs to the markers.
     inner_lead: str
     inner_trail: str
-    object: "ObjectShape | None" = None
+    object: "ObjectShape | None" = None  # a call written as an object, or ``None``
+    # The other spelling of a literal with which this copy of a template is read; ``None`` if it is none.
     spelled: str | None = None
 
     @property

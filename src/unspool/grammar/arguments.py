@@ -25,17 +25,12 @@ from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, named, other_
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool that may be called, with the prepared schema of its arguments, which are an object.
-
-    Attributes:
-        text: how its calls are written as bare text; ``None`` if they are not.
-        free: for a custom tool, the grammar of its only argument, a text.
-    """
+    """A tool that may be called, with the prepared schema of its arguments, which are an object."""
 
     name: str
     parameters: dict[str, Any]
-    text: TextCall | None = None
-    free: Freeform | None = None
+    text: TextCall | None = None  # how its calls are written as bare text; ``None`` if they are not
+    free: Freeform | None = None  # for a custom tool, the grammar of its only argument, a text
 
 
 class Arguments:

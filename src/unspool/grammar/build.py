@@ -66,28 +66,18 @@ _TAG: Final = re.compile(r"</?[A-Za-z]+>")
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What the request demands, in the terms of the grammar.
+    """What the request demands, in the terms of the grammar."""
 
-    Attributes:
-        tools: the tools that may be called.
-        names: the names of all declared tools; text must not call any of them.
-        low, high: the number of calls; ``None``: no bound.
-        stage: where the output begins.
-        bare: no reasoning before demanded calls.
-        spoken: no reasoning before an answer of this schema.
-        forced: the parser reads bare objects as calls (``"required"`` or ``"named"``), else ``""``.
-        answer: the prepared schema of the content; ``None``: any text.
-    """
-
-    tools: tuple[Tool, ...]
-    names: tuple[str, ...]
+    tools: tuple[Tool, ...]  # the tools that may be called
+    names: tuple[str, ...]  # the names of all declared tools; text must not call any of them
+    # low, high: the number of calls; ``None``: no bound.
     low: int
     high: int | None
-    stage: Stage
-    bare: bool = False
-    spoken: bool = False
-    forced: str = ""
-    answer: dict[str, Any] | bool | None = None
+    stage: Stage  # where the output begins
+    bare: bool = False  # no reasoning before demanded calls
+    spoken: bool = False  # no reasoning before an answer of this schema
+    forced: str = ""  # the parser reads bare objects as calls (``"required"`` or ``"named"``), else ``""``
+    answer: dict[str, Any] | bool | None = None  # the prepared schema of the content; ``None``: any text
 
 
 def build(d: Dialect, demand: Demand) -> Grammar:

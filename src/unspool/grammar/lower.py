@@ -19,19 +19,12 @@ _T = TypeVar("_T", covariant=True)
 
 
 class Abilities(msgspec.Struct, frozen=True):
-    """What a format can express.
+    """What a format can express."""
 
-    Attributes:
-        guards: text that may contain a marker unless something follows it.
-        beginnings: text that does not begin with something.
-        mixed_case: text that contains no marker in any mixture of upper and lower case.
-        excludes: JSON whose strings do not contain some texts.
-    """
-
-    guards: bool = False
-    beginnings: bool = False
-    mixed_case: bool = False
-    excludes: bool = False
+    guards: bool = False  # text that may contain a marker unless something follows it
+    beginnings: bool = False  # text that does not begin with something
+    mixed_case: bool = False  # text that contains no marker in any mixture of upper and lower case
+    excludes: bool = False  # JSON whose strings do not contain some texts
 
 
 def lowered(grammar: Grammar, abilities: Abilities) -> Grammar:

@@ -94,16 +94,12 @@ class Rules:
 
 
 class Spelling(msgspec.Struct, frozen=True):
-    """How values are spelled.
+    """How values are spelled."""
 
-    Attributes:
-        style: how the renderer writes them.
-        string: makes strings with a minimum and a maximum length, without certain texts.
-        key: makes an object's key other than those given, without certain texts.
-    """
-
-    style: Style
+    style: Style  # how the renderer writes them
+    # Makes strings with a minimum and a maximum length, without certain texts.
     string: Callable[[int, int | None, tuple[str, ...]], Node]
+    # Makes an object's key other than those given, without certain texts.
     key: Callable[[list[str], tuple[str, ...]], Node]
     quote: str = ""
     """The marker that no text contains, because it is not escaped."""

@@ -28,9 +28,12 @@ _ARRAY: Final = 9
 _TOKENS: Final = "tokenizer.ggml.tokens"
 _TYPES: Final = "tokenizer.ggml.token_type"
 _TEMPLATE: Final = "tokenizer.chat_template"
-_CONTROL: Final = (2, 3)  # types of tokens that are never text: unknown and control
-_DEFINED: Final = 4
-_BYTE: Final = 6
+CONTROL: Final = (2, 3)
+"""The types of tokens that are never text: unknown and control."""
+DEFINED: Final = 4
+"""The type of tokens that were added to the vocabulary, but are text."""
+BYTE: Final = 6
+"""The type of tokens that spell one byte, as ``<0x0A>``."""
 _FIRST, _LAST = 2, 3
 """The versions of the format that are read."""
 
@@ -44,23 +47,16 @@ _BLOCKS: Final = {
 
 
 class Gguf(msgspec.Struct, frozen=True, kw_only=True):
-    """The metadata of a file.
-
-    Attributes:
-        values: the values by key, without the long arrays.
-        parameters: the number of weights.
-        size, needed: its bytes, and those that it must have to hold its tensors, as far as their types are known.
-        tokens: the vocabulary as the file spells it; empty unless it was asked for.
-        types: the type of each token; see `special` and `written`.
-    """
+    """The metadata of a file."""
 
     path: str
+    # size, needed: its bytes, and those that it must have to hold its tensors, as far as their types are known.
     size: int
-    values: dict[str, Any]
-    parameters: int
+    values: dict[str, Any]  # the values by key, without the long arrays
+    parameters: int  # the number of weights
     needed: int
-    tokens: tuple[str, ...] = ()
-    types: tuple[int, ...] = ()
+    tokens: tuple[str, ...] = ()  # the vocabulary as the file spells it; empty unless it was asked for
+    types: tuple[int, ...] = ()  # the type of each token; see `of_type`
 
     @property
     def architecture(self) -> str:
@@ -78,20 +74,9 @@ class Gguf(msgspec.Struct, frozen=True, kw_only=True):
         found = {k: v for k, v in self.values.items() if k == _TEMPLATE or k.startswith(_TEMPLATE + ".")}
         return {k[len(_TEMPLATE) + 1 :] or "default": v for k, v in found.items() if isinstance(v, str) and v}
 
-    @property
-    def special(self) -> tuple[int, ...]:
-        """The ids of the tokens that are never text."""
-        return tuple(i for i, kind in enumerate(self.types) if kind in _CONTROL)
-
-    @property
-    def defined(self) -> tuple[int, ...]:
-        """The ids of the tokens that were added to the vocabulary, but are text."""
-        return tuple(i for i, kind in enumerate(self.types) if kind == _DEFINED)
-
-    @property
-    def byte_tokens(self) -> frozenset[int]:
-        """The ids of the tokens that spell one byte, as ``<0x0A>``."""
-        return frozenset(i for i, kind in enumerate(self.types) if kind == _BYTE)
+    def of_type(self, *types: int) -> tuple[int, ...]:
+        """The ids of the tokens of these types, such as `CONTROL`."""
+        return tuple(i for i, kind in enumerate(self.types) if kind in types)
 
     def token(self, role: str) -> str:
         """The token with a role, such as ``bos`` or ``eos``; empty if there is none."""

@@ -111,20 +111,13 @@ SWITCHES: Final = ("enable_thinking", "thinking", "thinking_mode", "think", "rea
 
 
 class Style(NamedTuple):
-    """The form in which a template accepts a history.
+    """The form in which a template accepts a history."""
 
-    Attributes:
-        arguments: ``object`` or ``text``.
-        nothing: the value for missing content next to calls.
-        thoughts: ``keys`` of the message, or ``parts`` of its content.
-        ids: ``plain``, or ``named`` if they contain the tool's name and the call's index.
-        followed: whether another user message comes after the turn, since templates may leave the last turn open.
-    """
-
-    arguments: str = "object"
-    nothing: str | None = ""
-    thoughts: str = "keys"
-    ids: str = "plain"
+    arguments: str = "object"  # ``object`` or ``text``
+    nothing: str | None = ""  # the value for missing content next to calls
+    thoughts: str = "keys"  # ``keys`` of the message, or ``parts`` of its content
+    ids: str = "plain"  # ``plain``, or ``named`` if they contain the tool's name and the call's index
+    # Whether another user message comes after the turn, since templates may leave the last turn open.
     followed: bool = False
 
     def id(self, index: int, name: str) -> str:

@@ -48,21 +48,14 @@ _RANDOM: Final = 8  # the number of random characters from which a call's id ide
 
 
 class Written(msgspec.Struct, frozen=True):
-    """The model's output in one turn.
-
-    Attributes:
-        ids: its tokens; ``None`` if the engine does not report them, or if the answer was cut.
-        tokens: the number of generated tokens, as far as the engine reports it.
-        cut: whether the output was cut off before the engine was done.
-        call: the id of the call that a session recorded for it; empty without a session.
-    """
+    """The model's output in one turn."""
 
     text: str
-    ids: Sequence[int] | None
+    ids: Sequence[int] | None  # its tokens; ``None`` if the engine does not report them, or if the answer was cut
     message: Message
-    tokens: int = 0
-    cut: bool = False
-    call: str = ""
+    tokens: int = 0  # the number of generated tokens, as far as the engine reports it
+    cut: bool = False  # whether the output was cut off before the engine was done
+    call: str = ""  # the id of the call that a session recorded for it; empty without a session
 
 
 class Rounds(NamedTuple):
@@ -93,22 +86,15 @@ class Past(NamedTuple):
 
 
 class Continued(NamedTuple):
-    """A prompt, with the key of the turn that follows it.
-
-    Attributes:
-        ids: its tokens, if they continue remembered ones; else ``None``.
-        past: the prompt's origin; ``None`` if nothing should be remembered.
-        parent: the id of the call of a session that it continues; empty if there is none.
-        fork: why it does not begin with that call's very tokens, or what was changed after them; empty if nothing.
-        follows: whether it begins with the parent's prompt and output.
-    """
+    """A prompt, with the key of the turn that follows it."""
 
     prompt: str
-    ids: list[int] | None
-    past: Past | None
-    parent: str = ""
+    ids: list[int] | None  # its tokens, if they continue remembered ones; else ``None``
+    past: Past | None  # the prompt's origin; ``None`` if nothing should be remembered
+    parent: str = ""  # the id of the call of a session that it continues; empty if there is none
+    # Why it does not begin with that call's very tokens, or what was changed after them; empty if nothing.
     fork: str = ""
-    follows: bool = False
+    follows: bool = False  # whether it begins with the parent's prompt and output
 
 
 class Turns:

@@ -32,21 +32,14 @@ _KINDS: Final = ("function", "custom", "namespace", SEARCH)
 
 
 class Declared(msgspec.Struct):
-    """The declarations of a request, by the tools' flat names.
-
-    Attributes:
-        kinds: the kinds of tools other than functions.
-        grammars: the grammars of custom tools' texts.
-        dropped: the types of tools that are left out.
-        search: whether the client searches for tools, so that some are declared only once they are found.
-    """
+    """The declarations of a request, by the tools' flat names."""
 
     tools: list[dict[str, Any]] = []
-    kinds: dict[str, Kind] = {}
-    grammars: dict[str, Freeform] = {}
-    dropped: set[str] = set()
+    kinds: dict[str, Kind] = {}  # the kinds of tools other than functions
+    grammars: dict[str, Freeform] = {}  # the grammars of custom tools' texts
+    dropped: set[str] = set()  # the types of tools that are left out
     names: set[str] = set()
-    search: bool = False
+    search: bool = False  # whether the client searches for tools, so that some are declared only once they are found
 
 
 def flat(namespace: str | None, name: str) -> str:

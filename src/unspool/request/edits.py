@@ -22,21 +22,15 @@ Messages = Sequence[dict[str, Any]]
 
 
 class ClearToolUses(msgspec.Struct, frozen=True, kw_only=True):
-    """Clears results of tools, the oldest first.
+    """Clears results of tools, the oldest first."""
 
-    Attributes:
-        trigger, beyond: the unit of the threshold, and the threshold that must be exceeded.
-        keep: how many of the last results stay.
-        at_least: the smallest number of tokens to clear; if there are fewer, nothing is cleared.
-        excluded: tools whose results stay.
-        inputs: whether the arguments of the same calls are cleared too: of all tools, or of those named.
-    """
-
+    # trigger, beyond: the unit of the threshold, and the threshold that must be exceeded.
     trigger: Literal["input_tokens", "tool_uses"] = "input_tokens"
     beyond: int = 100_000
-    keep: int = 3
-    at_least: int = 0
-    excluded: frozenset[str] = frozenset()
+    keep: int = 3  # how many of the last results stay
+    at_least: int = 0  # the smallest number of tokens to clear; if there are fewer, nothing is cleared
+    excluded: frozenset[str] = frozenset()  # tools whose results stay
+    # Whether the arguments of the same calls are cleared too: of all tools, or of those named.
     inputs: bool | frozenset[str] = False
 
 

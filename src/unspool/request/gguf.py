@@ -3,7 +3,7 @@
 from typing import Final
 
 from ..errors import TemplateError
-from ..infer.gguf import Gguf
+from ..infer.gguf import CONTROL, DEFINED, Gguf
 from .prompts import Tokenizer
 
 _ROLES: Final = {
@@ -27,7 +27,7 @@ def gguf_tokenizer(gguf: Gguf, template: str | None = None) -> Tokenizer:
     tools = templates.get("tool_use") or default
     special = {name: token for name, role in _ROLES.items() if (token := gguf.token(role))}
     written = default + tools
-    marks = {gguf.tokens[i] for i in gguf.special} | set(special.values())
-    marks |= {token for i in gguf.defined if (token := gguf.tokens[i]) in written}
+    marks = {gguf.tokens[i] for i in gguf.of_type(*CONTROL)} | set(special.values())
+    marks |= {token for i in gguf.of_type(DEFINED) if (token := gguf.tokens[i]) in written}
     added = {t for t in marks if len(t) > 2 and not t.isspace() and not t.isalnum()}
     return Tokenizer(default, tools, special, tuple(sorted(added)))

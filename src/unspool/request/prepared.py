@@ -69,30 +69,19 @@ Reader = Parser | Raw
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A request ready for an engine.
-
-    Attributes:
-        prompt: the rendered prompt, if there is a chat template.
-        continued: the prompt, with the key for remembering the turn after it; ``None`` without a chat template.
-        media: the media of the messages, in the order of their placeholders in the prompt.
-        spoken: what the template is given, if there are media; see `Prompts.spoken`.
-        stage: where the output begins, if that is known without a prompt.
-        constraint: what may be generated; ``None`` means anything.
-        thinking: the budget of reasoning; ``None`` if there is none.
-        parsers: a new reader for each choice.
-        turns: the turns that prompts may continue; ``None`` without a chat template.
-    """
+    """A request ready for an engine."""
 
     request: ChatRequest
-    prompt: str | None
+    prompt: str | None  # the rendered prompt, if there is a chat template
+    # The prompt, with the key for remembering the turn after it; ``None`` without a chat template.
     continued: Continued | None
-    media: tuple[engines.Medium, ...]
-    stage: Stage | None
-    constraint: Constraint | None
-    thinking: engines.Thinking | None
-    parsers: tuple[Reader, ...]
-    turns: Turns | None = None
-    spoken: dict[str, Any] | None = None
+    media: tuple[engines.Medium, ...]  # the media of the messages, in the order of their placeholders in the prompt
+    stage: Stage | None  # where the output begins, if that is known without a prompt
+    constraint: Constraint | None  # what may be generated; ``None`` means anything
+    thinking: engines.Thinking | None  # the budget of reasoning; ``None`` if there is none
+    parsers: tuple[Reader, ...]  # a new reader for each choice
+    turns: Turns | None = None  # the turns that prompts may continue; ``None`` without a chat template
+    spoken: dict[str, Any] | None = None  # what the template is given, if there are media; see `Prompts.spoken`
 
     def for_engine(
         self, settings: Settings, id: str, choice: int, client_id: str = "", *, capture: bool = False

@@ -36,21 +36,14 @@ class OwnServer(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """The server's tools for one request: of the operator's servers, and of those that it names itself.
-
-    Attributes:
-        servers: the labels of all of the operator's servers, including those that are down.
-        approvals: makes and checks the ids of approvals.
-        betas: the betas of Anthropic's protocol that the client named.
-        caller: the client's API key; empty if it sent none.
-    """
+    """The server's tools for one request: of the operator's servers, and of those that it names itself."""
 
     listing: Listing = Listing()
     own: Listing = Listing()
-    servers: tuple[str, ...] = ()
-    approvals: Approvals = Approvals(b"")
-    betas: frozenset[str] = frozenset()
-    caller: bytes = b""
+    servers: tuple[str, ...] = ()  # the labels of all of the operator's servers, including those that are down
+    approvals: Approvals = Approvals(b"")  # makes and checks the ids of approvals
+    betas: frozenset[str] = frozenset()  # the betas of Anthropic's protocol that the client named
+    caller: bytes = b""  # the client's API key; empty if it sent none
 
     @property
     def both(self) -> Listing:
@@ -84,20 +77,13 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A call of the history that was approved or refused, whose result is sent before anything is generated.
+    """A call of the history that was approved or refused, whose result is sent before anything is generated."""
 
-    Attributes:
-        id: the call's id, which the message with its empty result has too.
-        name: the model's name for the tool.
-        approval: the id of the approval request.
-        refusal: the result of a refused call; empty if the call was approved and must be run.
-    """
-
-    id: str
-    name: str
+    id: str  # the call's id, which the message with its empty result has too
+    name: str  # the model's name for the tool
     arguments: str
-    approval: str
-    refusal: str = ""
+    approval: str  # the id of the approval request
+    refusal: str = ""  # the result of a refused call; empty if the call was approved and must be run
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -110,21 +96,14 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools that the server runs for a request, by the model's names.
-
-    Attributes:
-        approvals: makes the ids of approvals.
-        clients: whether the client has tools of its own.
-        listed: the events that list servers' tools to the client.
-        pending: the calls that were approved or refused, which come first.
-    """
+    """The tools that the server runs for a request, by the model's names."""
 
     tools: dict[str, Served]
-    approvals: Approvals
-    clients: bool
-    listed: tuple[ToolsListed, ...] = ()
+    approvals: Approvals  # makes the ids of approvals
+    clients: bool  # whether the client has tools of its own
+    listed: tuple[ToolsListed, ...] = ()  # the events that list servers' tools to the client
     bounds: Bounds = Bounds()
-    pending: tuple[Pending, ...] = ()
+    pending: tuple[Pending, ...] = ()  # the calls that were approved or refused, which come first
 
     @property
     def definitions(self) -> list[Mapping[str, Any]]:

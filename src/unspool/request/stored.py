@@ -32,21 +32,15 @@ LOST: Final = 30.0
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored response: its JSON, the items of its request as JSON, and its status.
-
-    Attributes:
-        hidden: what clients do not get of its items, by their ids, as JSON.
-        turn: its last turn, to be continued exactly.
-        conversation: the id of the conversation that it belongs to.
-        background, streams: whether it was generated in the background, and whether its events are stored.
-    """
+    """A stored response: its JSON, the items of its request as JSON, and its status."""
 
     response: bytes
     input: bytes
     status: str
-    hidden: bytes = b"{}"
-    turn: Packed | None = None
-    conversation: str | None = None
+    hidden: bytes = b"{}"  # what clients do not get of its items, by their ids, as JSON
+    turn: Packed | None = None  # its last turn, to be continued exactly
+    conversation: str | None = None  # the id of the conversation that it belongs to
+    # background, streams: whether it was generated in the background, and whether its events are stored.
     background: bool = False
     streams: bool = False
 
@@ -82,20 +76,14 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Earlier(msgspec.Struct, frozen=True):
-    """What a request continues.
+    """What a request continues."""
 
-    Attributes:
-        items, size: the items before those of its input, and their bytes.
-        tools: the tools of the response that it continues.
-        parent: the record below which its response is stored.
-        conversation: the id of its conversation.
-        turn, packed: the last turn, and how many characters the packed turns have.
-    """
-
+    # items, size: the items before those of its input, and their bytes.
     items: list[dict[str, Any]] = []
-    tools: list[Any] | None = None
-    parent: Key | None = None
-    conversation: str | None = None
+    tools: list[Any] | None = None  # the tools of the response that it continues
+    parent: Key | None = None  # the record below which its response is stored
+    conversation: str | None = None  # the id of its conversation
+    # turn, packed: the last turn, and how many characters the packed turns have.
     turn: Exact | None = None
     packed: int = 0
     size: int = 0

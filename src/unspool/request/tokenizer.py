@@ -12,18 +12,14 @@ _MOST: Final = 1 << 30  # the most bytes of a tokenizer's file
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
-    """The prompt settings in a model's files: its chat template, and the one for requests with tools.
-
-    Attributes:
-        special: named special tokens, such as ``bos_token``.
-        added: special tokens, and other added ones that the template writes. Only these can be mistaken for structure.
-        response_template: its description of how to read answers; see `unspool.infer.choosing`.
-    """
+    """The prompt settings in a model's files: its chat template, and the one for requests with tools."""
 
     template: str
     tool_template: str
-    special: dict[str, str]
+    special: dict[str, str]  # named special tokens, such as ``bos_token``
+    # Special tokens, and other added ones that the template writes. Only these can be mistaken for structure.
     added: tuple[str, ...]
+    # Its description of how to read answers; see `unspool.infer.choosing`.
     response_template: dict[str, Any] | None = None
 
 

@@ -44,17 +44,11 @@ _KEPT: Final = 16  # how many formats are kept
 
 
 class Style(NamedTuple):
-    """The form in which a template accepts answers.
+    """The form in which a template accepts answers."""
 
-    Attributes:
-        objects: whether arguments are objects instead of JSON text.
-        nothing: the value for missing content next to calls.
-        parts: whether reasoning is a part of the content instead of a key of the message.
-    """
-
-    objects: bool = True
-    nothing: str | None = ""
-    parts: bool = False
+    objects: bool = True  # whether arguments are objects instead of JSON text
+    nothing: str | None = ""  # the value for missing content next to calls
+    parts: bool = False  # whether reasoning is a part of the content instead of a key of the message
 
 
 class Format:

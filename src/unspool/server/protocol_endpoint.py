@@ -37,22 +37,16 @@ _LONG: Final = 16 * 1024  # the size in bytes from which on a request is read in
 
 
 class Incoming(NamedTuple):
-    """A request whose JSON was read.
+    """A request whose JSON was read."""
 
-    Attributes:
-        fields, size: its fields and bytes, with what is stored of its conversation.
-        hold: counts further bytes of it.
-        deposit: keeps its answer.
-        edges: how it is related to other calls of the session, as the agent declares.
-    """
-
+    # fields, size: its fields and bytes, with what is stored of its conversation.
     fields: Fields
     size: int
     offer: Offer
-    hold: Callable[[int], None]
-    deposit: Deposit
+    hold: Callable[[int], None]  # counts further bytes of it
+    deposit: Deposit  # keeps its answer
     session: "Session | None"
-    edges: list[tuple[str, str]]
+    edges: list[tuple[str, str]]  # how it is related to other calls of the session, as the agent declares
 
 
 class _OfProtocol(Endpoint):

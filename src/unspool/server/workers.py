@@ -37,22 +37,15 @@ _MOST: Final = 64 * 1024 * 1024  # the largest size of a sibling's counts, in by
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """A worker's view of its parent and siblings.
+    """A worker's view of its parent and siblings."""
 
-    Attributes:
-        number: its number, from 0.
-        listener, parent: the file descriptors of the listening socket, and of its end of the pair.
-        folder: the folder with the sockets of all workers.
-        secret: random text, the same for all workers of a parent.
-        engines: the processes of llama.cpp that all workers share, by the models' names.
-    """
-
-    number: int
+    number: int  # its number, from 0
+    # listener, parent: the file descriptors of the listening socket, and of its end of the pair.
     listener: int
     parent: int
-    folder: str
-    secret: str
-    engines: dict[str, Address] = {}
+    folder: str  # the folder with the sockets of all workers
+    secret: str  # random text, the same for all workers of a parent
+    engines: dict[str, Address] = {}  # the processes of llama.cpp that all workers share, by the models' names
 
     @classmethod
     def here(cls) -> "Worker | None":

@@ -35,21 +35,16 @@ _FROM: Final = re.compile(r"^FROM (/.+|[A-Za-z]:\\.+)$", re.MULTILINE)
 
 
 class Discovered(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server says about itself.
+    """What a server says about itself."""
 
-    Attributes:
-        kind: its kind; ``None`` if it cannot be detected.
-        model: the name of its model; ``None`` if it lists none.
-        path: the model's folder, or its GGUF, on this machine; ``None`` if it is not there, or not known.
-        template, tool_template: the chat templates that it sends; empty if it sends none.
-        special, added: named special tokens, such as ``bos_token``, and further ones.
-    """
-
-    kind: str | None
-    model: str | None
+    kind: str | None  # its kind; ``None`` if it cannot be detected
+    model: str | None  # the name of its model; ``None`` if it lists none
+    # The model's folder, or its GGUF, on this machine; ``None`` if it is not there, or not known.
     path: Path | None = None
+    # template, tool_template: the chat templates that it sends; empty if it sends none.
     template: str = ""
     tool_template: str = ""
+    # special, added: named special tokens, such as ``bos_token``, and further ones.
     special: dict[str, str] = {}
     added: tuple[str, ...] = ()
 

@@ -37,22 +37,15 @@ _HTTP: Final = re.compile(r"https?://", re.IGNORECASE)
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """A part whose bytes have not been checked.
+    """A part whose bytes have not been checked."""
 
-    Attributes:
-        where: the field that has its bytes or its URL, for messages.
-        kind: one of `unspool.engines.media.MEDIA`, ``document``, or ``file`` for any.
-        data, url: its bytes, or where they are.
-        name: the name of a document.
-        context: what is said about it.
-    """
-
-    where: str
-    kind: str
+    where: str  # the field that has its bytes or its URL, for messages
+    kind: str  # one of `unspool.engines.media.MEDIA`, ``document``, or ``file`` for any
+    # data, url: its bytes, or where they are.
     data: bytes | None = None
     url: str = ""
-    name: str = ""
-    context: str = ""
+    name: str = ""  # the name of a document
+    context: str = ""  # what is said about it
 
 
 Forms = Mapping[str, Callable[[Fields], Unread]]
