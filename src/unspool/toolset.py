@@ -17,8 +17,7 @@ ToolChoice = str | Mapping[str, Any]
 Kind = Literal["auto", "none", "required", "named"]
 
 CHOICES: Final = ("none", "auto", "required")
-MAX_TOOLS: Final = 1024
-"""How many tools a request may declare."""
+MAX_TOOLS: Final = 1024  # how many tools a request may declare
 _NAMED: Final = '{"type": "function", "function": {"name": …}}'
 _LISTED: Final = 8  # how many declared names an error lists
 

@@ -17,8 +17,7 @@ from typing import BinaryIO, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-ROWS: Final = 2_000
-"""The most rows of a block."""
+ROWS: Final = 2_000  # the most rows of a block
 _BYTES: Final = 8 << 20  # the approximate number of bytes of a block of lines
 _LINE: Final = 64 << 20  # the most bytes of a line; a longer one is a bad row
 _ENDINGS: Final = (".jsonl", ".ndjson", ".parquet")

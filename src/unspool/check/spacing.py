@@ -9,8 +9,7 @@ from ..dialect.file import Dialect
 from ..dialect.template import parse_template
 from ..errors import DialectError
 
-Edit = dict[str, str]
-"""New texts by key: of first templates, and of separators."""
+Edit = dict[str, str]  # new texts by key: of first templates, and of separators
 
 
 def mended(dialect: Dialect, written: str, raw: str, at: int, write: Callable[[Dialect], str]) -> str:

@@ -105,8 +105,7 @@ def parsers() -> tuple[Arguments, dict[str, argparse.ArgumentParser]]:
     return whole, found
 
 
-FIRST = ("serve", "chat", "parse", "batch", "detect")
-"""The commands that the help shows first."""
+FIRST = ("serve", "chat", "parse", "batch", "detect")  # the commands that the help shows first
 COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int], str]] = {
     "parse": (parse_arguments, run_parse, "parse a model's output"),
     "batch": (batch_arguments, run_batch, "parse many outputs, from files into files"),

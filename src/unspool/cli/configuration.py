@@ -13,15 +13,13 @@ from typing import Any, Final, NamedTuple
 from ..arguments import described, json_shown, near
 from .common import Misuse
 
-Add = Callable[[argparse.ArgumentParser], None]
-"""Adds arguments to a parser."""
+Add = Callable[[argparse.ArgumentParser], None]  # adds arguments to a parser
 _MODELS: Final = "models"
 _LEFT_OUT: Final = frozenset({"help", "config"})
 _LIMITS: Final = "limits"
 _LIMIT: Final = "max-"  # the table ``[limits]`` contains the arguments with this prefix, without the prefix
 _KINDS: Final[dict[Any, str]] = {int: "an integer", float: "a number"}
-MOST: Final = 1024 * 1024
-"""The most bytes of a file."""
+MOST: Final = 1024 * 1024  # the most bytes of a file
 
 
 class Key(NamedTuple):

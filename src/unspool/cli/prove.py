@@ -49,8 +49,7 @@ def run_prove(options: argparse.Namespace) -> int:
     return 0 if holds(proof) else 1
 
 
-AUTO = "auto"
-"""Instead of a dialect's name: the dialect that the chat template proves."""
+AUTO = "auto"  # instead of a dialect's name: the dialect that the chat template proves
 
 
 def read_template(argument: str, path: str, named: str, name: str | None) -> tuple[Checkpoint, str]:
@@ -88,8 +87,7 @@ _LIMITS = Limits(total=30.0)
 
 (TOOLS,) = (Path(__file__).parents[1] / "models" / "tools").glob("*.jinja")
 """What is put before a chat template that writes no tools."""
-WITH_TOOLS: Final = TOOLS.stem
-"""The dialect that it writes."""
+WITH_TOOLS: Final = TOOLS.stem  # the dialect that it writes
 
 
 def with_tools(argument: str, template: str, special: dict[str, str]) -> str:

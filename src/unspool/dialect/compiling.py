@@ -172,13 +172,10 @@ class _Parts(msgspec.Struct, frozen=True):
 
     policy: Policy
     forms: list[Form]
-    inside: list[Form]
-    """The calls that may come after another call."""
+    inside: list[Form]  # the calls that may come after another call
     blocks: list[Block]
-    calls: list[Opening]
-    """Calls with their block's opening."""
-    forced: list[Opening]
-    """Bare objects, if the request demands a call."""
+    calls: list[Opening]  # calls with their block's opening
+    forced: list[Opening]  # bare objects, if the request demands a call
     reasoning: list[Opening]
     frames: list[Opening]
     ends: list[Closing]

@@ -85,23 +85,16 @@ class Form(msgspec.Struct, eq=False, dict=True):
     opening: Pattern
     closing: Pattern
     shape: ObjectShape | None
-    syntax: str | None
-    """The syntax of the arguments; ``None`` if each argument has a template."""
-    arguments: bool
-    """Whether the form contains arguments at all."""
+    syntax: str | None  # the syntax of the arguments; ``None`` if each argument has a template
+    arguments: bool  # whether the form contains arguments at all
     marked: bool
-    forced: bool = False
-    """A bare object accepted because the request demands a call."""
+    forced: bool = False  # a bare object accepted because the request demands a call
     other: bool = False
     """A JSON object in a block of a dialect that writes none: it counts only if it names a declared tool."""
-    name: str = ""
-    """The tool, if the form is for one tool only."""
-    key: str = ""
-    """The tool's argument, if the form contains bare text."""
-    triggers: frozenset[str] = frozenset()
-    """The texts that may end the bare text."""
-    demands: bool = False
-    """Whether it must have arguments, because it skips text that is the name in another form."""
+    name: str = ""  # the tool, if the form is for one tool only
+    key: str = ""  # the tool's argument, if the form contains bare text
+    triggers: frozenset[str] = frozenset()  # the texts that may end the bare text
+    demands: bool = False  # whether it must have arguments, because it skips text that is the name in another form
     template: Template | None = None
 
     @cached_property
@@ -123,8 +116,7 @@ class Block(msgspec.Struct, eq=False):
     lead: str
     trail: str
     marked: bool
-    margin: str = ""
-    """White space that it removes from the text before it: its own, or the longest of all."""
+    margin: str = ""  # white space that it removes from the text before it: its own, or the longest of all
     inner: "Candidates[Opening]" = msgspec.field(default_factory=lambda: Candidates())
     """The calls that may follow in it, if they are not the dialect's."""
     template: Template | None = None
@@ -137,8 +129,7 @@ class Marker(msgspec.Struct, eq=False):
     pattern: Pattern
     marked: bool = True
     """Whether letters or digits mark it. If not, it counts for declared tools, where content or a line begins."""
-    block: Block | None = None
-    """The block that it opens or closes, alone or with a call's marker."""
+    block: Block | None = None  # the block that it opens or closes, alone or with a call's marker
 
 
 class Opening(Marker, eq=False):
@@ -146,10 +137,8 @@ class Opening(Marker, eq=False):
 
     template: Template | None = None
     form: Form | None = None
-    spaced: bool = False
-    """Whether it counts after any space too, though it is not marked."""
-    anywhere: bool = False
-    """Whether it counts anywhere, though it is not marked."""
+    spaced: bool = False  # whether it counts after any space too, though it is not marked
+    anywhere: bool = False  # whether it counts anywhere, though it is not marked
 
 
 class Closing(Marker, eq=False):
@@ -161,8 +150,7 @@ class Stray(msgspec.Struct, eq=False):
 
     pattern: Pattern
     opens: bool
-    closings: list[Pattern]
-    """If it is an opening: its closings."""
+    closings: list[Pattern]  # if it is an opening: its closings
     text: bool = False
     """Whether it is an opening that counts only in a block: elsewhere it is text, and so are its closings."""
 
@@ -176,26 +164,16 @@ class Parameter(msgspec.Struct, eq=False, dict=True):
     trail: str
     triggers: frozenset[str]
     """The ends of its value: its own closing, its call's, its block's, the next argument's opening."""
-    firsts: str
-    """The first characters of ``triggers``."""
-    gap: str
-    """The text between a value and the next argument's opening, if the closing between them is missing."""
-    held: str
-    """Text that may belong to either: `trail`, `gap`."""
-    vague: bool
-    """Whether it begins as a call or a closing does, so that what follows decides."""
-    rivals: list[Pattern]
-    """The markers of calls, blocks and turns."""
-    loose: Loose | None
-    """The opening with a tag missing or repeated between the key and the value."""
-    head: str
-    """The text before its key, if that begins it; ``""`` if anything else does."""
-    last: str
-    """What the last tag before its value begins with, if there are several tags; else ``""``."""
-    repeats: bool
-    """Whether its value is between tags, of which the same one twice is one."""
-    token: str
-    """The token before each of its tags, if its closing names it; else ``""``."""
+    firsts: str  # the first characters of ``triggers``
+    gap: str  # the text between a value and the next argument's opening, if the closing between them is missing
+    held: str  # text that may belong to either: `trail`, `gap`
+    vague: bool  # whether it begins as a call or a closing does, so that what follows decides
+    rivals: list[Pattern]  # the markers of calls, blocks and turns
+    loose: Loose | None  # the opening with a tag missing or repeated between the key and the value
+    head: str  # the text before its key, if that begins it; ``""`` if anything else does
+    last: str  # what the last tag before its value begins with, if there are several tags; else ``""``
+    repeats: bool  # whether its value is between tags, of which the same one twice is one
+    token: str  # the token before each of its tags, if its closing names it; else ``""``
 
     @cached_property
     def find(self) -> re.Pattern[str]:

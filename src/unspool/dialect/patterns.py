@@ -23,17 +23,14 @@ MAX_FIELD: Final = 1024
 MAX_ANY: Final = 256
 
 TAG_BEGINS: Final = "<[]◁"
-TAG_ENDS: Final = "]>▷"
-"""The characters around tags and special tokens."""
+TAG_ENDS: Final = "]>▷"  # the characters around tags and special tokens
 
 # Kinds of atoms.
 LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
 
-SPACES: Final = rf"\s{{0,{MAX_SPACE}}}+"
-"""White space in regular expressions, as far as it counts."""
+SPACES: Final = rf"\s{{0,{MAX_SPACE}}}+"  # white space in regular expressions, as far as it counts
 _SPACES: Final = Prefix(SPACES)
-FEW_SPACES: Final = r"\s{0,64}+"
-"""White space in regular expressions for plain text; the machine reads longer runs."""
+FEW_SPACES: Final = r"\s{0,64}+"  # white space in regular expressions for plain text; the machine reads longer runs
 _NAME = Regex(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
 _DIGITS = Regex(r"[0-9]{1,18}+")
 _KEYS = r"[\w.\-]{1,64}+"
@@ -115,8 +112,7 @@ class Pattern:
     _simple: Callable[[str, int], re.Match[str] | None] | None
     """Matches the whole pattern, with fields that are written simply, each in a group; any other text may still match.
     ``None`` if there is no such expression."""
-    _fields: list[str]
-    """The names of those fields."""
+    _fields: list[str]  # the names of those fields
     begins: Callable[[str, int], object]
     """Whether a text may match at a place, as far as the literals before the first field tell."""
 

@@ -10,10 +10,8 @@ class Syntax:
 
     JSON: Final = "json"
     PYTHON: Final = "python"
-    TEXT: Final = "text"
-    """No literal but bare text, which is the value of the only argument."""
-    QUOTE: Final = "quote"
-    """JSON with bare keys, whose strings are unescaped between quotes that the dialect defines."""
+    TEXT: Final = "text"  # no literal but bare text, which is the value of the only argument
+    QUOTE: Final = "quote"  # JSON with bare keys, whose strings are unescaped between quotes that the dialect defines
 
 
 KEYWORDS = r"[\w.$@:/#-]++(?: [\w.$@:/#-][\w.$@:/#-]*+)*+"

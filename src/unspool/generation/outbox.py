@@ -5,8 +5,7 @@ import types
 from collections.abc import Awaitable, Generator
 from typing import Any, Final, Protocol
 
-MOST_BYTES: Final = 512 * 1024
-"""The most bytes of a response that may wait for a client before its engine waits too."""
+MOST_BYTES: Final = 512 * 1024  # the most bytes of a response that may wait for a client before its engine waits too
 
 
 class Sink(Protocol):

@@ -11,8 +11,7 @@ import msgspec
 
 from .bounds import step
 
-MAX_JSON_SPACE: Final = 32
-"""The longest white space in one place of a JSON value, in characters."""
+MAX_JSON_SPACE: Final = 32  # the longest white space in one place of a JSON value, in characters
 
 
 class Const(msgspec.Struct, frozen=True, gc=False):

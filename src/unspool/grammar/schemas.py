@@ -15,11 +15,9 @@ from ..errors import ConstraintError
 from ..schema import MAX_DEPTH, resolve
 from .bounds import MAX_PATTERN, Budget, check_count, check_finite, check_number, step
 
-MAX_NODES: Final = 20_000
-"""How many nodes the schemas of one tool may contain."""
+MAX_NODES: Final = 20_000  # how many nodes the schemas of one tool may contain
 
-MAX_KEY: Final = 256
-"""The longest name of a property, in characters."""
+MAX_KEY: Final = 256  # the longest name of a property, in characters
 
 FORMATS: Final = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")

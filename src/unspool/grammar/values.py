@@ -20,8 +20,7 @@ from .schemas import merged
 
 Schema = dict[str, Any] | bool
 
-MAX_NAME: Final = 64
-"""The longest name of an undeclared argument, in characters."""
+MAX_NAME: Final = 64  # the longest name of an undeclared argument, in characters
 
 _DIGITS = Chars("0-9", max=None)
 _INTEGER: Final = seq(optional(Const("-")), choice((Const("0"), seq(Chars("1-9"), Chars("0-9", min=0, max=None)))))
@@ -101,8 +100,7 @@ class Spelling(msgspec.Struct, frozen=True):
     string: Callable[[int, int | None, tuple[str, ...]], Node]
     # Makes an object's key other than those given, without certain texts.
     key: Callable[[list[str], tuple[str, ...]], Node]
-    quote: str = ""
-    """The marker that no text contains, because it is not escaped."""
+    quote: str = ""  # the marker that no text contains, because it is not escaped
 
     def writes(self, value: object) -> bool:
         """Whether no text in a value contains the quote."""

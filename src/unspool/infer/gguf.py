@@ -14,12 +14,9 @@ import msgspec
 
 from ..errors import GgufError
 
-MOST_ITEMS: Final = 8_000_000
-"""The most keys, tensors and items of arrays, all together."""
-MOST_TEXT: Final = 16 << 20
-"""The longest text, in bytes."""
-MOST_TEXTS: Final = 256 << 20
-"""The most bytes of all texts that are read."""
+MOST_ITEMS: Final = 8_000_000  # the most keys, tensors and items of arrays, all together
+MOST_TEXT: Final = 16 << 20  # the longest text, in bytes
+MOST_TEXTS: Final = 256 << 20  # the most bytes of all texts that are read
 _MOST_KEPT: Final = 4096  # the longest array whose items are kept, apart from the vocabulary
 
 _FORMS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -28,14 +25,10 @@ _ARRAY: Final = 9
 _TOKENS: Final = "tokenizer.ggml.tokens"
 _TYPES: Final = "tokenizer.ggml.token_type"
 _TEMPLATE: Final = "tokenizer.chat_template"
-CONTROL: Final = (2, 3)
-"""The types of tokens that are never text: unknown and control."""
-DEFINED: Final = 4
-"""The type of tokens that were added to the vocabulary, but are text."""
-BYTE: Final = 6
-"""The type of tokens that spell one byte, as ``<0x0A>``."""
-_FIRST, _LAST = 2, 3
-"""The versions of the format that are read."""
+CONTROL: Final = (2, 3)  # the types of tokens that are never text: unknown and control
+DEFINED: Final = 4  # the type of tokens that were added to the vocabulary, but are text
+BYTE: Final = 6  # the type of tokens that spell one byte, as ``<0x0A>``
+_FIRST, _LAST = 2, 3  # the versions of the format that are read
 
 _BLOCKS: Final = {
     0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 9: (32, 36), 10: (256, 84),

@@ -25,10 +25,8 @@ from .cutting import Cut, Views, behind_user, first_tag
 from .marks import marks, prefix
 from .rendering import Renderer
 
-STAGE: Final = "the prompt's stage"
-"""The case of a prompt without settings; those with settings begin with it."""
-NEEDED: Final = ("content", "one call", "two arguments", "no arguments", "text and call")
-"""The cases that must pass."""
+STAGE: Final = "the prompt's stage"  # the case of a prompt without settings; those with settings begin with it
+NEEDED: Final = ("content", "one call", "two arguments", "no arguments", "text and call")  # the cases that must pass
 _TYPES: Final = (
     "integer", "boolean", "false", "zero", "number", "null", "list", "texts in a list", "nested object",
     "a big integer", "a tiny number", "a number of many digits", "empty list", "deep nesting",

@@ -107,8 +107,7 @@ def python_string(text: str) -> str:
 
 JSON: Final = Style(encode_basestring, encode_basestring)
 """The style of `json.dumps` by default, except that characters beyond ASCII are kept."""
-PYTHON: Final = Style(python_string, python_string, "True", "False", "None")
-"""The style of Python's `repr`."""
+PYTHON: Final = Style(python_string, python_string, "True", "False", "None")  # the style of Python's `repr`
 
 
 def escaped(char: str) -> str:

@@ -17,8 +17,7 @@ from .server_tools import ServerTools
 from .settings import Limits
 
 MAX_TOKENS = 2**31 - 1
-QUOTED = "quoted"
-"""A key of system messages whose texts are data, in which special tokens are broken up as in a user's."""
+QUOTED = "quoted"  # a key of system messages whose texts are data, in which special tokens are broken up as in a user's
 
 # -- tools -------------------------------------------------------------------------------------------------------------
 

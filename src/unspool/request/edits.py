@@ -12,8 +12,7 @@ import msgspec
 from ..arguments import json_shown
 from .fields import REQUIRED, Fields
 
-CLEARED: Final = "[This result was cleared to make room.]"
-"""The text that replaces a result."""
+CLEARED: Final = "[This result was cleared to make room.]"  # the text that replaces a result
 _TOOL_USES: Final = "clear_tool_uses_20250919"
 _THINKING: Final = "clear_thinking_20251015"
 _MOST: Final = 2**31 - 1

@@ -8,8 +8,7 @@ import msgspec
 
 from ..arguments import json_kind, json_shown
 
-REQUIRED: Any = object()
-"""As a default, it means that the field is required."""
+REQUIRED: Any = object()  # as a default, it means that the field is required
 _MANY = 1_000_000  # the most objects, lists and strings of a request
 _T = TypeVar("_T")
 

@@ -64,8 +64,7 @@ class Raw:
         return [Finish(self._reason, self._at, self._at)]
 
 
-Reader = Parser | Raw
-"""Reads one output."""
+Reader = Parser | Raw  # reads one output
 
 
 class Prepared(msgspec.Struct, frozen=True):

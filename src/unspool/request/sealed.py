@@ -18,8 +18,7 @@ from typing import Final
 
 from ..wire.encoding import clean
 
-MAX_SEALED: Final = 2 * 1024 * 1024
-"""The longest sealed text, in characters; longer reasoning is not sealed."""
+MAX_SEALED: Final = 2 * 1024 * 1024  # the longest sealed text, in characters; longer reasoning is not sealed
 _KEY: Final = 32
 _VERSION: Final = b"\x01"
 _PURPOSE: Final = b"unspool sealed reasoning"

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from itertools import chain, groupby
 from typing import Any, Final
 
-BREAK: Final = "\u200b"
-"""Inserted after the first character of what would be a special token."""
+BREAK: Final = "\u200b"  # inserted after the first character of what would be a special token
 
 _MARKER: Final = re.compile(
     r"<[^\s<>]{1,64}>"  # <|im_start|>, <think>, </s>, <｜User｜>, <|"|>

@@ -22,13 +22,11 @@ from .settings import Limits
 RESPONSE: Final = "response"
 CONVERSATION: Final = "conversation"
 ITEM: Final = "item"
-OPEN: Final = ("queued", "in_progress")
-"""The statuses of responses that are not complete."""
+OPEN: Final = ("queued", "in_progress")  # the statuses of responses that are not complete
 EVENTS: Final = "events"
 _json: Final = msgspec.json.decode
 _RUN: Final = "run"
-LOST: Final = 30.0
-"""Seconds after its last beat after which a process is taken to be gone."""
+LOST: Final = 30.0  # seconds after its last beat after which a process is taken to be gone
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):

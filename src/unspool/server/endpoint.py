@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _FIELDS: Final = 100
-SESSION: Final = "unspool.session"
-"""The key of a request's session in its scope."""
+SESSION: Final = "unspool.session"  # the key of a request's session in its scope
 
 
 class Endpoint(ABC):

@@ -8,8 +8,7 @@ from ..request.server_tools import OwnServer
 from ..request.settings import Settings
 from ..tools import Tools, ToolServer
 
-MOST_SERVERS = 16
-"""How many servers a request may name by address."""
+MOST_SERVERS = 16  # how many servers a request may name by address
 
 
 def own_tools(settings: Settings, asked: Sequence[OwnServer], operators: Tools) -> Tools:

@@ -24,10 +24,8 @@ from .endpoint import check_known
 
 _FORMATS: Final = ("message", "events", "steps")
 _PIECE: Final = 2 * 1024  # how many characters are parsed between two checks, in a few milliseconds
-MAX_PIECES: Final = 50_000
-"""How many pieces a text may be cut into."""
-MAX_TOML: Final = 32 * 1024
-"""How many characters a dialect's file may have."""
+MAX_PIECES: Final = 50_000  # how many pieces a text may be cut into
+MAX_TOML: Final = 32 * 1024  # how many characters a dialect's file may have
 _FILE: Final = "dialect.toml"  # the name of such a file in errors
 FIELDS: Final = (
     "text", "pieces", "dialect", "toml", "reasoning", "tools", "tool_choice", "stage", "prompt", "policy",

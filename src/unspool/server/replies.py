@@ -11,8 +11,7 @@ from ..wire import sse
 from ..wire.common import Failure
 
 JSON: Final = "application/json"
-ErrorBody = Callable[[Failure], bytes]
-"""Writes the body of an answer that is an error, in the form of a protocol."""
+ErrorBody = Callable[[Failure], bytes]  # writes the body of an answer that is an error, in the form of a protocol
 
 _ID: Final = Regex(r"[!-~]{1,128}")  # the form of accepted request ids: visible ASCII
 

@@ -26,8 +26,7 @@ from ..engines.local import Address
 
 log = logging.getLogger("unspool.server")
 
-VARIABLE: Final = "UNSPOOL_WORKER"
-"""The environment variable that makes a process a worker."""
+VARIABLE: Final = "UNSPOOL_WORKER"  # the environment variable that makes a process a worker
 _READY: Final = b"ready"
 _ASKED: Final = 2.0  # seconds for a sibling's counts
 _TICK: Final = 0.2  # seconds between two checks of the workers

@@ -24,10 +24,8 @@ APPROVAL: Final = {
     "required": ["approved"],
 }
 """The answer to an interrupt that asks whether a call is allowed, as a JSON Schema."""
-ACTIVITY: Final = "TOOL_CALL"
-"""The type of the activities: calls that the server runs."""
-REASONING: Final = "reasoning-"
-"""The prefix of reasoning ids, before the id of the assistant's message and a number."""
+ACTIVITY: Final = "TOOL_CALL"  # the type of the activities: calls that the server runs
+REASONING: Final = "reasoning-"  # the prefix of reasoning ids, before the id of the assistant's message and a number
 
 
 class AguiWriter(BlockWriter):

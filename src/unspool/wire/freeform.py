@@ -11,8 +11,7 @@ import msgspec
 
 from ..regex import Regex
 
-INPUT: Final = "input"
-"""The argument that contains the text."""
+INPUT: Final = "input"  # the argument that contains the text
 
 
 class Kind(msgspec.Struct, frozen=True):

@@ -15,8 +15,7 @@ from ..events import Event, ToolCallDelta, ToolCallEnd, ToolCallStart
 Form = Literal["mcp", "code_interpreter", "web_search"]
 """The form of a tool for clients, by the names of Responses, which has a type of item for each."""
 
-TOOL_LIMIT = "tool_limit"
-"""The finish reason of an answer that ended because of a limit on the server's tools."""
+TOOL_LIMIT = "tool_limit"  # the finish reason of an answer that ended because of a limit on the server's tools
 
 
 class ToolsListed(msgspec.Struct, frozen=True):
@@ -57,10 +56,8 @@ class ApprovalAsked(msgspec.Struct, frozen=True):
     id: str
 
 
-ServerEvent = ToolsListed | ServerCallStart | ServerCallResult | ApprovalAsked
-"""Any event of the server's tools."""
-AnyEvent = Event | ServerEvent
-"""The events that a writer takes."""
+ServerEvent = ToolsListed | ServerCallStart | ServerCallResult | ApprovalAsked  # any event of the server's tools
+AnyEvent = Event | ServerEvent  # the events that a writer takes
 
 
 class Clients:

@@ -8,8 +8,7 @@ import msgspec
 from ..file import Dialect
 from ..template import Template
 
-Found = tuple[str, dict[str, Any]]
-"""The key of the file that breaks a rule, and the fields of the rule's text."""
+Found = tuple[str, dict[str, Any]]  # the key of the file that breaks a rule, and the fields of the rule's text
 
 
 class Rule(msgspec.Struct, frozen=True):

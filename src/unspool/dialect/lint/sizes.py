@@ -9,8 +9,7 @@ SIZES = Rules()
 
 MAX_TEXT: Final = 512
 """How many characters a template, a marker or a name may have; regular expressions of longer ones nest too deeply."""
-MAX_TEXTS: Final = 64
-"""How many templates, markers or names a key may list, since each is searched for everywhere."""
+MAX_TEXTS: Final = 64  # how many templates, markers or names a key may list, since each is searched for everywhere
 
 
 @SIZES.row("every key but `examples`", "contains a text of {size:,} characters; allowed are {allowed}")

@@ -24,12 +24,10 @@ from .vocabulary import Vocabulary
 
 log = logging.getLogger("unspool.engines")
 
-MAX_TEXT: Final = 4 * 1024 * 1024
-"""The most characters of a grammar."""
+MAX_TEXT: Final = 4 * 1024 * 1024  # the most characters of a grammar
 SECONDS: Final = (0.5, 2.0)
 """Limits of processor time for one compilation, in seconds: in the lane for all, and in the lane for slow ones."""
-MEMORY: Final = 512 * 1024 * 1024
-"""The most bytes of memory of a compilation."""
+MEMORY: Final = 512 * 1024 * 1024  # the most bytes of memory of a compilation
 _OF_SCHEMA: Final = "failed to compile JSON schema: "
 """The prefix after which llguidance's messages are only about the schema."""
 _KEPT: Final = 4096

@@ -25,8 +25,7 @@ from ..stores import find_stored, hf_snapshot
 from .engine import base_urls
 from .kinds import detect, listed
 
-OLLAMA: Final = "ollama"
-"""The kind whose list of models may name other owners."""
+OLLAMA: Final = "ollama"  # the kind whose list of models may name other owners
 _SECONDS: Final = 5.0
 _MOST: Final = 32 << 20  # the most bytes of an answer
 _TOKEN: Final = re.compile(r"<[^<>\s]{1,60}>|\[/?[A-Z_]{2,40}\]")  # texts in a template that may be special tokens

@@ -21,8 +21,7 @@ from ..media import MEDIA, placed
 from .answers import SglangReader
 from .kinds import KINDS, Kind
 
-SGLANG: Final = "sglang"
-"""The kind whose row is also the one for tokens as they were sampled."""
+SGLANG: Final = "sglang"  # the kind whose row is also the one for tokens as they were sampled
 
 
 def _vllm(request: Request, prompt: Any) -> dict[str, Any]:

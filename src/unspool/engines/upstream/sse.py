@@ -2,8 +2,7 @@
 
 from typing import Final
 
-MAX_EVENT: Final = 4 * 1024 * 1024
-"""The largest incomplete event, in bytes."""
+MAX_EVENT: Final = 4 * 1024 * 1024  # the largest incomplete event, in bytes
 
 
 class Lines:

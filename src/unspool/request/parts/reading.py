@@ -48,8 +48,7 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     context: str = ""  # what is said about it
 
 
-Forms = Mapping[str, Callable[[Fields], Unread]]
-"""How a protocol writes parts, by their types."""
+Forms = Mapping[str, Callable[[Fields], Unread]]  # how a protocol writes parts, by their types
 
 
 def read_part(part: Fields, forms: Forms, *others: str) -> dict[str, Any]:

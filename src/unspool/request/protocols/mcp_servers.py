@@ -5,8 +5,7 @@ from typing import Any, Final
 from ..fields import Fields
 from ..server_tools import Named, Offer, OwnServer, ServerTools, names_of, read_bounds
 
-BETA: Final = "mcp-client-"
-"""The prefix of the betas that Anthropic's clients need for MCP blocks."""
+BETA: Final = "mcp-client-"  # the prefix of the betas that Anthropic's clients need for MCP blocks
 
 
 def mcp_labels(fields: Fields) -> list[str]:
