@@ -15,21 +15,15 @@ _MISSING: Final = re.compile(r"^UndefinedError: '(\w+)' is undefined")
 class Renderer:
     """Renders one chat template, in a child process.
 
-    As a context manager it keeps one process until the end; otherwise each call of `render` starts a new one.
-
-    Attributes:
-        asked: the variables that the template requires, known after the first call.
-        given: further variables that it requires, which every rendering gets; see `settle`.
-        parts: whether contents are lists of parts, as templates of vision models want them.
-    """
+    As a context manager it keeps one process until the end; otherwise each call of `render` starts a new one."""
 
     def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
         self.template = template
         self.special = dict(special)
         self.limits = limits
-        self.asked: frozenset[str] = frozenset()
-        self.given: dict[str, Any] = {}
-        self.parts = False
+        self.asked: frozenset[str] = frozenset()  # the variables that the template requires, known after the first call
+        self.given: dict[str, Any] = {}  # further variables that it requires, which every rendering gets; see `settle`
+        self.parts = False  # whether contents are lists of parts, as templates of vision models want them
         self._child: Worker | None = None
         self._kept = False
 

@@ -54,12 +54,7 @@ class Style(NamedTuple):
 class Format:
     """A template, a dialect and a tokenizer that belong together, examined once for any number of conversations.
     Answers end with the texts of ``eos`` and those of the dialect. `TemplateError` if neither a user's nor a tool's
-    message can follow an answer.
-
-    Attributes:
-        style: the form in which the template accepts answers.
-        refused: the roles among ``user`` and ``tool`` whose messages cannot follow an answer, each with the reason.
-    """
+    message can follow an answer."""
 
     def __init__(self, dialect: Dialect, template: ChatTemplate, encoder: Encoder, eos: Sequence[str]) -> None:
         self.dialect = dialect
@@ -67,7 +62,8 @@ class Format:
         self.encoder = encoder
         self.ends_of_turns = tuple(e for e in (*eos, *dialect.end) if e.strip())
         self.ends = tuple(sorted({e for e in (*dialect.end, *eos) if e.strip()}, key=len, reverse=True))
-        self.style = Style()
+        self.style = Style()  # the form in which the template accepts answers
+        # The roles among ``user`` and ``tool`` whose messages cannot follow an answer, each with the reason.
         self.refused: dict[str, str] = {}
         self._id = _PROBES[0]
         self.style = self._find_style()

@@ -61,17 +61,13 @@ AnyEvent = Event | ServerEvent  # the events that a writer takes
 
 
 class Clients:
-    """One choice for a client without the server's tools: only its own calls, numbered from 0.
-
-    Attributes:
-        results: the server's calls that have ended, in the order of their results.
-    """
+    """One choice for a client without the server's tools: only its own calls, numbered from 0."""
 
     def __init__(self) -> None:
         self._indexes: dict[int, int] = {}
         self._calls: dict[int, dict[str, Any]] = {}
         self._arguments: dict[int, list[str]] = {}
-        self.results: list[dict[str, Any]] = []
+        self.results: list[dict[str, Any]] = []  # the server's calls that have ended, in the order of their results
 
     def take(self, events: Iterable[AnyEvent]) -> list[Event]:
         """Select the events for the client."""
