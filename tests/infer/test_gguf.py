@@ -9,7 +9,7 @@ import pytest
 
 from unspool.errors import GgufError
 from unspool.infer.gguf import CONTROL, DEFINED, read_gguf
-from unspool.request.gguf import gguf_tokenizer
+from unspool.request.tokenizer import gguf_tokenizer
 
 from ..small import need_small_model
 from ..writing_gguf import MODEL, TENSORS, gguf, text, value

@@ -1,8 +1,9 @@
 """The endpoints of protocols: `ProtocolEndpoint` generates an answer, `CountEndpoint` counts the tokens of a prompt."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 from starlette.types import Scope, Send
@@ -19,12 +20,12 @@ from ..request.parts.reading import settled, urls
 from ..request.prepared import Prepared, prepare, with_edits
 from ..request.protocols import CompletionsProtocol, WireProtocol
 from ..request.raw import prepare_raw
-from ..request.server_tools import Offer
+from ..request.server_tools import Offer, OwnServer
+from ..request.settings import Settings
 from ..tokens import counted
-from ..tools import Listing, Tools
+from ..tools import Listing, Tools, ToolServer
 from ..wire.encoding import encode
 from .endpoint import Endpoint, caller_of, session_of
-from .own_tools import own_tools
 from .replies import Reply, StreamReply, client_id, failed, header
 from .retries import Retries
 
@@ -273,3 +274,42 @@ def _betas(scope: Scope) -> frozenset[str]:
     """The betas of Anthropic's protocol that a client names."""
     named = [value.decode("latin-1") for name, value in scope["headers"] if name == b"anthropic-beta"]
     return frozenset(beta.strip() for value in named for beta in value.split(",") if beta.strip())
+
+
+# -- tool servers that a request itself names --------------------------------------------------------------------------
+MOST_SERVERS = 16  # how many servers a request may name by address
+
+
+def own_tools(settings: Settings, asked: Sequence[OwnServer], operators: Tools) -> Tools:
+    """The servers that a request adds to the operator's; no connection is made yet. A label of the operator's means the
+    operator's server, whatever the address. `BadRequest` if the operator does not allow them, an address is not https,
+    or two have the same label."""
+    own = [one for one in asked if one.label not in operators.servers]
+    if own and not settings.own_servers:
+        known = ", ".join(operators.servers) or "none: the server has no tools"
+        text = f"tool servers of requests are not allowed here; allowed are those of the server: {known}"
+        raise BadRequest(own[0].field, text)
+    if len(own) > MOST_SERVERS:
+        raise BadRequest(own[-1].field, f"{len(own)} tool servers; allowed are {MOST_SERVERS}")
+    made = [_server(one) for one in own]
+    try:
+        Tools([*operators.servers.values(), *made])  # an answer may use all of them
+        return Tools(made)
+    except ValueError as error:
+        raise BadRequest(own[-1].field, str(error)) from None
+
+
+def _server(asked: OwnServer) -> ToolServer:
+    try:
+        parts = urlsplit(asked.url)
+        host = parts.hostname
+    except ValueError:
+        host = None
+    if not host or parts.scheme != "https":
+        raise BadRequest(asked.field, "must be the https address of a tool server")
+    try:
+        from ..tools.mcp import MCPToolServer
+        from ..tools.targets import Endpoint
+    except ImportError:
+        raise BadRequest(asked.field, "this server has no client for tool servers; install the extra mcp") from None
+    return MCPToolServer(asked.label, Endpoint((("http", asked.url), ("sse", asked.url)), asked.headers, public=True))

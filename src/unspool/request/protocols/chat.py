@@ -1,13 +1,14 @@
-"""Reads requests of OpenAI's chat completions, for all three profiles of answers."""
+"""Reads requests of OpenAI's chat completions, for all three profiles of answers, and for the page's traces."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from ...dialect.file import Dialect
 from ...dialect.template import Piece
-from ...wire import CandleWriter, ChatWriter, MindieWriter
+from ...wire import CandleWriter, ChatWriter, MindieWriter, TraceWriter
 from ...wire import chat as wire
 from ...wire import mindie as mindie_wire
+from ...wire import trace as trace_wire
 from ..chat_request import ChatRequest
 from ..common import (
     MAX_TOKENS,
@@ -151,6 +152,26 @@ class CandleProtocol(ChatProtocol):
             content_chunks=self.settings.content_chunks,
             summary=request.reasoning.summary,
         )
+
+
+class TraceProtocol(ChatProtocol):
+    """Requests with one choice, whose answers explain how they were parsed, and are always streamed."""
+
+    id_prefix = "trace-"
+    error_body = staticmethod(trace_wire.error_body)
+
+    def servers(self, fields: Fields) -> Collection[str] | None:
+        """No server: a trace shows a single output with its calls."""
+        return ()
+
+    def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
+        if fields.raw.get("n") not in (None, 1):
+            raise fields.wrong("n", "must be 1: a trace shows one choice")
+        fields.raw["stream"] = True
+        return super().read(fields, offer)
+
+    def writer(self, request: ChatRequest, id: str, created: int) -> TraceWriter:  # type: ignore[override]
+        return TraceWriter()
 
 
 def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
