@@ -412,7 +412,7 @@ class Run:
         service = self._service
         settings = service.settings
         line = asked_of(asked, *named(settings.dialect), policy=settings.policy)
-        special = () if service.prompts is None else service.prompts.special
+        special = () if service.prompts is None else service.prompts.tokenizer.added
         for medium, placed in zip(asked.media, line.get("media", ()), strict=True):
             placed["url"] = medium.url
         return {**line, "special": special, "constrained": asked.constraint is not None}

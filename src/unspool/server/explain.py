@@ -187,7 +187,7 @@ def prompt(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     return encode(
         {
             "prompt": text,
-            "special": () if service.prompts is None else service.prompts.special,
+            "special": () if service.prompts is None else service.prompts.tokenizer.added,
             "stage": prepared.parsers[0].stage,
             "tokens": tokens,
             "grammar": grammar,

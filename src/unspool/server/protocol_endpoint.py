@@ -200,7 +200,7 @@ class CompletionsEndpoint(ProtocolEndpoint):
     async def _prepare(self, incoming: Incoming) -> Prepared:
         protocol, engine, prompts = self._protocol, self._service.engine, self._service.prompts
         session = incoming.session
-        eos = "" if prompts is None else prompts.named.get("eos_token", "")
+        eos = "" if prompts is None else prompts.tokenizer.special.get("eos_token", "")
         assert isinstance(protocol, CompletionsProtocol)
 
         def make(awaited: Awaited) -> Prepared:

@@ -54,7 +54,10 @@ class ChatProtocol(WireProtocol):
         declared = read_nested(fields, custom=self.custom_tools)
         choice = read_nested_choice(fields, declared)
         named = names_of(declared.tools)
-        messages = read_messages(fields, offer.beside_client(named))
+        beside = offer.beside_client(named)
+        messages = [m for one in fields.objects("messages") for m in with_results(one, _message(one), beside)]
+        if not messages:
+            raise fields.wrong("messages", "is empty; at least one message is needed")
         server_tools = None if continuing or choice == "none" else offered(fields, offer, named)
         tools = toolset(fields, declared.tools, choice, limits, server_tools=server_tools)
         logprobs = fields.flag("logprobs", None)
@@ -188,15 +191,6 @@ def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
 # -- requests ----------------------------------------------------------------------------------------------------------
 
 
-def read_messages(fields: Fields, offer: Offer = NOTHING) -> list[dict[str, Any]]:
-    """Read the conversation. The reasoning of each message becomes ``reasoning_content``, whatever its field was, and
-    results of the server's tools become messages."""
-    messages = [m for one in fields.objects("messages") for m in with_results(one, _message(one), offer)]
-    if not messages:
-        raise fields.wrong("messages", "is empty; at least one message is needed")
-    return messages
-
-
 def read_content(fields: Fields, forms: Forms = CHAT) -> Any:
     """Read a message's content: a string, a list of parts, or null. A refusal becomes the assistant's text."""
     content = fields.raw.get("content")
@@ -215,6 +209,7 @@ def _part(part: Fields, forms: Forms) -> dict[str, Any]:
 
 
 def _message(fields: Fields) -> dict[str, Any]:
+    """A message, whose reasoning becomes ``reasoning_content``, whatever its field was."""
     role = fields.one_of("role", ROLES)
     content = read_content(fields)
     for field in ("name", "tool_call_id", "reasoning_content", "reasoning"):
