@@ -84,9 +84,9 @@ class _Copy:
         closed = self.closed if closed is None else closed
         found: Node = {}
         node = _named(node)
-        for key in _REFUSED:
-            if node.get(key) not in (None, False, {}, []) or (key == "not" and key in node):
-                raise ConstraintError(f"{at}.{key}: is not supported by grammars; supported are {_ALLOWED}")
+        refused = next((key for key in _REFUSED if node.get(key) not in (None, False, {}, [])), "not")
+        if refused in node:  # ``not`` means something in any case
+            raise ConstraintError(f"{at}.{refused}: is not supported by grammars; supported are {_ALLOWED}")
         # Keys keep the schema's order, because grammars write properties in that order.
         for key, value in node.items():
             if key == "$ref":

@@ -39,17 +39,12 @@ _LONG: Final = 5000  # the length from which a text is no longer read character 
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One line of a proof.
+    """One line of a proof."""
 
-    Attributes:
-        case: the name of what was rendered and read back.
-        result: ``pass``, ``fail``, ``not written`` (by the template), or ``limit`` (a raw value with its own closing).
-        reason: the reason for the result, or an empty string.
-    """
-
-    case: str
+    case: str  # the name of what was rendered and read back
+    # ``pass``, ``fail``, ``not written`` (by the template), or ``limit`` (a raw value with its own closing).
     result: str
-    reason: str = ""
+    reason: str = ""  # the reason for the result, or an empty string
 
 
 class Prover:
