@@ -27,14 +27,7 @@ from ..request.server_history import result_of
 from ..request.server_tools import Pending, Served, ServerTools
 from ..tools import Session, ToolResult
 from ..tools.base import shortened
-from ..wire.server_tools import (
-    TOOL_LIMIT,
-    AnyEvent,
-    ApprovalAsked,
-    Clients,
-    ServerCallResult,
-    ServerCallStart,
-)
+from ..wire.server_tools import TOOL_LIMIT, AnyEvent, ApprovalAsked, Clients, ServerCallResult, ServerCallStart
 from .service import Service, log
 
 _N = TypeVar("_N", int, float)

@@ -17,17 +17,7 @@ from ..dialect.markers import ARGUMENT_KEYS, CALL, NAME_KEYS, REASONING, Opening
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
 from ..dialect.plan import Plan
 from ..dialect.syntax import Syntax
-from ..dialect.template import (
-    ObjectShape,
-    Step,
-    Template,
-    id_steps,
-    literal,
-    unstarted,
-    without,
-    writable,
-    written,
-)
+from ..dialect.template import ObjectShape, Step, Template, id_steps, literal, unstarted, without, writable, written
 from ..errors import ConstraintError
 from ..events import Stage
 from ..renderer.values import JSON

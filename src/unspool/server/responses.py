@@ -11,18 +11,7 @@ from ..generation.service import Service
 from ..request.continuation import Continued, Written
 from ..request.fields import Fields
 from ..request.protocols.responses import ResponsesProtocol, stores
-from ..request.stored import (
-    OPEN,
-    Earlier,
-    Saved,
-    add_items,
-    beat,
-    end_run,
-    input_items,
-    recall,
-    referenced,
-    save,
-)
+from ..request.stored import OPEN, Earlier, Saved, add_items, beat, end_run, input_items, recall, referenced, save
 from ..store import Reading, Writing, owner_of
 from ..wire import ResponsesWriter
 from ..wire.common import Writer

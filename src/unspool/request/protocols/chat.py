@@ -10,15 +10,7 @@ from ...wire import chat as wire
 from ...wire import mindie as mindie_wire
 from ...wire import trace as trace_wire
 from ..chat_request import ChatRequest
-from ..common import (
-    MAX_TOKENS,
-    check_messages,
-    check_served,
-    reasoning_of,
-    sampling,
-    thinking,
-    toolset,
-)
+from ..common import MAX_TOKENS, check_messages, check_served, reasoning_of, sampling, thinking, toolset
 from ..declared import custom_call, read_nested, read_nested_choice
 from ..fields import BadRequest, Fields
 from ..parts.reading import CHAT, Forms, read_part

@@ -9,16 +9,7 @@ import msgspec
 from ...wire import ResponsesWriter
 from ...wire import responses as wire
 from ..chat_request import ChatRequest
-from ..common import (
-    MAX_TOKENS,
-    check_messages,
-    check_served,
-    in_one,
-    joined,
-    sampling,
-    thinking,
-    toolset,
-)
+from ..common import MAX_TOKENS, check_messages, check_served, in_one, joined, sampling, thinking, toolset
 from ..declared import found_tools, history_call, read_choice, read_declared
 from ..fields import Fields
 from ..parts.reading import RESPONSES, read_part
