@@ -42,8 +42,7 @@ class Block(NamedTuple):
 
 
 def find_inputs(patterns: Sequence[str]) -> list[str]:
-    """The input files, in order. A pattern is a file, a folder, a glob of either, or ``-`` for standard input;
-    `InputError` if it matches nothing."""
+    """The input files, in order, of patterns: files, folders, globs, ``-``. `InputError` if one matches nothing."""
     found: list[str] = []
     for pattern in patterns:
         if pattern == "-":

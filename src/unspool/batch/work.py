@@ -74,8 +74,7 @@ def _is_nested(kind: pa.DataType) -> bool:
 
 
 def values_of(batch: pa.RecordBatch, name: str) -> list[Any]:
-    """The values of a table's column as JSON can carry them. Times that Python has no type for are Arrow's text.
-    `InputError` if Arrow cannot read the column."""
+    """The values of a table's column for JSON; times unknown to Python are Arrow's text. `InputError` if unreadable."""
     column = batch.column(name)
     if _is_nested(column.type):
         column = getattr(column, "storage", column)

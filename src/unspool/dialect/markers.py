@@ -266,8 +266,7 @@ class Scan:
 
     @cached_property
     def markers(self) -> "Candidates[Marker]":
-        """The markers in the order in which they are tried, the most literal first; those that begin with a field
-        cannot be found in text."""
+        """The markers in the order in which they are tried, the most literal first, without those of a field."""
         return Candidates(ranked(m for m in self._given[0] if m.pattern.first))
 
     @cached_property

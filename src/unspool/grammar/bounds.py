@@ -164,8 +164,7 @@ def check_count(keyword: str, value: int, at: str) -> None:
 
 
 def check_finite(root: Any, definitions: Mapping[str, Any], at: str) -> None:
-    """Refuse a prepared schema with a `ConstraintError` if every value that satisfies it would have to contain itself,
-    as far as its references show."""
+    """Refuse a prepared schema with a `ConstraintError` if each of its values contains itself, by its references."""
     done: set[str] = set()
     walk = _Walk(done)
     changed = True

@@ -33,8 +33,7 @@ _ITEM: Final = re.compile(r"\\x[0-9a-fA-F]{2}|\\.|-|[^\\]", re.S)
 
 
 def gbnf(grammar: Grammar) -> str:
-    """The text of a grammar whose rule ``root`` is the grammar's root; `ConstraintError` if GBNF cannot express a
-    schema, or the text would be too long."""
+    """The text of a grammar, from the rule ``root``; `ConstraintError` if GBNF cannot express it, or it is too long."""
     return _Printer(lowered(grammar, _ABILITIES)).all()
 
 
@@ -277,8 +276,7 @@ def _quoted(text: str) -> str:
 
 
 def integers(schema: Mapping[str, Any]) -> Node:
-    """The whole numbers of a schema with ``minimum``, ``maximum``, ``exclusiveMinimum`` or ``exclusiveMaximum``;
-    `ConstraintError` if there is none."""
+    """The whole numbers between a schema's bounds; `ConstraintError` if there is none."""
     low = [math.ceil(schema["minimum"])] if "minimum" in schema else []
     low += [math.floor(schema["exclusiveMinimum"]) + 1] if "exclusiveMinimum" in schema else []
     high = [math.floor(schema["maximum"])] if "maximum" in schema else []

@@ -1,5 +1,4 @@
-"""Parses regular expressions of requests into a tree, and writes them again: as they are, or for text in a JSON
-string.
+"""Parses regular expressions of requests into a tree, and writes them again: as they are, or for JSON strings.
 
 It supports what engines have in common: characters, classes, groups, alternatives, counts. Anything else is refused
 by name. Since expressions are written from the tree, nothing else can reach an engine.
@@ -372,8 +371,7 @@ def _char(code: int) -> str:
 
 
 def node(part: Part, banned: frozenset[int]) -> Node:
-    """A tree as a node that matches the text as it is spelled in a JSON string. Characters that are ``banned``, because
-    markers need them, are written as escapes only."""
+    """A tree as a node for the text in a JSON string. ``banned`` characters, which markers need, are escaped."""
     step()
     if isinstance(part, Set):
         return _character(part.ranges, banned)

@@ -25,8 +25,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     response_template: dict[str, Any] | None = None
 
     def template(self, name: str | None = None) -> str:
-        """The template of this name; without a name, the one for tools, or else the default. `TemplateError` if there
-        is none."""
+        """The template of this name; by default that for tools, else the default. `TemplateError` if there is none."""
         for key in (name,) if name is not None else ("tool_use", _DEFAULT, *self.templates):
             if key in self.templates:
                 return self.templates[key]

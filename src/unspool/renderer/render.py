@@ -373,8 +373,7 @@ def _plain(value: Value) -> str:
 
 
 def _call_ids(template: str, calls: Sequence[Call]) -> list[tuple[str, str]]:
-    """The index and the id of each call. The index is that in its own id, else its position, or the next index with
-    an unused id. A missing id is generated."""
+    """The index and the id of each call: the index in its id, else its position, or the next whose id is unused."""
     counted = "{index}" in template or "{number}" in template
     indices = [_index_in(template, c) if c.id else None for c in calls]
     taken = {_fill_id(template, c.name, i) for c, i in zip(calls, indices, strict=True) if i is not None}

@@ -157,8 +157,7 @@ def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
 
 
 def _switch(value: Fields, effort: str | None) -> tuple[bool | None, str | None]:
-    """Read a switch that is an object, ``{"type": "enabled"}``, ``{"effort": "high"}`` or ``{"enabled": true}``; the
-    effort stays if the object does not set it."""
+    """Read a switch that is an object, ``{"type": "enabled"}``, ``{"effort": "high"}`` or ``{"enabled": true}``."""
     if value.has("type"):
         return value.one_of("type", ("enabled", "adaptive", "disabled")) != "disabled", effort
     if value.has("enabled"):

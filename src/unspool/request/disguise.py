@@ -49,8 +49,7 @@ class Change:
 
 
 class Neutral(Change):
-    """Breaks up special tokens in the values of one request. ``risky``: whether a value contains a sign of special
-    tokens, an escape, or is itself a piece of one."""
+    """Breaks up special tokens in the values of one request. ``risky``: whether one may become a token."""
 
     def __init__(self, special: SpecialTokens) -> None:
         self._special = special

@@ -51,8 +51,7 @@ class Packed(msgspec.Struct, frozen=True, array_like=True):
 
 
 def pack(exact: Exact, before: Turn | None, packed: int) -> Packed | None:
-    """Pack a turn after the one before it; ``None`` if it shares too little with that, since the packed turns so far
-    already have ``packed`` characters."""
+    """Pack a turn after the one before it; ``None`` if, after ``packed`` characters, it shares too little with that."""
     turn = exact.turn
     whole = "" if before is None else before.prompt + before.text
     shared = _shared(whole, turn.prompt)

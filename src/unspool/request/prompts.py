@@ -191,8 +191,7 @@ class Prompts:
         return [t for t in request.tools if t["function"]["name"] not in built_in]
 
     def _built_in(self, request: ChatRequest) -> set[str]:
-        """The server's tools that the template describes itself. The model was trained on them, and the template has
-        a variable for them, which the request does not set."""
+        """The server's tools that the template describes itself. The model was trained on them."""
         served, dialect = request.server_tools, self._dialect
         unset = _BUILT_IN_TOOLS in self._variables and _BUILT_IN_TOOLS not in request.template
         if served is None or dialect is None or not unset or request.toolset.kind == "none":
@@ -492,8 +491,7 @@ class _Examined(NamedTuple):
 
 
 class _Guard(NamedTuple):
-    """The special tokens that texts must not spell, disguises of these, and those that not even trusted texts may
-    spell: what engines read as placeholders of media."""
+    """The special tokens that texts must not spell, disguises of these, and those that even trusted texts must not."""
 
     special: SpecialTokens
     disguises: tuple[Disguise, ...]

@@ -58,8 +58,7 @@ _decode: Final = msgspec.msgpack.Decoder(Saved).decode
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored conversation: when it was created, in seconds, the client's own data as JSON, the bytes of its items,
-    and the id of its last response."""
+    """A stored conversation: its creation in seconds, the client's JSON, its items' bytes, the last response's id."""
 
     created: int
     metadata: bytes = b"{}"

@@ -281,9 +281,8 @@ MOST_SERVERS = 16  # how many servers a request may name by address
 
 
 def own_tools(settings: Settings, asked: Sequence[OwnServer], operators: Tools) -> Tools:
-    """The servers that a request adds to the operator's; no connection is made yet. A label of the operator's means the
-    operator's server, whatever the address. `BadRequest` if the operator does not allow them, an address is not https,
-    or two have the same label."""
+    """The servers that a request adds to the operator's; no connection is made yet. A label of the operator's means its
+    server. `BadRequest` if they are not allowed, not https, or labels repeat."""
     own = [one for one in asked if one.label not in operators.servers]
     if own and not settings.own_servers:
         known = ", ".join(operators.servers) or "none: the server has no tools"

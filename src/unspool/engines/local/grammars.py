@@ -63,8 +63,7 @@ class Grammars:
                 trial.close()
 
     def _fault(self, constraint: Constraint, trial: "_Judge | None", seconds: float, awaited: Awaited) -> str | None:
-        """Why a grammar cannot be compiled, for the client; empty if it can, and ``None`` if it takes longer than
-        ``seconds``, but may still compile."""
+        """Why a grammar cannot be compiled, for the client; empty if it can; ``None`` if not within ``seconds``."""
         with bounds.awaited(awaited.check):
             text = constraint.lark
         if len(text) > MAX_TEXT:

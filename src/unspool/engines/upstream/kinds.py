@@ -68,8 +68,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     fields: Mapping[str, str] = _MORE  # the names of `unspool.engines.Sampling`'s fields; others are refused
     seeds: int = 2**63  # seeds are taken modulo this
     length: str = "max_tokens"  # the name of the field for ``max_tokens``
-    # Its value if the request has none: a number, the model's ``context``, or what is ``left`` of that; ``None`` if the
-    # server has its own default.
+    # Its value by default: a number, the model's ``context``, or what is ``left`` of that; ``None``: the server's own.
     endless: int | str | None = None
     always: Mapping[str, Any] = MappingProxyType({})  # fields of every request
     end: str = ""  # the field that keeps the token that ends the output; ``""`` if there is none

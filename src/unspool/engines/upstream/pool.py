@@ -24,8 +24,7 @@ class Backend:
         self.served: Served | None = None  # what it reports about itself; ``None`` until it was asked
         self.unready = False  # whether it is known to take no ids with media; see `media.CHAT`
         self.spans: dict[str, list[int]] = {}  # the tokens of placeholders, by their texts
-        # llama.cpp's marker of media, which each start changes, and whether it begins texts with a token; ``None``
-        # until it was asked.
+        # llama.cpp's marker of media, new with each start, and whether texts begin with a token; ``None``: not asked.
         self.bos: tuple[Any, bool] | None = None
         self.busy = 0  # how many outputs it generates for us
         self.fault = ""  # why it is skipped; ``""`` if it is not

@@ -95,8 +95,7 @@ def _reasoning(fields: Fields, settings: Settings, edits: Sequence[Edit]) -> Rea
 
 
 def _with_effort(fields: Fields) -> Fields:
-    """The request with the effort of ``output_config`` in the field of chat completions. The effort says how much to
-    think; only ``thinking`` says whether to."""
+    """The request with the effort of ``output_config``, which says how much to think, in chat completions' field."""
     effort = fields.object("output_config").one_of("effort", EFFORTS, None)
     if effort is None or not fields.has("thinking"):
         return fields
