@@ -226,7 +226,7 @@ def _part(part: Fields) -> dict[str, Any]:
     return read_part(part, RESPONSES, "input_text", "output_text", "refusal")
 
 
-# -- tools that the server runs ------------------------------------------------------------------------------------------
+# -- tools that the server runs ----------------------------------------------------------------------------------------
 _TYPES = ("mcp", *WORDS)
 
 
