@@ -508,7 +508,7 @@ def _answers_ends(parts: _Parts) -> list[Closing]:
 
 
 def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barriers: tuple[str, ...]) -> list[Parameter]:
-    around = (*parts.forms, *parts.inside, *parts.blocks)
+    around: tuple[Form | Block, ...] = (*parts.forms, *parts.inside, *parts.blocks)
     outer = [a.closing.first for a in around if a.closing]
     rivals = [p for a in around for p in (a.closing, a.opening) if p]
     rivals += [m.pattern for m in (*parts.ends, *parts.starts)]
