@@ -43,8 +43,7 @@ def finder(literals: Set[str], follows: Mapping[str, str] = {}) -> re.Pattern[st
 
 
 _Tree = dict[str, Any]
-"""Maps a character (or class of characters) to the tree of what follows; the empty text marks the end of a
-literal, with what must follow it."""
+"""Maps a character, or a class, to the tree of what follows; the empty text ends a literal, with what must follow."""
 
 _RUN: Final = 4
 """How many characters of a literal are matched together: each group takes time to compile, long ones time to fail."""

@@ -18,8 +18,7 @@ from .patterns import (
     without_beginning,
 )
 
-MAX_AGAIN: Final = 8
-"""How often a tag may be repeated, and still be one."""
+MAX_AGAIN: Final = 8  # how often a tag may be repeated, and still be one
 
 
 def value_tags(opening: Pattern) -> list[Pattern]:

@@ -41,7 +41,7 @@ def plain_arguments(
     The first argument that is not plain ends them. What follows the last one must be looked at.
     """
     found: dict[str, str] = {}
-    plains = [(parameter, parameter.plain()) for parameter in parameters]
+    plains = [(parameter, parameter.plain) for parameter in parameters]
     while True:
         for parameter, plain in plains:
             m = None if plain is None else plain.match(text, i)
@@ -201,7 +201,7 @@ class MarkupReader(Reader):
                 return j
             if j == NO or not parameter.token:
                 continue
-            m = parameter.names().search(buf, max(j, self._searched - tape.base))
+            m = parameter.names.search(buf, max(j, self._searched - tape.base))
             if m is None or m.start() - j > CAP:
                 self._searched = tape.base + max(j, len(buf) - MAX_FIELD)
                 return NO if tape.final or len(buf) - j > CAP else MORE
@@ -490,7 +490,7 @@ class MarkupReader(Reader):
         i = tape.i
         n = len(buf)
         parameter = value.parameter
-        find = parameter.find()
+        find = parameter.find
         trail = value.margin
         pos = i
         while True:

@@ -28,7 +28,7 @@ _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"
 
 def whole_call(form: Form, text: str, i: int) -> Whole | None:
     """The call whose object begins at ``i``, after its bracket, if all of it is there and plain."""
-    plain = form.around or form.outside()
+    plain = form.outside
     m = None if plain is None else plain.header.match(text, i)
     if plain is None or m is None:
         return None
@@ -142,7 +142,7 @@ class ObjectReader(Reader):
     def _header(self) -> bool:
         """Read everything up to the arguments at once, if it is there and plain."""
         tape, call = self._tape, self._call
-        plain = call.form.around or call.form.outside()
+        plain = call.form.outside
         m = None if plain is None else plain.header.match(tape.buf, tape.i)
         if plain is None or m is None or call.thought:
             return False
