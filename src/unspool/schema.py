@@ -520,7 +520,7 @@ def is_json_value(text: str, nesting: int = MAX_NESTING) -> bool:
     return bare[:1] != '"' and _is_json(bare, nesting)
 
 
-def _fitting(bare: str, types: frozenset[str], nesting: int) -> str | None:
+def _fitting(bare: str, types: frozenset[str], nesting: int) -> str | None:  # a branch for each type
     """The JSON text of a value that is not a string; ``None`` if it has none of the types."""
     if bare[:1] in ("{", "["):
         kind = "object" if bare[0] == "{" else "array"

@@ -327,7 +327,7 @@ def _gap(d: Dialect, t: Template) -> str:
     return trail + ("" if broken else "\n") + between[shared:]
 
 
-def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:
+def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:  # a line for each kind
     def openings(kind: str, t: Template, *, any_case: bool = False) -> list[Opening]:
         return [Opening(kind, Pattern(b, barriers, any_case=any_case), template=t) for b in _openings(t, d)]
 
@@ -446,7 +446,7 @@ def _forced_calls() -> list[Opening]:
     return found
 
 
-def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outline]:
+def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outline]:  # a line for each field
     """The markers that count when calls are read, and those that count when calls are text."""
     policy, blocks, calls = parts.policy, parts.blocks, parts.within(parts.calls)
     ends, frame_ends, reasoning_ends = parts.ends, parts.frame_ends, parts.reasoning_ends
@@ -503,6 +503,7 @@ def _answers_ends(parts: _Parts) -> list[Closing]:
 
 
 def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barriers: tuple[str, ...]) -> list[Parameter]:
+    # A line for each field.
     around: tuple[Form | Block, ...] = (*parts.forms, *parts.inside, *parts.blocks)
     outer = [a.closing.first for a in around if a.closing]
     rivals = [p for a in around for p in (a.closing, a.opening) if p]
@@ -563,7 +564,7 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
     )
 
 
-def _recover(parts: _Parts) -> Scan:
+def _recover(parts: _Parts) -> Scan:  # a line for each kind of marker
     """What ends a broken call."""
     marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
     # In a block, the next call ends one that nothing closes.
@@ -581,7 +582,7 @@ def _recover(parts: _Parts) -> Scan:
     )
 
 
-def _broken_ends(forms: list[Form], *, sure: bool) -> list[Closing]:
+def _broken_ends(forms: list[Form], *, sure: bool) -> list[Closing]:  # a line for each kind of closing
     """The closings that end a broken call; ``sure``: a fence in a marked block also belongs to its call."""
     # Brackets after an object, or after Python arguments, close in turn, like their own.
     brackets = [f for f in forms if set(text(f.closing)) <= set("]}) ")]

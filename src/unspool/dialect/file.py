@@ -191,7 +191,7 @@ def read_examples(data: Mapping[str, Any], where: str) -> tuple[Example, ...]:
     return tuple(_example(t, where, f"examples[{i}]") for i, t in enumerate(tables))
 
 
-def _example(table: dict[str, Any], where: str, at: str) -> Example:
+def _example(table: dict[str, Any], where: str, at: str) -> Example:  # a check for each field
     for key in table:
         if key not in _EXAMPLE_KEYS:
             raise _fail(where, f"{at}.{key}", f"unknown key; allowed are {', '.join(_EXAMPLE_KEYS)}")

@@ -52,7 +52,7 @@ _RUN: Final = 4
 # Both are written without recursion, because literals come from users' files.
 
 
-def _tree(literals: list[str], any_case: Container[str], follows: Mapping[str, str]) -> _Tree:
+def _tree(literals: list[str], any_case: Container[str], follows: Mapping[str, str]) -> _Tree:  # in one loop
     root: _Tree = {}
     open_: list[tuple[_Tree, int, list[str]]] = [(root, 0, literals)]
     for node, depth, alive in open_:

@@ -346,7 +346,7 @@ def is_spelled(o: Marker) -> bool:
 
 
 @lru_cache(256)
-def tags(pattern: Pattern) -> tuple[Pattern, ...]:
+def tags(pattern: Pattern) -> tuple[Pattern, ...]:  # one pass that groups atoms
     """The tags and special tokens in a pattern that contain no field."""
     found: list[Pattern] = []
     group: list[Atom] = []

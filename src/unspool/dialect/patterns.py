@@ -117,6 +117,7 @@ class Pattern:
     """Whether a text may match at a place, as far as the literals before the first field tell."""
 
     def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = (), *, any_case: bool = False) -> None:
+        # A branch for each kind of atom.
         self.atoms = _atoms(parts)
         for atom in self.atoms:
             if any_case and atom.kind == LITERAL and _TAG.fullmatch(atom.text):
@@ -138,7 +139,7 @@ class Pattern:
                 atom.stops = () if begun is None else (begun.group(),)
         self._measure()
 
-    def _measure(self) -> None:
+    def _measure(self) -> None:  # derives a field after the other
         atoms = self.atoms
         self.first = atoms[0].text if atoms and atoms[0].kind == LITERAL else ""
         others = atoms[1:] if self.first else atoms
@@ -204,7 +205,7 @@ class Pattern:
         """Whether its literals contain a letter or digit, not only punctuation."""
         return any(worded(a.text) for a in self.atoms if a.kind == LITERAL)
 
-    def match(self, text: str, i: int, fields: dict[str, str]) -> int:
+    def match(self, text: str, i: int, fields: dict[str, str]) -> int:  # hot
         """The end of the pattern if it matches at ``i``, `NO`, or `MORE`; fills ``fields`` as far as it matches."""
         n = len(text)
         first = self.first
@@ -405,7 +406,7 @@ def _literal(text: str, i: int, atom: Atom) -> int:
     return i + len(literal) if here == literal else NO
 
 
-def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
+def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:  # hot
     """Match a field that extends to the first of its stops."""
     limit = MAX_ANY if atom.kind == ANY else MAX_FIELD
     end = NO
@@ -505,7 +506,7 @@ def names_call(name: str) -> bool:
     return plain_name(name) and (worded(name) or "_" in name)
 
 
-def _atoms(parts: Iterable[Piece]) -> list[Atom]:
+def _atoms(parts: Iterable[Piece]) -> list[Atom]:  # a branch for each kind of piece
     atoms: list[Atom] = []
     seen: set[str] = set()
     before = ""

@@ -175,7 +175,7 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
     return Template(text, tuple(before), body, tuple(after), lead, trail, inner_lead, inner_trail)
 
 
-def _body(kind: str, text: str, names: list[str], where: str, *, first: bool) -> str:
+def _body(kind: str, text: str, names: list[str], where: str, *, first: bool) -> str:  # a check for each rule
     """The field of a template that is its body, ``""`` if it has none; the arguments are those of `parse_template`."""
     allowed = FIELDS[kind]
     for name in names:

@@ -87,7 +87,7 @@ def _unread(part: str, field: str, why: str) -> _Difference:
 class _Renderer:
     """Writes one turn: tries alternatives in order, until the text reads back."""
 
-    def __init__(self, d: Dialect, turn: Turn, tools: Toolset, stage: Stage | None) -> None:
+    def __init__(self, d: Dialect, turn: Turn, tools: Toolset, stage: Stage | None) -> None:  # a line for each field
         self.d = d
         self.turn = turn
         self.stage = stage
@@ -312,7 +312,7 @@ class _Renderer:
 
     # -- reading back ---------------------------------------------------------------------------------------------
 
-    def differs(self, text: str) -> _Difference | None:
+    def differs(self, text: str) -> _Difference | None:  # a check for each field
         turn = self.turn
         read = parse(text, self.d, tools=self.tools, stage=self.stage)
         for name, want, got in (("reasoning", turn.reasoning, read.reasoning), ("content", turn.content, read.content)):
