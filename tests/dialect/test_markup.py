@@ -62,22 +62,6 @@ def test_only_the_beginning_of_a_marker_waits_between_arguments(dialect: Dialect
     assert waits
 
 
-def test_an_argument_given_twice_is_left_to_the_machine() -> None:
-    text = (
-        "<tool_call>plot<arg_key>days</arg_key><arg_value>3</arg_value><arg_key>days</arg_key><arg_value>4</arg_value>"
-    )
-    message = read(unspool.get_dialect("glm47"), text + "</tool_call>", 3)
-    assert json.loads(message.tool_calls[0].arguments) == {"days": 3}
-    assert [n.kind for n in message.notices] == ["duplicate_arguments"]
-
-
-def test_a_text_that_is_not_a_number_gets_a_notice() -> None:
-    text = "<tool_call>plot<arg_key>days</arg_key><arg_value>three</arg_value><arg_key>zero</arg_key>"
-    message = read(unspool.get_dialect("glm47"), text + "<arg_value>0</arg_value></tool_call>", 3)
-    assert json.loads(message.tool_calls[0].arguments) == {"days": "three", "zero": 0}
-    assert [n.kind for n in message.notices] == ["value_type"]
-
-
 ROWS = [{"a": [1, -2.5, None, True], "b": "x < y </ z <", "c": {"d": "<<arg>", "e": "]<] ]<"}}] * 8
 
 

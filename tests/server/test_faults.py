@@ -7,7 +7,6 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -110,15 +109,6 @@ def test_a_client_that_does_not_read_stalls_its_own_engine_and_nobody_else() -> 
     assert received.count(b"x" * 20_000) == len(BIG)
 
 
-def test_a_client_that_reads_nothing_for_too_long_is_given_up() -> None:
-    engine = Scripted(BIG)
-    with live(engine, queue=20, stall=1.0) as server:
-        slow = server.request(messages=HELLO, stream=True)
-        until(lambda: engine.cancelled == 1)
-        until(lambda: not service(server).runs)
-        slow.close()
-
-
 # -- overload ----------------------------------------------------------------------------------------------------------
 
 
@@ -143,14 +133,6 @@ def test_requests_beyond_the_slots_wait_and_those_beyond_the_queue_are_refused()
         for connection in (running[1], waiting):
             connection.close()
     assert engine.most_running == 2
-
-
-def test_many_concurrent_requests_are_all_answered_in_order() -> None:
-    engine = Scripted(["a", "b"])
-    with live(engine, generations=4, waiting=100) as server, ThreadPoolExecutor(12) as pool:
-        answers = list(pool.map(lambda _: server.post(messages=HELLO).status_code, range(48)))
-    assert answers == [200] * 48
-    assert engine.most_running <= 4
 
 
 # -- engines that fail -------------------------------------------------------------------------------------------------

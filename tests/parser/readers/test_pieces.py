@@ -106,19 +106,6 @@ def test_a_broken_call_gives_back_its_text_unchanged() -> None:
             assert (call.status, call.raw) == ("incomplete", raw), dialect
 
 
-def test_a_piece_that_is_not_text_is_refused_inside_a_string() -> None:
-    """This includes values that no memory can look up. The parser stays usable."""
-    parser = unspool.Parser("hermes", tools=[TOOL], stage="content")
-    parser.feed('<tool_call>\n{"name": "f", "arguments": {"s": "text ')
-    for wrong in (b"bytes", ["list"], 1, None):
-        with pytest.raises(TypeError, match="text"):
-            parser.feed(wrong)  # type: ignore[arg-type]
-    assert parser.feed("") == []
-    parser.feed('more"}}\n</tool_call>')
-    parser.close()
-    assert parser.message.tool_calls[0].arguments == '{"s": "text more"}'
-
-
 def test_the_memory_of_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The numbers of pieces and of kinds are bounded, and long pieces are not remembered."""
     monkeypatch.setattr(module, "_MOST_PIECES", 20)
