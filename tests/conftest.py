@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import os
-import zlib
 from collections import defaultdict
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import settings
 
-from .styles import of_styles
+from .styles import of_styles, sample
 from .transitions import recorded
 
 T = TypeVar("T")
@@ -23,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Test machines are sometimes slow, and what must be fast has its own test.
 settings.register_profile("unspool", deadline=None, print_blob=True)
+settings.register_profile("styles", settings.get_profile("unspool"), max_examples=40)
 settings.register_profile("sample", settings.get_profile("unspool"), max_examples=20)
 settings.load_profile("unspool")
 
@@ -30,13 +30,15 @@ settings.load_profile("unspool")
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "a sample: at most N cases of each parametrized test, spread over all of them, and no test marked slow"
     parser.addoption("--cases", type=int, metavar="N", default=0, help=text)
-    text = "try properties of all dialects on one dialect of each style, and on those that differ from main's"
+    text = "try properties of all dialects on one of each style and those that differ from main's; sample others"
     parser.addoption("--styles", action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--cases") > 0:
         settings.load_profile("sample")
+    elif config.getoption("--styles"):
+        settings.load_profile("styles")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -49,19 +51,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("slow") is None:
             tests[item.nodeid.partition("[")[0]].append(item)
-    kept = {item for test, cases in tests.items() for item in sample(cases, most, zlib.crc32(test.encode()))}
+    kept = {item for test, cases in tests.items() for item in sample(cases, most, test)}
     _keep(config, items, kept)
 
 
 def _keep(config: pytest.Config, items: list[pytest.Item], kept: set[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
-
-
-def sample(cases: list[T], most: int, seed: int) -> list[T]:
-    """At most ``most`` of a test's cases, evenly spread. The seed shifts the selection, so that each test differs."""
-    count = min(most, len(cases))
-    return [cases[(seed + i * len(cases) // count) % len(cases)] for i in range(count)]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -50,10 +50,8 @@ def test_a_client_that_goes_away_cancels_its_engine(stream: bool, after: int) ->
     with live(engine) as server:
         connection = server.request(messages=HELLO, stream=stream)
         until(engine.hanging.is_set)
-        left = time.monotonic()
         connection.close()
         until(lambda: engine.cancelled == 1)
-        assert time.monotonic() - left < 5, "it takes a second where nothing else loads the machine"
         until(lambda: not service(server).runs)
         assert engine.running == 0
         until(lambda: 'status="cancelled"} 1' in server.http.get("/metrics").text)

@@ -236,7 +236,7 @@ class TestWrites:
 
 
 class TestBounds:
-    def test_the_trees_written_to_longest_ago_go_first(self, store: Store, tmp_path: Path) -> None:
+    def test_the_trees_written_to_longest_ago_go_first(self) -> None:
         times = itertools.count()
         small = Store(size=3 * (OVERHEAD + 200), clock=lambda: float(next(times)))
         for id in "abc":

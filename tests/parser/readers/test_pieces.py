@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable
-from itertools import product
 
 import pytest
 
@@ -21,32 +20,6 @@ WRITTEN: dict[str, Callable[[str], str]] = {
     "qwen3-coder": lambda text: text,
 }
 """A dialect for each kind of string, and how it writes a text."""
-
-
-def test_a_piece_is_read_the_same_from_memory_and_anew() -> None:
-    """Every piece is read twice; the second time, it comes from the memory."""
-    kind = JSON_STRINGS
-    for waits in ("", "\\", "\\u00"):
-        known = kind.state(waits)
-        for letters in product('ab"\\nu0\n', repeat=4):
-            text = "".join(letters)
-            fresh = StringKind(kind.split).state(waits)
-            part = kind.split(waits + text)
-            turn, again, anew = known[text], known[text], fresh[text]
-            if part is None:
-                assert turn is again is anew is None
-            elif not waits and not part[1]:
-                assert turn is again
-                assert turn == anew == part[0]
-            else:
-                assert turn is again
-                assert turn is not None
-                assert not isinstance(turn, str)
-                assert anew is not None
-                assert not isinstance(anew, str)
-                assert turn[:2] == anew[:2] == (part[0], part[0])
-                assert turn[2].waits == anew[2].waits == part[1]
-                assert turn[2] is kind.state(part[1])
 
 
 @pytest.mark.parametrize("dialect", WRITTEN)
