@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import settings
 
+from unspool.chat_templates import pool
+from unspool.chat_templates.worker import Worker
+
 from .styles import of_styles, sample
 from .transitions import recorded
 
@@ -65,6 +68,39 @@ def table_of_states() -> Iterator[None]:
     """Check that the machine changes its state only as its table says, whatever a test does."""
     with recorded():
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_templates(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep the processes that render chat templates for the other tests of a file, because starting one takes long."""
+    if "chat_templates" in request.module.__name__:
+        yield
+        return
+    kept: defaultdict[str, list[Worker]] = defaultdict(list)
+    keys: dict[Worker, str] = {}
+    running = True
+
+    def start(template: str, special: Any, limits: Any, *, clock: bool) -> Worker:
+        key = repr((template, special, limits, clock))
+        worker = kept[key].pop() if kept[key] else Worker(template, special, limits, clock=clock)
+        keys[worker] = key
+        return worker
+
+    def end(workers: list[Worker]) -> None:
+        while workers:
+            worker = workers.pop()
+            if running and worker.alive:
+                kept[keys[worker]].append(worker)
+            else:
+                worker.end()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool, "Worker", start)
+        patch.setattr(pool, "_end", end)
+        yield
+        running = False
+        for workers in kept.values():
+            end(workers)
 
 
 @pytest.fixture

@@ -101,6 +101,7 @@ def cold(monkeypatch: pytest.MonkeyPatch) -> Any:
     return empty
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("dialect", "bad", "body"), WRITTEN)
 def test_a_recalled_piece_gives_the_events_of_a_new_one(dialect: str, bad: Any, body: str, cold: Any) -> None:
     whole = answer(body, 20_000, dialect, bad)[0]
