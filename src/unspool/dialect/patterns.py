@@ -153,28 +153,23 @@ class Pattern:
 
     def _measure(self) -> None:
         atoms = self.atoms
-        if len(atoms) < 2 and (not atoms or atoms[0].kind == LITERAL):  # as most closings are
-            self.first = atoms[0].text if atoms else ""
-            self.alone = bool(atoms)
-            self.any_case = bool(atoms) and atoms[0].any_case
-            self.weight = len(self.first)
-            self.last_name = -1
-            self.splits_name = 0
-            self.after_name = False
-            self._simple = None
-            self.begins = _may
+        self.first = atoms[0].text if atoms and atoms[0].kind == LITERAL else ""
+        others = atoms[1:] if self.first else atoms
+        self.alone = bool(self.first) and not others
+        self.any_case = bool(self.first) and atoms[0].any_case
+        self.weight = len(self.first)
+        self.last_name, self.splits_name, self.after_name = -1, 0, False
+        self._simple, self.begins = None, _may
+        if not others:  # as in most closings
             return
         kinds = [a.kind for a in atoms]
-        self.first = atoms[0].text if atoms and kinds[0] == LITERAL else ""
-        self.alone = kinds == [LITERAL]
-        self.any_case = bool(self.first) and atoms[0].any_case
         self.weight = sum(len(a.text) for a in atoms if a.kind == LITERAL)
-        named = [i for i, a in enumerate(atoms) if a.text == "name" and a.kind in (NAME, SAME)]
-        self.last_name = max(named, default=-1)
-        self.splits_name = next((i + 1 for i, a in enumerate(atoms) if a.kind == NAME and not a.quote and a.stops), 0)
-        self.after_name = self.last_name >= 0 and LITERAL in kinds[self.last_name :]
-        simple = self.first and not self.any_case and SAME not in kinds and ANY not in kinds
-        self._simple = self._first_match if simple else None
+        names = [i for i, kind in enumerate(kinds) if kind in (NAME, SAME) and atoms[i].text == "name"]
+        self.last_name = max(names, default=-1)
+        self.splits_name = next((i + 1 for i in names if atoms[i].stops and not atoms[i].quote), 0)
+        self.after_name = bool(names) and LITERAL in kinds[self.last_name :]
+        if self.first and not self.any_case and not {SAME, ANY}.intersection(kinds):
+            self._simple = self._first_match
         self.begins = self._first_begins
 
     def _first_match(self, text: str, i: int) -> re.Match[str] | None:
@@ -242,20 +237,13 @@ class Pattern:
         for atom in self.atoms:
             kind = atom.kind
             if kind == LITERAL:
-                literal = atom.text
-                if not text.startswith(literal, i):
-                    here = text[i : i + len(literal)]
-                    if atom.any_case and here.isascii():
-                        here = here.lower()
-                    if here != literal:
-                        return MORE if n - i < len(literal) and literal.startswith(here) else NO
-                i += len(literal)
+                i = i + len(atom.text) if text.startswith(atom.text, i) else _literal(text, i, atom)
             elif kind == SPACE:
                 i = _bounded_space(text, i)
             else:
                 i = self._field(text, i, n, atom, fields)
-                if i < 0:
-                    return i
+            if i < 0:
+                return i
         return i
 
     def plain(self) -> str:
@@ -421,6 +409,17 @@ def _may(text: str, i: int) -> bool:
     return True
 
 
+def _literal(text: str, i: int, atom: Atom) -> int:
+    """Match a literal that is not spelled exactly at ``i``: perhaps in another case, or cut by the end of the text."""
+    literal = atom.text
+    here = text[i : i + len(literal)]
+    if atom.any_case and here.isascii():
+        here = here.lower()
+    if len(here) < len(literal):
+        return MORE if literal.startswith(here) else NO
+    return i + len(literal) if here == literal else NO
+
+
 def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
     """Match a field that extends to the first of its stops."""
     limit = MAX_ANY if atom.kind == ANY else MAX_FIELD
@@ -430,19 +429,15 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
         found = text.find(stop, i, i + limit + len(stop) if end < 0 else end + len(stop) - 1)
         if found >= 0 and (end < 0 or found < end):
             end = found
-    if end < 0 and n - i >= limit + max(map(len, atom.stops), default=1):
+    if end - i > limit or (end < 0 and n - i >= limit + max(map(len, atom.stops), default=1)):
         return NO  # no stop begins within the limit
     if atom.kind == ANY:
-        return MORE if end < 0 else end if end - i <= limit else NO
-    if end < 0:
-        rest = without_beginning(text[i:n], atom.stops)
-        return NO if "\n" in rest or (atom.tag and "<" in rest) else MORE
-    value = text[i:end]
-    if end - i > limit:
-        return NO
-    value = value.strip()
+        return MORE if end < 0 else end
+    value = text[i:end].strip() if end >= 0 else without_beginning(text[i:n], atom.stops)
     if "\n" in value or (atom.tag and "<" in value):
         return NO
+    if end < 0:
+        return MORE
     fields[atom.text] = unescape(value) if atom.quote else value
     return end
 

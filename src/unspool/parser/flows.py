@@ -103,6 +103,7 @@ class TextFlow(Flow):
             self.waits = text[end:]
             text = text[:end]
             if not text:
+                self.at = at
                 return []
         else:
             self.waits = ""
@@ -139,6 +140,7 @@ class HeldFlow(Flow):
         ):
             return None
         self.waits = text
+        self.at = at
         return []
 
 
@@ -240,6 +242,7 @@ class LiteralFlow(CallFlow):
         end = at + size - len(waits)
         if not fragment:
             self._lag = end - at
+            self.at = at
             self._go(spot)
             return []
         self._lag = 0

@@ -190,9 +190,8 @@ class Parser:
         flow = self._flow
         if flow is not None:
             events = flow.feed(text, self._at)
-            if events:
-                self._at = flow.at
             if events is not None:
+                self._at = flow.at
                 self._stretch = flow.stretch
                 return events
             if flow.taken:
@@ -340,6 +339,10 @@ class Parser:
                     else:
                         self._claim(tokens, events)
                 return events
+        return self._feed_ids(ids, stage)
+
+    def _feed_ids(self, ids: Iterable[int], stage: Stage | str | None) -> list[Event]:
+        """Feed unchecked token ids, which are refused before anything changes if they are wrong."""
         if self._closed:
             raise ValueError("feed_tokens: the parser is closed")
         if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
@@ -347,6 +350,7 @@ class Parser:
         ids = tuple(ids)
         check_ids("ids", ids)
         forced = None if stage is None else to_stage(stage, "stage")
+        tokens = self._tokens
         if tokens is None:
             if self._tokenizer is None:
                 raise ValueError("feed_tokens: the parser has no tokenizer; pass tokenizer= when you create it")

@@ -228,26 +228,31 @@ class ObjectReader(Reader):
             if end >= 0 and value in (self._openings.names or ()):
                 self.role = "name"
         if self.role in ("name", "id") and c in "'\"" and not call.started:
-            value, end = self._string_at(i)
-            if end == MORE:
-                return False
-            if end == NO:
-                return self._lose(f"an invalid {self.role}")
-            self._tape.i = end
-            self._expects = Expects.AFTER
-            if self.role == "id":
-                call.id = value
-                return True
-            call.name = value
-            # In reasoning, a name alone makes no call.
-            if value and not (self._id_may_come() or call.form.other) and (call.complete or not call.thought):
-                self.mode = Mode.NAMED
-            return True
+            return self._name_or_id(i)
         if self.role == "name" and not call.started:
             return self._lose("a name that is not a string")
         literal = LiteralReader(self._syntax(), Root.ANY)
         self.inner = ArgumentsReader(call, self._openings, literal, skip=True)
         self.inner.skipped = [] if self.role == "argument" else None
+        return True
+
+    def _name_or_id(self, i: int) -> bool:
+        """Read the call's name, or its id, which is a string."""
+        call = self._call
+        value, end = self._string_at(i)
+        if end == MORE:
+            return False
+        if end == NO:
+            return self._lose(f"an invalid {self.role}")
+        self._tape.i = end
+        self._expects = Expects.AFTER
+        if self.role == "id":
+            call.id = value
+            return True
+        call.name = value
+        # In reasoning, a name alone makes no call.
+        if value and not (self._id_may_come() or call.form.other) and (call.complete or not call.thought):
+            self.mode = Mode.NAMED
         return True
 
     def _id_may_come(self) -> bool:
