@@ -213,7 +213,7 @@ def test_rounds_with_the_servers_tools_are_calls_of_one_path_also_after_a_restar
     history: list[Any] = []
     session: dict[str, Any] = {}
     for question in ("Hello", "Thanks", "Else?"):
-        options = {"servers": [Workshop()], "sessions": True, "store": Store(file)}
+        options: Any = {"servers": [Workshop()], "sessions": True, "store": Store(file)}
         with live(model, "hermes", prompts=template(), **options) as server:
             session = session or made(server)
             server.openai = openai.OpenAI(base_url=f"{server.url}/v1", api_key=session["key"])
