@@ -32,7 +32,8 @@ from .table import Row
 
 _STREAMS: Final = 20
 _TOKENS: Final = 400
-_PAUSE: Final = 0.005  # seconds between two tokens of a stream
+_ROUNDS: Final = 12
+_PAUSE: Final = 0.001  # seconds between two tokens of a stream
 _MOST: Final = 10.0
 """The most that a session may add, in per cent."""
 _TEMPLATE: Final = "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}</s>{% endfor %}<s>assistant: "
@@ -43,9 +44,9 @@ _BODY: Final = {"stream": True, "messages": [{"role": "user", "content": "Write.
 def sessions(effort: Effort) -> Iterator[Row]:
     """The time that a session adds to a stream's own."""
     with _process("engine") as (_, engine), _process("server", engine) as (server, url):
-        ratios = asyncio.run(_ratios(server, url, max(5, effort.rounds // 2)))
+        plain, within = asyncio.run(_costs(server, url, max(_ROUNDS, effort.rounds)))
     name = f"session, {_STREAMS} streams × {_TOKENS} tokens"
-    yield Row(name, "added to the server's own time for a stream", 100 * (median(ratios) - 1), "%", _MOST)
+    yield Row(name, "added to the server's own time for a stream", 100 * (within / plain - 1), "%", _MOST)
 
 
 @contextmanager
@@ -61,8 +62,8 @@ def _process(*words: str) -> "Iterator[tuple[subprocess.Popen[str], str]]":
         process.communicate()
 
 
-async def _ratios(server: "subprocess.Popen[str]", url: str, rounds: int) -> list[float]:
-    """The time with a session by that without, for each round; the first warms up."""
+async def _costs(server: "subprocess.Popen[str]", url: str, rounds: int) -> tuple[float, float]:
+    """The median times without a session and with one; the first round warms up."""
 
     def spent() -> float:
         assert server.stdin is not None
@@ -77,13 +78,13 @@ async def _ratios(server: "subprocess.Popen[str]", url: str, rounds: int) -> lis
         return spent() - before
 
     async with aiohttp.ClientSession(url) as client:
-        found = []
+        plain, within = [], []
         for _ in range(rounds + 1):
             async with client.post("/sessions", json={}) as answer:
                 key = (await answer.json())["key"]
-            plain = await cost(client, {})
-            found.append(await cost(client, {"Authorization": f"Bearer {key}"}) / plain)
-        return found[1:]
+            plain.append(await cost(client, {}))
+            within.append(await cost(client, {"Authorization": f"Bearer {key}"}))
+        return median(plain[1:]), median(within[1:])
 
 
 async def _read(client: aiohttp.ClientSession, headers: dict[str, str]) -> None:
