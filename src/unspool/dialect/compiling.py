@@ -97,8 +97,7 @@ _BRACKETS: Final = "[{("
 
 
 def loose(block: Template, call: Template, anywhere: tuple[str, ...]) -> bool:
-    """Whether calls may begin anywhere in text, but only of declared tools: the file lists brackets, which text
-    contains too."""
+    """Whether calls may begin anywhere in text, but only of declared tools: the file lists mere brackets."""
     text = block.opening + call.opening
     return text.startswith(tuple(a for a in anywhere if not a.strip(_BRACKETS)))
 
@@ -173,13 +172,10 @@ class _Parts(msgspec.Struct, frozen=True):
 
     policy: Policy
     forms: list[Form]
-    inside: list[Form]
-    """The calls that may come after another call."""
+    inside: list[Form]  # the calls that may come after another call
     blocks: list[Block]
-    calls: list[Opening]
-    """Calls with their block's opening."""
-    forced: list[Opening]
-    """Bare objects, if the request demands a call."""
+    calls: list[Opening]  # calls with their block's opening
+    forced: list[Opening]  # bare objects, if the request demands a call
     reasoning: list[Opening]
     frames: list[Opening]
     ends: list[Closing]
@@ -187,8 +183,7 @@ class _Parts(msgspec.Struct, frozen=True):
     frame_ends: list[Closing]
     reasoning_ends: list[Closing]
     words: frozenset[str]
-    """What begins a message only where none has begun: openings without their ``start``, and starts, if no tag is
-    first in them."""
+    """What begins a message only where none has begun: openings without their ``start``, and starts without a tag."""
 
     def within(self, markers: Iterable[_M]) -> list[_M]:
         """The markers that count in a message that has begun."""
@@ -332,7 +327,7 @@ def _gap(d: Dialect, t: Template) -> str:
     return trail + ("" if broken else "\n") + between[shared:]
 
 
-def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:
+def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:  # a line for each kind
     def openings(kind: str, t: Template, *, any_case: bool = False) -> list[Opening]:
         return [Opening(kind, Pattern(b, barriers, any_case=any_case), template=t) for b in _openings(t, d)]
 
@@ -451,7 +446,7 @@ def _forced_calls() -> list[Opening]:
     return found
 
 
-def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outline]:
+def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outline]:  # a line for each field
     """The markers that count when calls are read, and those that count when calls are text."""
     policy, blocks, calls = parts.policy, parts.blocks, parts.within(parts.calls)
     ends, frame_ends, reasoning_ends = parts.ends, parts.frame_ends, parts.reasoning_ends
@@ -508,6 +503,7 @@ def _answers_ends(parts: _Parts) -> list[Closing]:
 
 
 def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barriers: tuple[str, ...]) -> list[Parameter]:
+    # A line for each field.
     around: tuple[Form | Block, ...] = (*parts.forms, *parts.inside, *parts.blocks)
     outer = [a.closing.first for a in around if a.closing]
     rivals = [p for a in around for p in (a.closing, a.opening) if p]
@@ -568,7 +564,7 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
     )
 
 
-def _recover(parts: _Parts) -> Scan:
+def _recover(parts: _Parts) -> Scan:  # a line for each kind of marker
     """What ends a broken call."""
     marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
     # In a block, the next call ends one that nothing closes.
@@ -586,7 +582,7 @@ def _recover(parts: _Parts) -> Scan:
     )
 
 
-def _broken_ends(forms: list[Form], *, sure: bool) -> list[Closing]:
+def _broken_ends(forms: list[Form], *, sure: bool) -> list[Closing]:  # a line for each kind of closing
     """The closings that end a broken call; ``sure``: a fence in a marked block also belongs to its call."""
     # Brackets after an object, or after Python arguments, close in turn, like their own.
     brackets = [f for f in forms if set(text(f.closing)) <= set("]}) ")]
@@ -629,8 +625,7 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
 
 
 def _stray_openings(parts: _Parts, pairs: list[tuple[Pattern, Pattern]]) -> list[Stray]:
-    """The openings of calls and blocks, by the pairs of their openings and closings, that are dropped with nothing
-    after them."""
+    """The openings of calls and blocks, by their pairs, that are dropped with nothing after them."""
     openings: list[Stray] = []
     for head, end in pairs:
         first = tags(head)[:1]

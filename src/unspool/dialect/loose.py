@@ -18,11 +18,10 @@ from .patterns import (
     without_beginning,
 )
 
-MAX_AGAIN: Final = 8
-"""How often a tag may be repeated, and still be one."""
+MAX_AGAIN: Final = 8  # how often a tag may be repeated, and still be one
 
 
-def value_tags(opening: Pattern) -> list[Pattern]:
+def value_tags(opening: Pattern) -> list[Pattern]:  # one pass that groups atoms
     """The tags between the key and the value of an argument; empty if the key is inside of a tag."""
     key = next((i for i, a in enumerate(opening.atoms) if a.text == "key" and a.kind != LITERAL), -1)
     found: list[list[Atom]] = [[]]

@@ -46,27 +46,21 @@ Piece = str | Field
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A parsed template.
+    """A parsed template."""
 
-    Attributes:
-        text: as written in the file.
-        before, after: the text on either side of the body, without white space that touches a text body.
-        body: the name of the body's field; ``""`` if there is none (a call without arguments).
-        lead, trail: white space at the outer edges (the margins).
-        inner_lead, inner_trail: white space between the markers and a text body; it belongs to the markers.
-        object: a call written as an object, or ``None``.
-        spelled: the other spelling of a literal with which this copy of a template is read; ``None`` if it is none.
-    """
-
-    text: str
+    text: str  # as written in the file
+    # before, after: the text on either side of the body, without white space that touches a text body.
     before: tuple[Piece, ...]
-    body: str
+    body: str  # the name of the body's field; ``""`` if there is none (a call without arguments)
     after: tuple[Piece, ...]
+    # lead, trail: white space at the outer edges (the margins).
     lead: str
     trail: str
+    # inner_lead, inner_trail: white space between the markers and a text body; it belongs to the markers.
     inner_lead: str
     inner_trail: str
-    object: "ObjectShape | None" = None
+    object: "ObjectShape | None" = None  # a call written as an object, or ``None``
+    # The other spelling of a literal with which this copy of a template is read; ``None`` if it is none.
     spelled: str | None = None
 
     @property
@@ -108,8 +102,7 @@ class Template(msgspec.Struct, frozen=True):
 class ObjectShape(msgspec.Struct, frozen=True, gc=False):
     """A call that is written as an object: the meaning of each key.
 
-    ``keys`` pairs a key with ``name``, ``arguments``, ``id``, ``index`` or ``number``. ``name_is_key``: the name is
-    itself the only key.
+    ``keys`` pairs a key with ``name``, ``arguments``, ``id``, ``index`` or ``number``. ``name_is_key``: the only one.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -118,8 +111,7 @@ class ObjectShape(msgspec.Struct, frozen=True, gc=False):
 
 
 class TextCall(msgspec.Struct, frozen=True):
-    """How a model writes calls of a tool that it was trained on, whose only argument is bare text: ``{value}`` in the
-    templates."""
+    """How a model writes calls of a tool that it was trained on, whose only argument is bare text, ``{value}``."""
 
     name: str
     key: str
@@ -183,7 +175,7 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
     return Template(text, tuple(before), body, tuple(after), lead, trail, inner_lead, inner_trail)
 
 
-def _body(kind: str, text: str, names: list[str], where: str, *, first: bool) -> str:
+def _body(kind: str, text: str, names: list[str], where: str, *, first: bool) -> str:  # a check for each rule
     """The field of a template that is its body, ``""`` if it has none; the arguments are those of `parse_template`."""
     allowed = FIELDS[kind]
     for name in names:

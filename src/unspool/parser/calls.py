@@ -82,7 +82,7 @@ class Calls(Steps):
         ledger.notice("call_markers_as_text", "prose before a call")
         return True
 
-    def open(self, o: Opening, i: int, match: Match) -> None:
+    def open(self, o: Opening, i: int, match: Match) -> None:  # the steps of an opening, in their order
         """Open a call, whose opening is at ``buf[i:match.end]``."""
         tape, ledger, look, state = self._tape, self._ledger, self._look, self._at.state
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
@@ -169,7 +169,7 @@ class Calls(Steps):
         tape.i = i
         self._at.state = states.OBJECT
 
-    def _whole(self, form: Form, block: Block, match: Match) -> Whole | None:
+    def _whole(self, form: Form, block: Block, match: Match) -> Whole | None:  # each condition leaves it to the machine
         """The call whose opening matches, if all of it is there and plain."""
         policy = self._plan.policy
         if not form.arguments or form.forced or form.syntax == Syntax.TEXT:
@@ -375,7 +375,7 @@ class Calls(Steps):
         else:
             self._after(call, inner.mode)
 
-    def close(self) -> bool:
+    def close(self) -> bool:  # a branch for each thing that may stand there
         """After the arguments: the call's own closing is expected."""
         call = self.call
         assert call is not None
@@ -422,7 +422,7 @@ class Calls(Steps):
         closed = self._look.first(self._plan.calls.closings, skip_space(tape.buf, i)) >= 0
         self._end_call(call.status, tape.here, closed=closed)
 
-    def _end_call(self, status: Status, end: int, *, closed: bool = True) -> None:
+    def _end_call(self, status: Status, end: int, *, closed: bool = True) -> None:  # each policy ends a call in its way
         """The call ends at an offset; ``closed``: at a closing of its own, or of its block."""
         call = self.call
         assert call is not None

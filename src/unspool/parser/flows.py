@@ -332,14 +332,14 @@ def _markup(machine: Machine, fold: Fold, call: Call, reader: MarkupReader) -> F
     value = reader.streams()
     if value is not None:
         parameter = value.parameter
-        if machine.ledger.at != tape.here or parameter.find().search(tape.buf, tape.i):
+        if machine.ledger.at != tape.here or parameter.find.search(tape.buf, tape.i):
             return None
-        strings = markup_values(parameter.find(), parameter.firsts, parameter.triggers, value.margin)
+        strings = markup_values(parameter.find, parameter.firsts, parameter.triggers, value.margin)
         return ValueFlow(machine, fold, call, strings)
     if look.counted and (look.ignores or look.last_mark >= tape.here):
         return None  # a token's id decides what text alone does not
     value = reader.held()
-    find, undecided = None if value is None else value.parameter.find(), reader.undecided(value)
+    find, undecided = None if value is None else value.parameter.find, reader.undecided(value)
     return None if find is None and undecided is None else HeldFlow(machine, find, undecided)
 
 

@@ -141,7 +141,7 @@ class Parser:
         """The dialect of the output."""
         return self._dialect
 
-    def feed(self, text: str, stage: Stage | str | None = None) -> list[Event]:
+    def feed(self, text: str, stage: Stage | str | None = None) -> list[Event]:  # hot: most pieces go no further
         """Take the next piece of the output, and return its events.
 
         Args:
@@ -199,7 +199,7 @@ class Parser:
                 return self._run()
         return self._feed(text, None)
 
-    def close(self, finish_reason: str | None = "stop") -> list[Event]:
+    def close(self, finish_reason: str | None = "stop") -> list[Event]:  # the steps of an end, in their order
         """End the output, and return the last events.
 
         Args:

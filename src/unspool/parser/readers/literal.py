@@ -301,7 +301,7 @@ class LiteralReader:
         given, size = self._given, self._size if self.mode == NUMBER else None
         return [*given], [*map(len, given)], size, 0 if size is None else len(size.since(0) or "")
 
-    def changes(self, marks: tuple[Any, ...]) -> Changes | None:
+    def changes(self, marks: tuple[Any, ...]) -> Changes | None:  # compares every part of the state
         """What has changed since `marks`, apart from the state; ``None`` if it depends on more than the state."""
         before, counts, size, length = marks
         given, number = self._given, self._size if self.mode == NUMBER else None
@@ -460,7 +460,7 @@ class LiteralReader:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def read(self, text: str, i: int) -> int:
+    def read(self, text: str, i: int) -> int:  # hot: the loop around all steps
         """Consume ``text`` from ``i``, and return the position up to which it was consumed."""
         how = self._how
         strict = how.strict
@@ -529,7 +529,7 @@ class LiteralReader:
             self._pending = (self._pending + space)[:MAX_HELD]
         self._mark = end
 
-    def close_all(self) -> str:
+    def close_all(self) -> str:  # a branch for each mode
         """The JSON text that would close the open containers, which repairs a value that its call's closing cuts off.
 
         A key without a value is left out. The text is empty if closing would have to invent a value.
@@ -732,7 +732,7 @@ class LiteralReader:
             return int(c == '"' or (c == "'" and how.repair))
         return 1 if c == "'" or self._opens_string(text, i) else -1 if c in "rRuUfF" and i + 1 == n else 0
 
-    def _value(self, text: str, i: int, n: int, c: str) -> int:
+    def _value(self, text: str, i: int, n: int, c: str) -> int:  # a branch for each character that may begin a value
         how = self._how
         around = c == "(" and how.quoted and not self.stack
         if how.whole and not self.stack and c != "{" and not around:
@@ -784,7 +784,7 @@ class LiteralReader:
         self._comma = False
         return i + 1
 
-    def _word(self, text: str, i: int, n: int, c: str) -> int:
+    def _word(self, text: str, i: int, n: int, c: str) -> int:  # a word may be whole, cut, or joined to a name
         m = _WORD.match(text, i)
         quoted = self._how.quoted and bool(self.stack)
         if m is None:
@@ -881,7 +881,7 @@ class LiteralReader:
         self._write(digits)
         return j
 
-    def _after_digits(self, text: str, i: int, n: int) -> int:
+    def _after_digits(self, text: str, i: int, n: int) -> int:  # a branch for each character that may follow
         """Read a character that is no digit: a point, a sign, an exponent, or what ends the number."""
         c = text[i]
         state = self._number
@@ -940,7 +940,7 @@ class LiteralReader:
 
     # -- strings ------------------------------------------------------------------------------------------------------
 
-    def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
+    def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:  # each syntax opens strings in its way
         how = self._how
         self._prefix = ""
         own = how.quoted and text.startswith(how.quote, i)
@@ -1019,7 +1019,7 @@ class LiteralReader:
         elif not self._how.mend:
             self._doubt.decide()
 
-    def _json_string(self, text: str, i: int, n: int) -> int:
+    def _json_string(self, text: str, i: int, n: int) -> int:  # a branch for each thing that may end a run
         j = JSON_RUN.match(text, i).end() if self.repaired else json_run(text, i)
         if self._is_key and self._key_text is not None:
             self._key_text = self._key_text + text[i:j] if len(self._key_text) + j - i <= MAX_KEY else None
@@ -1110,7 +1110,7 @@ class LiteralReader:
             return m.end()
         return end if end > i else -1
 
-    def _python_string(self, text: str, i: int, n: int) -> int:
+    def _python_string(self, text: str, i: int, n: int) -> int:  # a branch for each thing that may end a run
         delimiter = self.delimiter
         run, to_json = (RAW_RUN, escaped) if self._prefix == "r" else (PYTHON_RUN, translated)
         out = self.out
