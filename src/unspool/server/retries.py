@@ -67,10 +67,7 @@ class _Answer:
             await asyncio.shield(self.work)
         except asyncio.CancelledError:
             self._send = None
-            if self.messages:
-                self._leave()
-            else:
-                asyncio.get_running_loop().call_later(_GRACE, self._leave)
+            self._left()
             raise
 
     async def again(self, send: Send) -> None:
@@ -94,7 +91,14 @@ class _Answer:
         finally:
             self._retries -= 1
             if self._send is None:
-                self._leave()
+                self._left()
+
+    def _left(self) -> None:
+        """A client is gone, which may come again if nothing was sent."""
+        if self.messages:
+            self._leave()
+        else:
+            asyncio.get_running_loop().call_later(_GRACE, self._leave)
 
     def _leave(self) -> None:
         """End the generation if nobody reads it any more."""
