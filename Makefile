@@ -329,7 +329,7 @@ $(TRAINERS)/.installed: pyproject.toml
 	$(TRAINERS)/bin/python $(INSTALL) --upgrade 'pip>=25.1'
 	$(TRAINERS)/bin/python $(INSTALL) $(DEV) \
 		'$(TORCH)' 'trl>=1.16' 'verl>=0.9.1' cachetools fastapi uvicorn gguf openai-agents
-	$(TRAINERS)/bin/python $(INSTALL) --no-deps $(SMALL)
+	$(TRAINERS)/bin/python $(INSTALL) --no-deps $(SMALL) 'skyrl>=0.3'
 	touch $@
 
 trainers: $(TRAINERS)/.installed $(PLUGINS)/.engine ## test TRL's GRPO, also on sessions of llama.cpp and vLLM, and verl's agent loop on small models (installs torch twice, and vLLM)

@@ -76,7 +76,7 @@ def test_a_bomb_or_another_type_is_refused(server: Victim) -> None:
         (png()[:19], "the header of the PNG is cut"),
         (b"\xff\xd8" + b"\xff\xe0\x00\x02" * 200_000, "the JPEG has no frame"),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "the bytes are text/plain"),
-        (b"%PDF-1.7\n", "of no type that is known"),
+        (b"%PDF-1.7\n", "the bytes are application/pdf"),
         (b"PK\x03\x04" + bytes(999), "of no type that is known"),
         (bytes(900_000), "of no type that is known"),
         (png() + bytes(1_000_000), "the parts have more than 1,000,000 bytes"),

@@ -1,11 +1,15 @@
 """Exported rollouts fit the trainers' own types: verl validates its outputs, and TRL's trainer learns from its rows."""
 
+import ast
+import importlib.util
+import logging
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
-from unspool.rl import Rollout, Row, to_trl, to_verl
+from unspool.rl import Rollout, Row, to_skyrl, to_trl, to_verl
 
 pytestmark = [pytest.mark.trainers, pytest.mark.filterwarnings("ignore")]
 
@@ -38,6 +42,32 @@ def test_verl_takes_exported_rows() -> None:
     assert found["response_mask"].tolist() == [1, 1, 0, 1, 1]
     assert found["rollout_log_probs"].tolist() == [-1, -1, 0, -1, -1]
     assert output.reward_score == 0.0
+
+
+def skyrls(path: str) -> ast.Module:
+    """A module of SkyRL's, whose import would need all of its trainer."""
+    spec = importlib.util.find_spec("skyrl")
+    assert spec is not None
+    return ast.parse((Path(str(spec.origin)).parent / path).read_text(encoding="utf-8"))
+
+
+def test_skyrls_own_check_takes_exported_rows_as_steps_of_their_trajectories() -> None:
+    checks = skyrls("train/utils/trainer_utils.py")
+    checks.body = [
+        one for one in checks.body if getattr(one, "name", "").startswith(("validate_gen", "_validate_step"))
+    ]
+    found: dict[str, Any] = {"np": numpy, "logger": logging, "GeneratorOutput": dict}
+    exec(compile(checks, "skyrl", "exec"), found)
+    runs = rollouts(3)
+    for run in runs[:2]:
+        run.metadata = {"instance_id": "task"}
+        run.rows = run.rows * 2
+    output = to_skyrl(runs)
+    found["validate_generator_output"](3, output, step_wise=True)
+    assert [one.to_string() for one in output["trajectory_ids"]] == ["task_0", "task_0", "task_1", "task_1", "r2_0"]
+    (shape,) = [s for s in skyrls("train/generators/base.py").body if getattr(s, "name", "") == "GeneratorOutput"]
+    fields = {getattr(one.target, "id", "") for one in ast.walk(shape) if isinstance(one, ast.AnnAssign)}
+    assert {*output} <= fields
 
 
 def test_trl_learns_from_exported_rows(tmp_path: Path) -> None:

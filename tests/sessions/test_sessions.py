@@ -1,11 +1,13 @@
 """An agent's run is recorded token by token, whatever it does with its history."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from unspool.engines import Request
+from unspool.store import Store
 
 from ..server.support import CHAT, HELLO, WEATHER, Live, live
 from ..server.test_continuation import ANSWER, ONE, TEMPLATE, TWO, of_chat, of_responses, template
@@ -188,18 +190,37 @@ def test_results_of_tools_and_kinds_of_output_are_told_apart() -> None:
     assert text("markers").endswith("<|im_end|>")
 
 
-@pytest.mark.parametrize("ask_", [of_chat, of_responses])
+def of_stored(server: Live, messages: list[Any], stream: bool = False) -> list[Any]:
+    """The id of a response that continues another one by its id."""
+    history, question = messages[:-1], messages[-1]["content"]
+    tools: Any = [{"type": "mcp", "server_label": "workshop", "require_approval": "never"}]
+    answer: Any = server.openai.responses.create(
+        model="m", input=question, tools=tools, stream=stream, previous_response_id=history[-1] if history else None
+    )
+    if stream:
+        *_, last = answer
+        answer = last.response
+    return [answer.id]
+
+
+@pytest.mark.parametrize("ask_", [of_chat, of_responses, of_stored])
 @pytest.mark.parametrize("streamed", [False, True])
-def test_rounds_with_the_servers_tools_are_calls_of_one_path(ask_: Any, streamed: bool) -> None:
-    model = answers(TWO, ONE, ANSWER, "Bye.")
-    with live(model, "hermes", prompts=template(), servers=[Workshop()], sessions=True) as server:
-        session = made(server)
-        server.openai = server.openai.with_options(api_key=session["key"])
-        turn = ask_(server, HELLO, stream=streamed)
-        ask_(server, [*HELLO, *turn, user("Thanks")], stream=streamed)
-        found = trajectory(server, session)
+def test_rounds_with_the_servers_tools_are_calls_of_one_path_also_after_a_restart(
+    ask_: Any, streamed: bool, tmp_path: Path
+) -> None:
+    model, file = answers(TWO, ONE, ANSWER, "Bye.", "Yes."), tmp_path / "store.db"
+    history: list[Any] = []
+    session: dict[str, Any] = {}
+    for question in ("Hello", "Thanks", "Else?"):
+        options: Any = {"servers": [Workshop()], "sessions": True, "store": Store(file)}
+        with live(model, "hermes", prompts=template(), **options) as server:
+            session = session or made(server)
+            server.openai = server.openai.with_options(api_key=session["key"])
+            history.append(user(question))
+            history += ask_(server, history, stream=streamed)
+            found = trajectory(server, session)
     check(found, model.record)
-    assert tree(found) == [(None, None), (0, None), (1, None), (2, None)]
+    assert tree(found) == [(None, None), (0, None), (1, None), (2, None), (3, None)]
     (row,) = found["rows"]
     assert "results" in row["kinds"]
 

@@ -30,7 +30,10 @@ from unspool.server.models import Served
 
 from ..examples.support import raw_endpoint
 from ..media import digest, png
-from ..server.support import HELLO, USAGE, WEATHER, Live, Scripted, live, until
+from ..server.support import CHAT, HELLO, USAGE, WEATHER, Live, Scripted, live, until
+from ..server.test_continuation import template
+from ..sessions.support import Model, ask, made, trajectory
+from ..sessions.test_sessions import CALL
 from ..tokenizer import FOLDER
 from .conftest import Visit
 
@@ -40,6 +43,7 @@ RAW = (
     "<think>\nThe user wants\nthe weather.\n</think>\n\nLet me look.\n<tool_call>\n"
     '{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 )
+AXE = Path(sys.prefix) / "node_modules/axe-core/axe.min.js"
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
 
@@ -517,6 +521,46 @@ def test_an_image_is_shown_in_its_place_in_the_prompt(visit: Visit, tmp_path: Pa
         assert page.locator("u-look .prompt mark").inner_text() == "[audio]"
 
 
+# -- sessions ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "visit", [{"bypass_csp": True}, {"locale": "zh-CN", "bypass_csp": True, **PHONE}], indirect=True
+)
+def test_a_session_is_shown_as_a_tree_and_each_row_in_the_colours_of_its_tokens(visit: Visit) -> None:
+    model = Model(lambda request: CALL if len(model.requests) == 1 else f"Say {len(model.requests)}.")
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        session = made(server, id="run-1")
+        first = ask(session, server, CHAT, messages=HELLO, tools=[WEATHER]).json()["choices"][0]["message"]
+        for result in ("20 C", "30 C"):
+            sent = {"role": "tool", "tool_call_id": first["tool_calls"][0]["id"], "content": result}
+            ask(session, server, CHAT, messages=[*HELLO, first, sent], tools=[WEATHER])
+        ask(session, server, CHAT, messages=[{"role": "user", "content": "Another."}], tools=[WEATHER])
+        rows = trajectory(server, session)["rows"]
+        page = begin(visit, server, "sessions")
+        page.locator("u-sessions .sessions button", has_text="run-1").click()
+        page.locator("u-sessions .tokens").nth(2).locator(".k-marker").last.wait_for()
+        page.wait_for_load_state("networkidle")
+        page.evaluate(AXE.read_text())
+        assert violations(page) == []
+        visit.shot(f"sessions-{page.locator('html').get_attribute('lang')}")
+        assert page.locator("u-sessions .tree > li", has_text="get_weather (ok)").count() == 1
+        assert page.locator("u-sessions .tree .tree > li").count() == 2, "two answers continue the first"
+        for place, row in enumerate(rows):
+            shown = page.locator("u-sessions .tokens").nth(place)
+            for kind in {*row["kinds"]}:
+                ids = [i for i, k in zip(row["input_ids"], row["kinds"], strict=True) if k == kind]
+                text = "".join(shown.locator(f"[data-kind={kind}]").all_text_contents())
+                assert text == model.tokenizer.decode(ids, skip_special_tokens=False)
+            learnt = "".join(shown.locator(".learnt").all_text_contents())
+            ids = [i for i, m in zip(row["input_ids"], row["loss_mask"], strict=True) if m]
+            assert learnt == model.tokenizer.decode(ids, skip_special_tokens=False)
+    with live(Scripted(["Hi."]), "hermes") as server:
+        page = begin(visit, server)
+        page.locator(".ideas").wait_for()
+        assert not page.locator("[data-view=sessions]").is_visible()
+
+
 # -- everywhere --------------------------------------------------------------------------------------------------------
 
 
@@ -635,10 +679,9 @@ BROKEN = (
 )
 def test_an_accessibility_checker_finds_nothing(visit: Visit) -> None:
     """Every view follows axe-core's rules for WCAG 2.2 AA and its best practices, with everything unfolded."""
-    axe = (Path(sys.prefix) / "node_modules/axe-core/axe.min.js").read_text()
     with live(Scripted(cut(BROKEN)), "hermes") as server:
         page = begin(visit, server)
-        page.evaluate(axe)
+        page.evaluate(AXE.read_text())
         page.locator(".ideas").wait_for()
         found = violations(page)
         say(page)

@@ -6,6 +6,7 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -110,9 +111,11 @@ def _show(server: _Server, found: Mapping[str, Any]) -> None:
     exact = "exact" if found["exact"] else "not exact"
     write(f"{found['id']}: {found['status']}, reward {found['reward']}, {exact}\n")
     write("".join(f"  problem: {problem}\n" for problem in found["problems"]))
-    depths: dict[str, int] = {}
+    depths: dict[str | None, int] = {None: 0}
+    children = Counter(call["parent"] for call in found["calls"])
     for call in _in_order(found["calls"]):
-        depth = depths[call["id"]] = depths.get(call["parent"], -1) + 1
+        beside = call["parent"] is not None and children[call["parent"]] > 1  # only there, paths part
+        depth = depths[call["id"]] = depths[call["parent"]] + beside
         fork = f", fork: {call['fork']}" if call["fork"] else ""
         tools = "".join(f", {name} ({status})" for name, status in call["tool_calls"])
         sizes = f"{len(call['prompt_ids'])} + {len(call['output_ids'])} tokens"

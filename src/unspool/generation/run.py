@@ -185,6 +185,8 @@ class Run:
 
     async def keep(self) -> Failure | None:
         """Keep the answer as it is now; return why that failed."""
+        if self._session is not None:
+            await self._session.settled()
         try:
             await self.deposit.keep(self.id, self.writer, self._last)
         except (StoreError, BadRequest) as error:  # such as of a conversation that was deleted meanwhile

@@ -5,7 +5,7 @@
 ``verl``     verl's ``AgentLoopOutput``, one for each row
 ``prime-rl`` prime-rl's ``TrainingSample``, one for each row
 ``nemo-rl``  NeMo RL's ``DatumSpec``, one for each row; tokens that are not learnt stand in messages of ``user``
-``skyrl``    SkyRL's ``GeneratorOutput``
+``skyrl``    SkyRL's ``GeneratorOutput``, with ``is_last_step``
 ===========  =======================================================================================================
 
 A row without anything to learn has no place there, nor has, unless asked for, one that was discarded; ``json`` has all.
@@ -15,6 +15,7 @@ These shapes have a number for every token: that of a token that is not learnt i
 import io
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count, groupby, zip_longest
 from typing import Any, Final
 
@@ -126,11 +127,33 @@ def to_nemo_rl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> 
     return found
 
 
+@dataclass(frozen=True)
+class TrajectoryID:
+    """SkyRL's ``TrajectoryID``: what a trajectory is about, and the number of the attempt."""
+
+    instance_id: str
+    repetition_id: int
+
+    def to_string(self) -> str:
+        """Both, as SkyRL joins them."""
+        return f"{self.instance_id}_{self.repetition_id}"
+
+
 def to_skyrl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> dict[str, list[Any]]:
-    """SkyRL's ``GeneratorOutput``; the arguments are as for `to_trl`."""
-    rows = list(_rows(rollouts, roles))
+    """SkyRL's ``GeneratorOutput`` for its step-wise training; the arguments are as for `to_trl`.
+
+    The rows of a rollout are the steps of one trajectory. Rollouts with the same ``instance_id`` in their metadata are
+    repetitions, whose rewards SkyRL compares; without that, each is an instance of its own.
+    """
+    rows: list[tuple[Rollout, Row]] = []
+    owners: list[TrajectoryID] = []
     counts: defaultdict[str, count[int]] = defaultdict(count)
-    owners = [rollout.id for rollout, _ in rows]
+    for rollout in rollouts:
+        found = list(_rows([rollout], roles))
+        if found:
+            instance = str(rollout.metadata.get("instance_id", rollout.id))
+            owners += [TrajectoryID(instance, next(counts[instance]))] * len(found)
+            rows += found
     return {
         "prompt_token_ids": [row.input_ids[: row.prompt_length] for _, row in rows],
         "response_ids": [row.input_ids[row.prompt_length :] for _, row in rows],
@@ -138,7 +161,7 @@ def to_skyrl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> di
         "loss_masks": [row.loss_mask[row.prompt_length :] for _, row in rows],
         "stop_reasons": [row.finish_reason for _, row in rows],
         "rollout_logprobs": [_known(row)[row.prompt_length :] for _, row in rows],
-        "trajectory_ids": [{"instance_id": id, "repetition_id": next(counts[id])} for id in owners],
+        "trajectory_ids": owners,
         "is_last_step": [id != following for id, following in zip_longest(owners, owners[1:])],
     }
 
@@ -195,7 +218,7 @@ def written(rollouts: Sequence[Rollout], form: str = "json", encoding: str = "js
         table = to_table(rollouts) if encoding == "arrow" else None
         listed: Any = _flat(rollouts, None)
     else:
-        table, listed = None, _SHAPES[form](rollouts)
+        table, listed = None, msgspec.to_builtins(_SHAPES[form](rollouts))
         if encoding == "json":
             return msgspec.json.encode(listed), "application/json"
         if isinstance(listed, dict):

@@ -68,6 +68,7 @@ def _about(service: Service, fields: Fields, awaited: Awaited) -> bytes:
             "levels": _LEVELS,
             "strict_level": settings.strict_level.name.lower(),
             "prompts": service.prompts is not None,
+            "sessions": service.sessions is not None,
             "limits": {"text": settings.limits.text, "body": settings.limits.body},
             "dialects": [
                 {"name": d.name, "aliases": d.aliases, "description": d.description, "calls": bool(d.call)}

@@ -37,17 +37,20 @@ class _Answer:
         self._changed = asyncio.Event()
         self._retries = 0
         self.messages: list[Any] = []
-        self.size = 0
         self.ended = time.monotonic()
         self.work: asyncio.Future[None]
 
-    async def send(self, message: Any) -> None:
+    def send(self, message: Any) -> Awaitable[None]:
         """Keep a part of the answer, and send it to the first client, as long as that reads."""
         self.messages.append(message)
-        self.size += len(message.get("body", b""))
-        self._changed.set()
-        if self._send is not None:
-            await self._send(message)
+        if self._retries:
+            self._changed.set()
+        return _nowhere(message) if self._send is None else self._send(message)
+
+    @property
+    def size(self) -> int:
+        """The bytes that are kept."""
+        return sum(len(message.get("body", b"")) for message in self.messages)
 
     @property
     def good(self) -> bool:
@@ -64,10 +67,7 @@ class _Answer:
             await asyncio.shield(self.work)
         except asyncio.CancelledError:
             self._send = None
-            if self.messages:
-                self._leave()
-            else:
-                asyncio.get_running_loop().call_later(_GRACE, self._leave)
+            self._left()
             raise
 
     async def again(self, send: Send) -> None:
@@ -91,12 +91,23 @@ class _Answer:
         finally:
             self._retries -= 1
             if self._send is None:
-                self._leave()
+                self._left()
+
+    def _left(self) -> None:
+        """A client is gone, which may come again if nothing was sent."""
+        if self.messages:
+            self._leave()
+        else:
+            asyncio.get_running_loop().call_later(_GRACE, self._leave)
 
     def _leave(self) -> None:
         """End the generation if nobody reads it any more."""
         if not self._retries and self._send is None:
             self.work.cancel()
+
+
+async def _nowhere(message: Any) -> None:
+    """Send a part of an answer to nobody."""
 
 
 class Retries:
@@ -137,11 +148,11 @@ def _key(scope: Scope, body: bytes) -> tuple[bytes | None, bool]:
 
 def _forget(answers: OrderedDict[bytes, _Answer]) -> None:
     """Forget old answers, and so many that their number and size are within the limits."""
-    size = sum(answer.size for answer in answers.values())
-    oldest = time.monotonic() - _AGE
+    sizes = {key: answer.size for key, answer in answers.items()}
+    size, oldest = sum(sizes.values()), time.monotonic() - _AGE
     for key, answer in list(answers.items()):
         if len(answers) <= _COUNT and size <= _SIZE and answer.ended >= oldest:
             return
         if answer.work.done():
-            size -= answer.size
+            size -= sizes[key]
             del answers[key]

@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -45,25 +45,26 @@ class _Hidden(NamedTuple):
 
 
 class Capture:
-    """Collects the pieces of one output. They are read only at its end, so that they delay no stream."""
+    """Collects the pieces of one output. Only lists of texts and numbers grow with it: the garbage collector would look
+    through anything else again and again."""
 
     def __init__(self) -> None:
-        self._deltas: list[Delta] = []
-        self.take: Callable[[Delta], None] = self._deltas.append
+        self._texts: list[str] = []
         self._ids: list[int] = []
-        self._logprobs = array("d")
+        self._known: list[float | None] = []
         self._count = 0  # by the engine's own count
         self._hidden: list[_Hidden] = []
         self._prompt: tuple[int, ...] | None = None
         self._versions: tuple[tuple[str, int, int], ...] = ()
         self._experts = ""
         self._missing = False
-        self._wrong = 0
 
-    def _read(self, delta: Delta) -> None:
+    def take(self, delta: Delta) -> None:
+        """Take the next piece."""
+        self._texts.append(delta.text)
         sampled = delta.sampled
         if sampled is None:
-            self._read_parsed(delta)
+            self._take_parsed(delta)
             return
         if sampled.count is not None:
             hidden, self._count = sampled.count - self._count - len(sampled.ids), sampled.count
@@ -71,46 +72,40 @@ class Capture:
                 self._hidden.append(_Hidden(len(self._ids), hidden, delta.text))
         elif delta.text and not sampled.ids:
             self._missing = True
-        self._put(sampled.ids, sampled.logprobs)
+        self._ids += sampled.ids
+        self._known += sampled.logprobs
         if self._prompt is None:
             self._prompt = sampled.prompt_ids or delta.prompt_ids or None
         self._versions = sampled.versions or self._versions
         self._experts = sampled.experts or self._experts
 
-    def _read_parsed(self, delta: Delta) -> None:
-        """Read a piece of an engine that knows nothing of `Sampled`."""
+    def _take_parsed(self, delta: Delta) -> None:
+        """Take a piece of an engine that knows nothing of `Sampled`."""
         known = [entry.get("logprob") for entry in delta.logprobs]
         ids = delta.token_ids
         self._missing = self._missing or bool(delta.text and not ids)
-        self._put(ids, known if len(known) == len(ids) else [None] * len(ids))
-
-    def _put(self, ids: Sequence[int], logprobs: Sequence[float | None]) -> None:
         self._ids += ids
-        for p in logprobs:
-            if p is not None and not _LEAST < p < _MOST:
-                self._wrong += 1
-                p = None
-            self._logprobs.append(math.nan if p is None else p)
+        self._known += known if len(known) == len(ids) else [None] * len(ids)
 
     def output(self, tokenizer: Any) -> Output:
         """Everything that was taken. The tokenizer finds tokens that an engine left out, if there is only one
         reading."""
-        for delta in self._deltas:
-            self._read(delta)
         problems = []
-        ids, logprobs = self._ids, self._logprobs
+        ids = self._ids
+        logprobs = array("d", [p if p is not None and _LEAST < p < _MOST else math.nan for p in self._known])
+        wrong = sum(map(math.isnan, logprobs)) - self._known.count(None)
         if self._missing:
             ids, logprobs = [], array("d")
             problems.append("the engine did not report the tokens")
         elif self._hidden:
-            ids, logprobs, problems = self._revealed(tokenizer)
-        if self._wrong:
-            problems.append(f"{self._wrong} log-probabilities are none")
+            ids, logprobs, problems = self._revealed(tokenizer, logprobs)
+        if wrong:
+            problems.append(f"{wrong} log-probabilities are none")
         if ids and any(map(math.isnan, logprobs)):
             count = sum(map(math.isnan, logprobs))
             problems.append(f"{count} of {len(ids)} tokens have no log-probability")
         return Output(
-            clean("".join(delta.text for delta in self._deltas)),
+            clean("".join(self._texts)),
             ids,
             logprobs,
             self._prompt,
@@ -119,14 +114,14 @@ class Capture:
             problems,
         )
 
-    def _revealed(self, tokenizer: Any) -> "tuple[list[int], array[float], list[str]]":
+    def _revealed(self, tokenizer: Any, known: "array[float]") -> "tuple[list[int], array[float], list[str]]":
         """The tokens with those that were left out before the last token of a character."""
         ids: list[int] = []
         logprobs = array("d")
         places = [hidden.at for hidden in self._hidden]
         for hidden, (start, end) in zip(self._hidden, pairwise([0, *places]), strict=True):
             ids += self._ids[start:end]
-            logprobs += self._logprobs[start:end]
+            logprobs += known[start:end]
             if hidden.at == len(self._ids):  # the output was cut inside a character
                 problem = f"the last {hidden.many} tokens are not reported"
                 return ids, logprobs, [problem]
@@ -136,7 +131,7 @@ class Capture:
             ids += found
             logprobs += array("d", [math.nan]) * len(found)
         ids += self._ids[places[-1] :]
-        logprobs += self._logprobs[places[-1] :]
+        logprobs += known[places[-1] :]
         return ids, logprobs, []
 
 

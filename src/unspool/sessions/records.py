@@ -1,4 +1,5 @@
-"""What sessions keep: `About`, what they are, `Recorded`, their calls, and `Node`, a call in its tree."""
+"""What sessions keep: `About`, what they are, `Recorded`, their calls, `Remembered`, their answers of several rounds.
+`Node` is a call in its tree."""
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,6 +8,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from ..engines import Engine
+from ..request.continuation import Rounds
 from ..request.prompts import Prompts
 from ..request.settings import Settings
 from ..store import Writing
@@ -22,6 +24,8 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
         results: the ranges of that text that tools wrote.
         digests, asked: what identifies the answer in a history, and the prompt.
         thoughts: digests of each answer's reasoning up to this one.
+        named, reasoned: what identifies the answer by the ids of its calls, and the range of its text with its
+            reasoning.
         tools, grammar: digests of the declared tools and of the grammar, which the session keeps once; empty if there
             are none.
         system, variables: digests of the system prompt, and of the template's variables.
@@ -51,6 +55,8 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     digests: list[bytes] = []
     asked: bytes = b""
     thoughts: list[bytes] = []
+    named: bytes = b""
+    reasoned: tuple[int, int] = (0, 0)
     tools: bytes = b""
     tool_count: int = 0
     tool_choice: Any = "auto"
@@ -160,6 +166,7 @@ OWNER: Final = b"unspool sessions"
 SESSION: Final = "session"
 CALL: Final = "session_call"
 BLOB: Final = "session_blob"
+ROUNDS: Final = "session_rounds"
 
 
 class Stored(msgspec.Struct):
@@ -167,6 +174,14 @@ class Stored(msgspec.Struct):
 
     model: str
     call: Recorded
+
+
+class Remembered(msgspec.Struct):
+    """An answer of several rounds in the store, with the model's name, by its keys; see `Rounds`."""
+
+    model: str
+    keys: list[bytes]
+    rounds: Rounds
 
 
 def put_about(writing: Writing, about: About) -> None:
@@ -181,3 +196,8 @@ def put_call(writing: Writing, id: str, model: str, record: Recorded, blobs: Map
     for digest, blob in blobs.items():
         writing.put(OWNER, BLOB, f"{id}/{digest.hex()}", blob, parent=above)
     writing.put(OWNER, CALL, record.id, msgspec.msgpack.encode(Stored(model, record)), parent=above)
+
+
+def put_rounds(writing: Writing, id: str, found: Remembered) -> None:
+    """Store an answer of several rounds of a session."""
+    writing.put(OWNER, ROUNDS, f"{id}/{found.keys[0].hex()}", msgspec.msgpack.encode(found), parent=(SESSION, id))

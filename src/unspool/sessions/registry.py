@@ -15,7 +15,7 @@ from ..regex import Regex
 from ..request.fields import BadRequest
 from ..store import Reading, Record, RecordExists, Store, Writing
 from .examine import Examined, examine
-from .records import BLOB, CALL, OWNER, SESSION, About, Limits, Model, Stored
+from .records import BLOB, CALL, OWNER, ROUNDS, SESSION, About, Limits, Model, Remembered, Stored
 from .session import Refused, Session
 
 log = logging.getLogger("unspool.sessions")
@@ -125,6 +125,8 @@ class Sessions:
             for one in _every(r, CALL, id):
                 stored = msgspec.msgpack.decode(one.data, type=Stored)
                 session.load(stored.model, stored.call)
+            for one in _every(r, ROUNDS, id):
+                session.load_rounds(msgspec.msgpack.decode(one.data, type=Remembered))
             return session
 
         found = await self._store.reading(read)

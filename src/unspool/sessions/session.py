@@ -21,12 +21,12 @@ from ..request.continuation import Continued, Written
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..rl.rollouts import Call, Link, Rollout, rows_of
-from ..store import Store
+from ..store import Store, StoreError
 from ..wire.encoding import clean, cleaned, encode
 from .capture import Capture, Output
 from .examine import Examined
 from .kinds import Kinds
-from .records import About, Model, Node, Recorded, ids_of, packed, put_about, put_call
+from .records import About, Model, Node, Recorded, Remembered, ids_of, packed, put_about, put_call, put_rounds
 from .tree import Tree
 
 log = logging.getLogger("unspool.sessions")
@@ -73,6 +73,8 @@ class Session:
         self._store = store
         self.blobs = blobs or {}
         self._records: list[tuple[str, Recorded]] = []
+        self._rounds: list[Remembered] = []
+        self._keeping: Future[Any] | None = None
         self._trees: dict[str, Tree] = {}
         self._lock = threading.Lock()  # a thread may be the first that needs a tree
         self._idle = asyncio.Event()
@@ -93,16 +95,30 @@ class Session:
         with self._lock:
             if name not in self._trees:
                 assert model.prompts is not None, "sessions need a chat template"
-                self._trees[name] = Tree(model.settings, model.prompts, model.engine.tokenizer, self.about.secret)
+                made = self._trees[name] = Tree(
+                    model.settings,
+                    model.prompts,
+                    model.engine.tokenizer,
+                    self.about.secret,
+                    lambda keys, rounds: self._remember(Remembered(name, [*keys], rounds)),
+                )
                 for of, record in self._records:
                     if of == name:
-                        self._trees[name].add(record)
+                        made.add(record)
+                for one in self._rounds:
+                    if one.model == name:
+                        made.add_rounds(one.keys, one.rounds)
             return self._trees[name]
 
     def load(self, model: str, record: Recorded) -> None:
         """Take a call that was stored, before there is a tree."""
         self._records.append((model, record))
         self._count(record)
+
+    def load_rounds(self, found: Remembered) -> None:
+        """Take an answer of several rounds that was stored, before there is a tree."""
+        self._rounds.append(found)
+        self.size += len(msgspec.msgpack.encode(found))
 
     def _count(self, record: Recorded) -> None:
         self.tokens += len(record.output_ids) // 4
@@ -192,9 +208,28 @@ class Session:
         self._count(record)
         return self._store.write(lambda w: put_call(w, self.about.id, model, record, new))
 
-    def blame(self, problem: str) -> None:
-        if problem not in self.about.problems:
-            self.about.problems.append(problem)
+    def _remember(self, found: Remembered) -> None:
+        """Keep an answer of several rounds, as which the agent will send them back."""
+        self.load_rounds(found)
+        self._trees[found.model].add_rounds(found.keys, found.rounds)
+        try:
+            self._keeping = self._store.write(lambda w: put_rounds(w, self.about.id, found))
+            self._keeping.add_done_callback(lambda kept: self.failed(kept.exception()))
+        except StoreError as error:
+            self.failed(error)
+
+    async def settled(self) -> None:
+        """Wait until all that is remembered of answers is kept."""
+        if self._keeping is not None:
+            await asyncio.wait([asyncio.wrap_future(self._keeping)])
+
+    def failed(self, error: BaseException | None) -> None:
+        """Note that something could not be recorded, if there is an error."""
+        if error is not None:
+            log.error("%s: a call could not be recorded", self.about.id, exc_info=error)
+            problem = "a call could not be recorded; the server's log says why"
+            if problem not in self.about.problems:
+                self.about.problems.append(problem)
 
     # -- what was recorded -----------------------------------------------------------------------------------------
 
@@ -300,15 +335,16 @@ class Recording:
             written, kept = self._kept(written, stop, None)
             await asyncio.wrap_future(kept)
         except Exception as error:
-            self._failed(error)
+            self._session.failed(error)
         return written
 
     def broken(self, written: Written, reason: Literal["abort", "error"]) -> None:
         """Record a call that was broken off."""
         try:
-            self._kept(written, None, reason)[1].add_done_callback(lambda kept: self._failed(kept.exception()))
+            kept = self._kept(written, None, reason)[1]
+            kept.add_done_callback(lambda kept: self._session.failed(kept.exception()))
         except Exception as error:
-            self._failed(error)
+            self._session.failed(error)
 
     def _kept(self, written: Written, stop: str | None, reason: str | None) -> "tuple[Written, Future[Any]]":
         output = self._capture.output(self._model.engine.tokenizer)
@@ -318,11 +354,6 @@ class Recording:
             msgspec.structs.replace(written, text=output.text, ids=output.ids or None, cut=False, call=record.id),
             kept,
         )
-
-    def _failed(self, error: BaseException | None) -> None:
-        if error is not None:
-            log.error("%s: a call could not be recorded", self._session.about.id, exc_info=error)
-            self._session.blame("a call could not be recorded; the server's log says why")
 
     def _record(
         self, output: Output, written: Written, stop: str | None, reason: str | None

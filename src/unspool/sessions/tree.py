@@ -1,6 +1,6 @@
 """`Tree`: the calls of one session. A prompt that continues one of them begins with its very tokens."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
 from itertools import accumulate, takewhile
 from typing import Any, Final
@@ -33,12 +33,20 @@ class Tree(Turns):
 
     Calls are matched by their messages, in every form in which clients send these back; see `Chain`. If only the tokens
     would differ, they are those of the call. Otherwise the prompt is a fork, and says why. The secret for digests is
-    the same wherever the session is opened.
+    the same wherever the session is opened. ``keep`` keeps an answer of several rounds, by its keys.
     """
 
-    def __init__(self, settings: Settings, prompts: Prompts, tokenizer: Any, secret: bytes) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        prompts: Prompts,
+        tokenizer: Any,
+        secret: bytes,
+        keep: Callable[[Collection[bytes], Rounds], None],
+    ) -> None:
         super().__init__(settings, prompts, tokenizer)
         self._secret = secret
+        self._keep = keep
         self.nodes: dict[str, Node] = {}
         self._answers: dict[bytes, list[Node]] = {}
         self._asked: set[bytes] = set()
@@ -51,7 +59,13 @@ class Tree(Turns):
         self._asked.add(record.asked)
         for digest in record.digests:
             self._answers.setdefault(digest, []).append(node)
+        if record.named:
+            self._more[record.named] = record.output_text[slice(*record.reasoned)]
         return node
+
+    def add_rounds(self, keys: Collection[bytes], rounds: Rounds) -> None:
+        """Add an answer of several rounds."""
+        self._more |= dict.fromkeys(keys, rounds)
 
     # -- prompts ---------------------------------------------------------------------------------------------------
 
@@ -143,9 +157,10 @@ class Tree(Turns):
         record.asked = chain.digest(b"asked")
         record.digests = sorted({chain.take(form).digest(b"turn") for form in (sent, trimmed(sent))})
         record.thoughts = [*prompt.past.thoughts, thought(sent)]
-        key = self._by_ids(prompt.past.caller, sent)
-        if key is not None:
-            self._more[key] = written.message.reasoning
+        key, reasoning = self._by_ids(prompt.past.caller, sent), written.message.reasoning
+        at = record.output_text.find(reasoning)
+        if key is not None and reasoning and at >= 0:  # else it is in several pieces
+            record.named, record.reasoned = key, (at, at + len(reasoning))
 
     def _begun(self, request: ChatRequest) -> bytes:
         return b""  # tools and variables are compared one by one, to tell which of them differ
@@ -154,7 +169,7 @@ class Tree(Turns):
         return self._more.get(key)
 
     def _put(self, keys: Collection[bytes], thing: Any, size: int) -> None:
-        self._more |= dict.fromkeys(keys, thing)
+        self._keep(keys, thing)
 
 
 def _closest(nodes: Sequence[Node], request: ChatRequest) -> tuple[Node, str]:

@@ -35,9 +35,7 @@ def test_a_format_is_told_by_its_first_bytes(data: bytes, found: tuple[str, str,
     assert recognize(data) == found
 
 
-@pytest.mark.parametrize(
-    "data", [b"%PDF-1.7\n", b"PK\x03\x04", b"\x7fELF\x02", b"BM\0\0", b"\xff\xff\xff", b"MZ\0", b"<svg>\0"]
-)
+@pytest.mark.parametrize("data", [b"PK\x03\x04", b"\x7fELF\x02", b"BM\0\0", b"\xff\xff\xff", b"MZ\0", b"<svg>\0"])
 def test_anything_else_is_nothing(data: bytes) -> None:
     assert recognize(data) is None
 

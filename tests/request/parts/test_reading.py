@@ -113,6 +113,8 @@ def content(protocol: str, parts: list[Any], role: str = "user") -> Any:
 
 
 TEXT = {"type": "text", "text": "What is this?"}
+PDF = b"%PDF-1.7\n"
+BLOCKS = {"type": "content", "content": [{"type": "text", "text": "Hello."}]}
 
 
 @pytest.mark.parametrize("role", ["user", "tool"])
@@ -157,6 +159,8 @@ def test_other_media_are_read_too(protocol: str, given_part: dict[str, Any], fou
         ("responses", {"type": "input_file", "file_data": base64_of(b"Hello."), "filename": "a.txt"}),
         ("messages", {"type": "document", "source": source(b"Hello.", "text/plain"), "title": "a.txt"}),
         ("messages", {"type": "document", "title": "a.txt", "source": {"type": "text", "data": "Hello."}}),
+        ("messages", {"type": "document", "title": "a.txt", "source": {"type": "content", "content": "Hello."}}),
+        ("messages", {"type": "document", "title": "a.txt", "source": BLOCKS}),
         ("ag-ui", {"type": "binary", "mimeType": "text/plain", "filename": "a.txt", "url": "data:,Hel%6co."}),
     ],
 )
@@ -164,9 +168,38 @@ def test_a_document_becomes_its_text(protocol: str, given_part: dict[str, Any]) 
     assert content(protocol, [TEXT, given_part]) == "What is this?[a.txt]\nHello.\n[End of a.txt]\n"
 
 
+@pytest.mark.parametrize(
+    ("protocol", "given_part"),
+    [
+        ("messages", {"type": "document", "source": {"type": "text", "data": "a\ud800"}}),
+        ("chat", {"type": "file", "file": {"file_data": "data:text/plain,a\ud800"}}),
+    ],
+)
+def test_half_a_surrogate_in_a_document_fails_nothing(protocol: str, given_part: dict[str, Any]) -> None:
+    assert content(protocol, [given_part]) == "[document]\na\ufffd\n[End of document]\n"
+
+
 def test_what_is_said_about_a_document_stands_before_its_text() -> None:
     given_part = {"type": "document", "source": {"type": "text", "data": "Hello."}, "context": "A letter."}
     assert content("messages", [given_part]) == "[document]\nA letter.\n\nHello.\n[End of document]\n"
+
+
+@pytest.mark.parametrize("role", ["user", "tool"])
+@pytest.mark.parametrize(
+    ("protocol", "given_part"),
+    [
+        ("chat", {"type": "file", "file": {"file_data": url(PDF, "application/pdf"), "filename": "a.pdf"}}),
+        ("responses", {"type": "input_file", "file_data": base64_of(PDF), "filename": "a.pdf"}),
+        ("messages", {"type": "document", "source": source(PDF, "application/pdf")}),
+        ("ag-ui", {"type": "document", "source": given(PDF, "application/pdf")}),
+    ],
+)
+def test_a_pdf_is_refused_for_the_engine_the_template_and_the_role(
+    protocol: str, given_part: dict[str, Any], role: str
+) -> None:
+    reason = f"no engine and no chat template takes PDF, in a message of role '{role}' or any other; send its text"
+    with pytest.raises(BadRequest, match=reason):
+        read(protocol, [given_part], role)
 
 
 FORBIDDEN: list[str] = json.loads(Path(__file__).with_name("forbidden.json").read_text(encoding="utf-8"))
@@ -196,7 +229,8 @@ def test_a_url_of_http_waits_to_be_fetched(protocol: str) -> None:
     ("data", "reason"),
     [
         (b"<html>", "the bytes are text/plain; allowed are image/png"),
-        (b"%PDF-1.7", "the bytes are of no type that is known"),
+        (b"%PDF-1.7", "the bytes are application/pdf; allowed are image/png"),
+        (b"PK\x03\x04", "the bytes are of no type that is known"),
         (wav(), "the bytes are audio/wav; allowed are image/png"),
         (MP4, "the bytes are video/mp4"),
         (png()[:20], "the header of the PNG is cut"),
@@ -240,8 +274,17 @@ def test_other_roles_have_parts_of_text_only(protocol: str, role: str) -> None:
         ("chat", {"type": "file", "file": {"file_id": "file-1"}}, "no files are stored"),
         ("chat", {"type": "image", "sha256": "0" * 64, "media_type": "image/png"}, "is not supported"),
         ("responses", {"type": "input_image", "file_id": "file-1"}, "no files are stored"),
-        ("messages", {"type": "image", "source": {"type": "file", "file_id": "f"}}, "one of base64, data, url, text"),
-        ("messages", {"type": "document", "source": source(b"%PDF-1.4", "application/pdf")}, "of no type"),
+        (
+            "messages",
+            {"type": "image", "source": {"type": "file", "file_id": "f"}},
+            "one of base64, data, url, text, content",
+        ),
+        (
+            "messages",
+            {"type": "document", "source": {"type": "content", "content": [{"type": "image"}]}},
+            r"\[0\]\.type",
+        ),
+        ("messages", {"type": "document", "source": {"type": "text", "data": 5}}, "data"),
         ("ag-ui", {"type": "binary", "mimeType": "image/png"}, "url: is required"),
     ],
 )

@@ -61,13 +61,8 @@ def _number(logprob: float | None) -> float:
     return -9999.0 if logprob is None else max(logprob, -9999.0)
 
 
-def _aligned(ids: Sequence[int], logprobs: Sequence[float | None]) -> tuple[float | None, ...]:
-    """One log-probability for each token; none if their numbers differ, since nobody knows then which is whose."""
-    return tuple(logprobs) if len(logprobs) == len(ids) else (None,) * len(ids)
-
-
-def _versions(reported: Sequence[_Version] | None) -> tuple[tuple[str, int, int], ...]:
-    return tuple((str(one.version), one.start, one.end) for one in reported or () if one.version is not None)
+def _versions(reported: Sequence[_Version]) -> tuple[tuple[str, int, int], ...]:
+    return tuple((str(one.version), one.start, one.end) for one in reported if one.version is not None)
 
 
 def _without_end(delta: Delta) -> Delta:
@@ -160,11 +155,13 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
     logprobs = choice.logprobs or _Logprobs()
     sampled = None
     if capture and (choice.token_ids is not None or choice.weight_versions):
+        known = logprobs.token_logprobs or [p.logprob for p in logprobs.content or ()]
         sampled = Sampled(
             ids=ids,
-            logprobs=_aligned(ids, logprobs.token_logprobs or [p.logprob for p in logprobs.content or ()]),
+            # If their numbers differ, nobody knows which is whose.
+            logprobs=tuple(known) if len(known) == len(ids) else (None,) * len(ids),
             prompt_ids=None if choice.prompt_token_ids is None else tuple(choice.prompt_token_ids),
-            versions=_versions(choice.weight_versions),
+            versions=_versions(choice.weight_versions) if choice.weight_versions else (),
         )
     found = Delta(
         text=_text(choice),
@@ -296,12 +293,12 @@ class SglangReader:
 def _sampled(ids: tuple[int, ...], known: Sequence[_Listed], meta: _Meta) -> Sampled:
     """The tokens of an event, and in the last event the versions of the weights, and the experts."""
     same = [i for _, i, _ in known] == [*ids]
-    versions = _versions(meta.weight_versions)
+    versions = _versions(meta.weight_versions or ())
     if not versions and meta.weight_version is not None and meta.finish_reason is not None:
         versions = ((str(meta.weight_version), 0, meta.completion_tokens),)
     return Sampled(
         ids=ids,
-        logprobs=_aligned(ids, [p for p, _, _ in known] if same else ()),
+        logprobs=tuple([p for p, _, _ in known] if same else [None] * len(ids)),
         versions=versions,
         experts=meta.routed_experts or "" if meta.finish_reason is not None else "",
     )
@@ -347,8 +344,8 @@ def read_native(data: bytes, alternatives: int | None = 0, keep_end: bool = Fals
     sampled = None
     if capture:
         same = [p.id for p in reported] == event.tokens
-        known = [p.logprob for p in reported] if same else []
-        sampled = Sampled(ids=tuple(event.tokens), logprobs=_aligned(event.tokens, known), count=event.tokens_predicted)
+        known = [p.logprob for p in reported] if same else [None] * len(event.tokens)
+        sampled = Sampled(ids=tuple(event.tokens), logprobs=tuple(known), count=event.tokens_predicted)
     entries = () if alternatives is None else _entries(reported, alternatives)
     found = Delta(text=event.content, logprobs=entries, sampled=sampled)
     if not event.stop:

@@ -23,6 +23,7 @@ class BadMedium(ValueError):
 
 
 Size = tuple[int, int]
+PDF: Final = "application/pdf"
 _FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 """JPEG's markers of frames, which begin with the size."""
 _ALONE: Final = frozenset((0x01, *range(0xD0, 0xDA)))  # JPEG's markers without a segment
@@ -119,8 +120,9 @@ FORMATS: Final = (
     _Known("video", "video/mp4", _begins(rb"....ftyp(?:iso|mp4|avc1|MSNV|dash|M4V)")),
     _Known("video", "video/quicktime", _begins(rb"....ftypqt  ")),
     _Known("video", "video/webm", _begins(rb"\x1aE\xdf\xa3")),
+    _Known("document", PDF, _begins(rb"%PDF-")),
 )
-"""The formats of media, by their first bytes."""
+"""The formats that are known by their first bytes."""
 _BINARY: Final = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that no text contains
 
 
@@ -136,4 +138,4 @@ def recognize(data: bytes) -> Format | None:
         data.decode()
     except UnicodeDecodeError:
         return None
-    return None if _BINARY.search(data) or data.startswith(b"%PDF") else Format("document", "text/plain")
+    return None if _BINARY.search(data) else Format("document", "text/plain")

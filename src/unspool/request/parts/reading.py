@@ -18,11 +18,12 @@ import msgspec
 from ...arguments import json_shown
 from ...engines.media import Medium, is_medium
 from ...tools import ToolResult
+from ...wire.encoding import clean
 from ..chat_request import ChatRequest
 from ..common import in_one
 from ..fields import BadRequest, Fields
 from ..settings import Limits
-from .formats import FORMATS, BadMedium, recognize
+from .formats import FORMATS, PDF, BadMedium, recognize
 
 log = logging.getLogger("unspool.server")
 _UNREAD: Final = "unread"
@@ -67,7 +68,7 @@ def _url(fields: Fields, field: str, kind: str, name: str = "") -> Unread:
     if head := _DATA.match(url):
         if head[1].lower().replace(" ", "").endswith(";base64"):
             return Unread(where=where, kind=kind, data=_decoded(where, url[head.end() :]), name=name)
-        return Unread(where=where, kind=kind, data=unquote_to_bytes(url[head.end() :]), name=name)
+        return Unread(where=where, kind=kind, data=unquote_to_bytes(clean(url[head.end() :])), name=name)
     if not _HTTP.match(url) or "@" in url.split("/", 3)[2] or not url.isprintable():
         raise fields.wrong(field, f"{json_shown(url[:_SHOWN])} is not a data: URL, nor one of http or https")
     return Unread(where=where, kind=kind, url=url, name=name)
@@ -132,14 +133,24 @@ def _source(kind: str) -> Callable[[Fields], Unread]:
         return msgspec.structs.replace(found, context=context) if context else found
 
     def read_source(source: Fields, name: str) -> Unread:
-        form = source.one_of("type", ("base64", "data", "url", "text"))
-        if form == "text":
-            return Unread(where=source.path("data"), kind="document", data=source.text("data").encode(), name=name)
+        form = source.one_of("type", ("base64", "data", "url", "text", "content"))
+        if form in ("text", "content"):
+            field = "data" if form == "text" else "content"
+            text = source.text(field) if isinstance(source.raw.get(field), str) else _texts(source, field)
+            return Unread(where=source.path(field), kind="document", data=clean(text).encode(), name=name)
         if form == "url":
             return _url(source, "url" if source.has("url") else "value", kind, name)
         return _base64(source, "data" if form == "base64" else "value", kind, name)
 
     return read
+
+
+def _texts(source: Fields, field: str) -> str:
+    """The texts of the blocks of a document."""
+    blocks = list(source.objects(field))
+    for block in blocks:
+        block.one_of("type", ("text",))
+    return "\n".join(block.text("text") for block in blocks)
 
 
 def _binary(part: Fields) -> Unread:
@@ -218,6 +229,9 @@ def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[st
         allowed = ", ".join(type for kind in kinds for type in _TYPES[kind])
         what = "the bytes are of no type that is known" if found is None else f"the bytes are {found.type}"
         raise BadRequest(one.where, f"{what}; allowed are {allowed}")
+    if found.type == PDF:
+        told = f"no engine and no chat template takes PDF, in a message of role {role!r} or any other"
+        raise BadRequest(one.where, f"{PDF}: {told}; send its text, or its pages as images")
     if found.width * found.height > limits.pixels:
         shown = f"{found.width:,} × {found.height:,} pixels"
         raise BadRequest(one.where, f"the image has {shown}; allowed are {limits.pixels:,} in all")

@@ -25,7 +25,7 @@ async function send(path, body, signal) {
     if (key) headers.Authorization = `Bearer ${key}`;
     let answer;
     try {
-      answer = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+      answer = await fetch(path, { ...(body === null ? {} : { method: "POST", body: JSON.stringify(body) }), headers, signal });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new Refused(0, t("no server"));
@@ -51,7 +51,7 @@ async function refusal(answer) {
   }
 }
 
-/** POST, and return the JSON of the response. */
+/** POST, or GET if the body is null, and return the JSON of the response. */
 export async function ask(path, body = {}, signal = undefined) {
   return (await send(path, body, signal)).json();
 }

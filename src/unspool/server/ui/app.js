@@ -1,4 +1,4 @@
-// <u-app>: the frame around the three views: which one is shown, the language, the colours, recordings, and the key.
+// <u-app>: the frame around the views: which one is shown, the language, the colours, recordings, and the key.
 
 import { ask, onKeyNeeded, Refused } from "./api.js";
 import { clear, h, kept, raw, s } from "./dom.js";
@@ -9,15 +9,16 @@ import { readRecordings } from "./trace.js";
 import "./bench.js";
 import "./chips.js";
 import "./reading.js";
+import "./sessions.js";
 import "./timeline.js";
 import "./try.js";
 
-const VIEWS = ["try", "look", "bench"];
+const VIEWS = ["try", "look", "bench", "sessions"];
 const THEMES = ["auto", "light", "dark"];
 
 class App extends HTMLElement {
   async connectedCallback() {
-    this.views = { try: h("u-try"), look: h("u-look"), bench: h("u-bench") };
+    this.views = { try: h("u-try"), look: h("u-look"), bench: h("u-bench"), sessions: h("u-sessions") };
     this.paint(kept.get("theme", "auto"));
     this.draw();
     addEventListener("hashchange", () => this.route());
@@ -36,6 +37,7 @@ class App extends HTMLElement {
       setProtocols(this.about.protocols);
       this.views.try.about = this.about;
       this.views.bench.about = this.about;
+      this.querySelector("[data-view=sessions]").hidden = !this.about.sessions;
       const { recordings } = await ask("/ui/recordings");
       if (recordings) await this.open(recordings, "");
     } catch (error) {
@@ -47,7 +49,7 @@ class App extends HTMLElement {
     document.documentElement.lang = language() === "zh" ? "zh-CN" : "en";
     this.main = h("main", { id: "main", tabindex: -1 });
     this.alerts = h("div", { class: "alerts", role: "alert" });
-    this.tabs = VIEWS.map((name) => h("a", { href: `#${name}`, "data-view": name }, t(name)));
+    this.tabs = VIEWS.map((name) => h("a", { href: `#${name}`, "data-view": name, hidden: name === "sessions" && !this.about?.sessions }, t(name)));
     clear(
       this,
       h("a", { class: "skip", href: "#main", onclick: (event) => this.skip(event) }, t("skip")),
