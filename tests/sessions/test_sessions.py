@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from unspool.engines import Request
@@ -216,7 +215,7 @@ def test_rounds_with_the_servers_tools_are_calls_of_one_path_also_after_a_restar
         options: Any = {"servers": [Workshop()], "sessions": True, "store": Store(file)}
         with live(model, "hermes", prompts=template(), **options) as server:
             session = session or made(server)
-            server.openai = openai.OpenAI(base_url=f"{server.url}/v1", api_key=session["key"])
+            server.openai = server.openai.with_options(api_key=session["key"])
             history.append(user(question))
             history += ask_(server, history, stream=streamed)
             found = trajectory(server, session)
