@@ -26,6 +26,7 @@ from unspool.tools import ToolLimits
 from unspool.tools.config import read_list
 
 from ..engines.upstream.support import DONE, Fake, said, says, threaded
+from ..sessions.support import Model, ask, made
 from .support import CHAT, HELLO, Live, Scripted, live, replay, until, write_lines
 from .test_continuation import template
 from .test_operating import started
@@ -140,6 +141,21 @@ def test_a_request_and_its_output_are_spans_of_the_callers_trace(collector: Coll
     assert {span.status.code for span in collector.spans} == {Status.STATUS_CODE_UNSET}
     resource = collector.resources[0]
     assert (resource["service.name"], resource["deployment.environment.name"]) == ("gateway", "test")
+
+
+def test_the_output_belongs_to_a_session_a_thread_or_a_conversation(collector: Collector) -> None:
+    model = Model(lambda request: "Hi.")
+    with traced(model, dialect="hermes", prompts=template(), sessions=True) as server:
+        session = made(server, id="run-1")
+        ask(session, server, CHAT, messages=HELLO)
+        thread = {"threadId": "t-1", "runId": "r", "messages": [{"id": "1", **HELLO[0]}]}
+        server.http.post("/ag-ui", json=thread).raise_for_status()
+        conversation = server.http.post("/v1/conversations", json={}).json()["id"]
+        server.http.post("/v1/responses", json={"input": "Hi", "conversation": conversation}).raise_for_status()
+        server.http.post(CHAT, json={"messages": HELLO}).raise_for_status()
+    found = [values(span).get("gen_ai.conversation.id") for span in collector.named("chat ")]
+    assert [one for one in found if one != "run-1"] == ["t-1", conversation, None]
+    assert "run-1" in found
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])

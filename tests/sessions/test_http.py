@@ -279,7 +279,7 @@ def test_a_retry_of_an_answered_request_gets_the_same_answer(
 def test_a_client_that_gives_up_and_tries_again_joins_its_first_attempt(server: Live, model: Model) -> None:
     session = made(server)
     model.pause = 0.2  # so that it gives up several times
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=session["key"], timeout=0.2, max_retries=4)
+    client = server.openai.with_options(api_key=session["key"], timeout=0.2, max_retries=9)
     answer = client.chat.completions.create(model="m", messages=HI)
     assert answer.choices[0].message.content == "Hello."
     assert len(model.requests) == 1

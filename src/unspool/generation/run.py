@@ -273,7 +273,8 @@ class Run:
         telemetry = self._service.telemetry
         if telemetry is None:
             return await self._output(index, prepared, asked)
-        with telemetry.output(asked, prepared.request, choice, self._service.engine) as span:
+        session = None if self._session is None else self._session.about.id
+        with telemetry.output(asked, prepared.request, choice, self._service.engine, session) as span:
             asked = msgspec.structs.replace(asked, trace=span.headers)
             written = await self._output(index, prepared, asked, span.watched)
             span.end(written.message)

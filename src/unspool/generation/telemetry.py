@@ -170,12 +170,15 @@ class Telemetry:
     # -- outputs ---------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def output(self, asked: Request, chat: ChatRequest, choice: Choice, engine: Engine) -> Iterator["Output"]:
-        """A context in which an engine generates an output."""
+    def output(
+        self, asked: Request, chat: ChatRequest, choice: Choice, engine: Engine, session: str | None
+    ) -> Iterator["Output"]:
+        """A context in which an engine generates an output, for a request of the session with this id, if of any."""
         operation = "chat" if asked.messages else "text_completion"
         attributes = {
             "gen_ai.operation.name": operation,
             "gen_ai.provider.name": engine_name(engine),
+            "gen_ai.conversation.id": session or _conversation(chat.body),
             "gen_ai.request.model": asked.model,
             "gen_ai.response.model": asked.model,
             "gen_ai.response.id": asked.id,
@@ -260,6 +263,13 @@ class Output:
 def _fail(span: Span, kind: str, message: str | None = None) -> None:
     span.set_attribute("error.type", kind)
     span.set_status(StatusCode.ERROR, message)
+
+
+def _conversation(body: Mapping[str, Any]) -> str | None:
+    """The id of a conversation of Responses, or of a thread of AG-UI."""
+    given = body.get("conversation") or body.get("threadId")
+    id = given.get("id") if isinstance(given, dict) else given
+    return clean(id[:_NAME]) if isinstance(id, str) else None
 
 
 def _carried(scope: Mapping[str, Any]) -> dict[str, str]:
