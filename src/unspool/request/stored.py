@@ -67,12 +67,13 @@ _decode: Final = msgspec.msgpack.Decoder(Saved).decode
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored conversation: when it was created, in seconds, the client's own data as JSON, the bytes of its items,
-    and the id of its last response."""
+    """A stored conversation: when it was created, in seconds, the client's own data as JSON, the bytes of its items and
+    how many they are, and the id of its last response."""
 
     created: int
     metadata: bytes = b"{}"
     size: int = 0
+    count: int = 0
     last: str | None = None
 
     def shown(self, id: str) -> bytes:
@@ -279,10 +280,15 @@ def save(writing: Writing, owner: bytes, id: str, saved: Saved, parent: Key | No
 
 
 def add_items(
-    writing: Writing, owner: bytes, conversation: str, items: Iterable[dict[str, Any]], last: str | None = None
+    writing: Writing,
+    owner: bytes,
+    conversation: str,
+    items: Iterable[dict[str, Any]],
+    last: str | None = None,
+    limits: Limits | None = None,
 ) -> list[dict[str, Any]]:
     """Append items to a conversation, and return them, each with an id that it has alone there. The response ``last``
-    has them."""
+    has them. `BadRequest` if the conversation would be larger than requests may be."""
     found = conversation_of(writing, owner, conversation)
     parent, size, added = (CONVERSATION, conversation), found.size, []
     for item in items:
@@ -292,7 +298,12 @@ def add_items(
         size += len(data)
         writing.put(owner, ITEM, item_key(conversation, item["id"]), data, parent=parent, new=True)
         added.append(item)
-    update(writing, owner, conversation, msgspec.structs.replace(found, size=size, last=last or found.last))
+    count = found.count + len(added)
+    if limits is not None and (size > limits.body or count > limits.messages):
+        text = f"the conversation would have {count:,} items of {size:,} bytes in all"
+        raise BadRequest("items", f"{text}; allowed are {limits.messages:,} of {limits.body:,}")
+    found = msgspec.structs.replace(found, size=size, count=count, last=last or found.last)
+    update(writing, owner, conversation, found)
     return added
 
 
