@@ -26,7 +26,8 @@ def headers(dialect: Dialect) -> Iterator[str]:
     for block in (t.text for t in dialect.calls if calls and t.spelled is None):
         texts += [re.sub(r"\{calls?\}", lambda _, c=call: c, block) for call in calls]  # type: ignore[misc]
     for text in dict.fromkeys(texts):
-        yield fill(re.split(r"\{(?:reasoning|content|arguments)\}", text)[0], **FIELDS).lstrip()
+        header = re.split(r"\{(?:reasoning|content|arguments)\}", text)[0].replace("{name}{any}", "{name} {any}")
+        yield fill(header, **FIELDS).lstrip()
 
 
 def read(dialect: Dialect, text: str, reason: str = "length") -> Message:

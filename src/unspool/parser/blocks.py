@@ -215,7 +215,7 @@ class Blocks(Steps):
 
     def _opens_other(self, j: int) -> int:
         """The end of what begins at ``j``, if it is something other than a call of this block; else `NO` or `MORE`."""
-        r = self._look.first_marker(self._plan.plain.edge.at(self._tape.buf, j), j)
+        r = self._look.first_marker((m for m in self._plan.plain.edge.at(self._tape.buf, j) if m.pattern.first), j)
         if r < 0 and self._look.outline.calls:
             r = first_of((r, self._openings.opens_next(j)))
         return NO if r == MORE and self._tape.final else r
