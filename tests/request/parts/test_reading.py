@@ -164,6 +164,17 @@ def test_a_document_becomes_its_text(protocol: str, given_part: dict[str, Any]) 
     assert content(protocol, [TEXT, given_part]) == "What is this?[a.txt]\nHello.\n[End of a.txt]\n"
 
 
+@pytest.mark.parametrize(
+    ("protocol", "given_part"),
+    [
+        ("messages", {"type": "document", "source": {"type": "text", "data": "a\ud800"}, "title": "\ud800"}),
+        ("responses", {"type": "input_file", "file_data": "data:,a\ud800", "filename": "\ud800"}),
+    ],
+)
+def test_half_a_character_of_a_document_is_replaced(protocol: str, given_part: dict[str, Any]) -> None:
+    assert "\na\ufffd\n" in content(protocol, [given_part])
+
+
 def test_what_is_said_about_a_document_stands_before_its_text() -> None:
     given_part = {"type": "document", "source": {"type": "text", "data": "Hello."}, "context": "A letter."}
     assert content("messages", [given_part]) == "[document]\nA letter.\n\nHello.\n[End of document]\n"

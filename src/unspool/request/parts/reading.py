@@ -18,6 +18,7 @@ import msgspec
 from ...arguments import json_shown
 from ...engines.media import Medium, is_medium
 from ...tools import ToolResult
+from ...wire.encoding import clean
 from ..chat_request import ChatRequest
 from ..common import in_one
 from ..fields import BadRequest, Fields
@@ -75,7 +76,7 @@ def _url(fields: Fields, field: str, kind: str, name: str = "") -> Unread:
     if head := _DATA.match(url):
         if head[1].lower().replace(" ", "").endswith(";base64"):
             return Unread(where=where, kind=kind, data=_decoded(where, url[head.end() :]), name=name)
-        return Unread(where=where, kind=kind, data=unquote_to_bytes(url[head.end() :]), name=name)
+        return Unread(where=where, kind=kind, data=unquote_to_bytes(clean(url[head.end() :])), name=name)
     if not _HTTP.match(url) or "@" in url.split("/", 3)[2] or not url.isprintable():
         raise fields.wrong(field, f"{json_shown(url[:_SHOWN])} is not a data: URL, nor one of http or https")
     return Unread(where=where, kind=kind, url=url, name=name)
@@ -142,7 +143,8 @@ def _source(kind: str) -> Callable[[Fields], Unread]:
     def read_source(source: Fields, name: str) -> Unread:
         form = source.one_of("type", ("base64", "data", "url", "text"))
         if form == "text":
-            return Unread(where=source.path("data"), kind="document", data=source.text("data").encode(), name=name)
+            text = clean(source.text("data"))
+            return Unread(where=source.path("data"), kind="document", data=text.encode(), name=name)
         if form == "url":
             return _url(source, "url" if source.has("url") else "value", kind, name)
         return _base64(source, "data" if form == "base64" else "value", kind, name)
