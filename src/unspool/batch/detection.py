@@ -15,8 +15,7 @@ from .blocks import Block, blocks
 from .reading import AUTO, RECORDED, Columns, Detected, Reader, Reading, RowError
 from .work import line_values, values_of
 
-SAMPLE: Final = 64
-"""The rows of a stream that are read before its dialect is decided."""
+SAMPLE: Final = 64  # the rows of a stream that are read before its dialect is decided
 _FILES: Final = 8  # the most files that are sampled; of more, a sample is spread evenly
 _MODELS: Final = 8  # the most models without a known dialect whose outputs are sampled
 _Reading = tuple[str, str, list[tuple[str, ...]]]

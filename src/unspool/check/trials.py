@@ -171,8 +171,7 @@ def empty(message: Message) -> bool:
 
 
 def check_events(events: Sequence[Event], output: str) -> None:
-    """Check that events tile an output and quote it, that calls come in order, and that the output ends once; `Broken`
-    if one of these does not hold."""
+    """Check that events tile and quote an output, that calls come in order, and that it ends once; else `Broken`."""
     _check_places(events, output)
     began = 0
     index = -1
@@ -201,10 +200,7 @@ def check_events(events: Sequence[Event], output: str) -> None:
                 if not (event.status == "ok" or event.raw or event.end == began):
                     raise Broken(f"{event} keeps nothing of what the model wrote")
                 open_call = False
-        elif isinstance(event, Finish):
-            finished = True
-        elif isinstance(event, Notice) and (event.start != event.end or event.kind not in NOTICES):
-            raise Broken(f"{event} {'has a span' if event.start != event.end else 'is of no documented kind'}")
+        finished = isinstance(event, Finish)
     demand(finished, "the output does not end")
     demand(not open_call, "a call was not ended")
 
@@ -222,4 +218,7 @@ def _check_places(events: Sequence[Event], output: str) -> None:
                 raise Broken(f"{event} is empty")
             if event.text != output[event.start : event.end]:
                 raise Broken(f"{event} is not the output's own text")
+        elif isinstance(event, Notice):
+            demand(event.kind in NOTICES, f"{event} is of no documented kind")
+            demand(event.start == event.end, f"{event} has a span")
     demand(at == len(output), f"events cover {at} of {len(output)} characters")

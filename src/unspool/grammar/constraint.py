@@ -29,8 +29,7 @@ from .nodes import Choice, Const, Grammar, Seq
 from .schemas import mapped, prepare
 from .tag import structural_tag
 
-MAX_NAME: Final = 256
-"""How many characters the name of a tool may have."""
+MAX_NAME: Final = 256  # how many characters the name of a tool may have
 
 
 class Constraint:

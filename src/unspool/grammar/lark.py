@@ -22,8 +22,7 @@ _OPTIONS: Final = {"whitespace_pattern": f"[\\x20\\x0A\\x0D\\x09]{{1,{MAX_JSON_S
 
 
 def lark(grammar: Grammar, special: Mapping[str, int]) -> str:
-    """The text of a Lark grammar whose rule ``start`` is the grammar's root. ``special``: the tokenizer's special
-    tokens."""
+    """The text of a Lark grammar, from the rule ``start``. ``special``: the tokenizer's special tokens."""
     grammar = lowered(grammar, _ABILITIES)
     printer = _Printer(special)
     rules = [f"start: {printer.node(grammar.root)}"]

@@ -212,7 +212,7 @@ class Call:
         self.thought = desk.ledger.thinking or desk.ledger.paused
         self.place = place
 
-    def announce(self, end: int) -> None:
+    def announce(self, end: int) -> None:  # the steps of a header, in their order
         """The name is known and its header ends at an offset: send the call, or do what the policy says."""
         desk = self.desk
         ledger = desk.ledger

@@ -103,6 +103,7 @@ class TextFlow(Flow):
             self.waits = text[end:]
             text = text[:end]
             if not text:
+                self.at = at
                 return []
         else:
             self.waits = ""
@@ -139,6 +140,7 @@ class HeldFlow(Flow):
         ):
             return None
         self.waits = text
+        self.at = at
         return []
 
 
@@ -240,6 +242,7 @@ class LiteralFlow(CallFlow):
         end = at + size - len(waits)
         if not fragment:
             self._lag = end - at
+            self.at = at
             self._go(spot)
             return []
         self._lag = 0
@@ -329,14 +332,14 @@ def _markup(machine: Machine, fold: Fold, call: Call, reader: MarkupReader) -> F
     value = reader.streams()
     if value is not None:
         parameter = value.parameter
-        if machine.ledger.at != tape.here or parameter.find().search(tape.buf, tape.i):
+        if machine.ledger.at != tape.here or parameter.find.search(tape.buf, tape.i):
             return None
-        strings = markup_values(parameter.find(), parameter.firsts, parameter.triggers, value.margin)
+        strings = markup_values(parameter.find, parameter.firsts, parameter.triggers, value.margin)
         return ValueFlow(machine, fold, call, strings)
     if look.counted and (look.ignores or look.last_mark >= tape.here):
         return None  # a token's id decides what text alone does not
     value = reader.held()
-    find, undecided = None if value is None else value.parameter.find(), reader.undecided(value)
+    find, undecided = None if value is None else value.parameter.find, reader.undecided(value)
     return None if find is None and undecided is None else HeldFlow(machine, find, undecided)
 
 

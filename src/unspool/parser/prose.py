@@ -268,7 +268,7 @@ class Prose(Steps):
         self._ledger.text(tape.base + p - take)
         tape.i = p - take
 
-    def _marker_at(self, markers: Candidates[Marker], i: int, *, edge: bool) -> int:
+    def _marker_at(self, markers: Candidates[Marker], i: int, *, edge: bool) -> int:  # hot
         """Act on the marker at ``i``, at a boundary (``edge``) or in text; `NO` or `MORE` if there is none (yet)."""
         partial, buf = _NOTHING, self._tape.buf
         for o in markers.near(buf, i):
@@ -525,7 +525,7 @@ class Prose(Steps):
         self._ledger.notice("opening_as_text" if whole else "call_without_name", begun[0].pattern.first)
         return self._enter_nameless(pairs, p)
 
-    def _begun_calls(self, markers: list[Marker], p: int) -> list[Opening]:
+    def _begun_calls(self, markers: list[Marker], p: int) -> list[Opening]:  # each condition excludes other text
         """The openings of calls of which enough is at ``p`` to be markers, although they do not match."""
         look = self._look
         calls = [o for o in markers if o.kind == CALL and o.marked and isinstance(o, Opening)]

@@ -49,8 +49,7 @@ class Generate(Protocol):
 
 
 class _Rollout(NamedTuple):
-    """A running conversation, with its functions by name, the object whose methods they are, if any, and the number of
-    ids of the first prompt."""
+    """A running conversation, with its functions by name, their object, if any, and the length of the first prompt."""
 
     conversation: Conversation
     tools: Mapping[str, Callable[..., Any]]

@@ -20,8 +20,7 @@ __all__ = ["TraceWriter", "error_body", "step"]
 
 
 def step(events: Sequence[Event], stage: Stage, held: Any = None) -> dict[str, Any]:
-    """Report how a piece was read: its events, the stage after it, and the held text, in any form that encodes as
-    JSON."""
+    """Report how a piece was read: its events, the stage after it, and the held text as JSON."""
     fields: dict[str, Any] = {"events": events, "stands": stage}
     return fields if held is None else {**fields, "held": held}
 

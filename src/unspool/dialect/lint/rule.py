@@ -8,27 +8,18 @@ import msgspec
 from ..file import Dialect
 from ..template import Template
 
-Found = tuple[str, dict[str, Any]]
-"""The key of the file that breaks a rule, and the fields of the rule's text."""
+Found = tuple[str, dict[str, Any]]  # the key of the file that breaks a rule, and the fields of the rule's text
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A rule that dialect files keep.
-
-    Attributes:
-        looks_at: the keys of the file that it reads.
-        what: what it finds; fields in braces are filled with markers and templates of the file.
-        why: why that cannot work, with the punctuation before it.
-        instead: what to write.
-        finds: the places in a file that break it.
-    """
+    """A rule that dialect files keep."""
 
     name: str
-    looks_at: str
-    what: str
-    why: str
-    instead: str
-    finds: Callable[[Any], Iterator[Found]]
+    looks_at: str  # the keys of the file that it reads
+    what: str  # what it finds; fields in braces are filled with markers and templates of the file
+    why: str  # why that cannot work, with the punctuation before it
+    instead: str  # what to write
+    finds: Callable[[Any], Iterator[Found]]  # the places in a file that break it
 
 
 class Finding(msgspec.Struct, frozen=True):

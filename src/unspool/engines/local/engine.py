@@ -83,8 +83,7 @@ class Local:
         return self._upstream.context
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Generate one output; an `EngineError` with 400 if the grammar is too large to compile, or has ended the
-        process before."""
+        """Generate one output; an `EngineError` with 400 if the grammar is too large, or has ended a process."""
         key = b""
         if request.constraint is not None:
             constraint = request.constraint.ending(self._ends)

@@ -197,7 +197,7 @@ class ArgumentsReader(Reader):
             return self._done("{}")
         return self._fail(_NO_OBJECT)
 
-    def _broken(self, literal: LiteralReader | UnwrapReader) -> bool:
+    def _broken(self, literal: LiteralReader | UnwrapReader) -> bool:  # each way to be broken has a rule of its own
         """The literal is broken here; perhaps only because a closing marker is here."""
         tape, call = self._tape, self._call
         if self.skip or not call.started:

@@ -58,7 +58,7 @@ class BrokenReader(Reader):
         """The output ends, and the call with it."""
         self._raw(len(self._tape.buf))
 
-    def read(self) -> bool:
+    def read(self) -> bool:  # a branch for each thing that may end the call
         tape = self._tape
         buf = tape.buf
         i = tape.i
@@ -130,7 +130,7 @@ class BrokenReader(Reader):
         if end > start:
             self._call.put("" if self._quiet else tape.buf[start:end], tape.here)
 
-    def _tracked(self, start: int, limit: int) -> int:
+    def _tracked(self, start: int, limit: int) -> int:  # a branch for each kind of bracket
         """Track the brackets of a call that they may end; return where they end it, or `NO`."""
         stack = self._track
         if stack is None:

@@ -112,7 +112,8 @@ class Spelling:
             may end a string whose opening quote is missing.
         whole: whether it must be an object.
         mend: whether to repair errors that can be repaired from left to right; ``repair``: the same, but only in JSON.
-        keep: whether the literal is passed on unchanged, which is so for JSON.
+        keep: whether the literal is passed on unchanged, which is so for JSON; ``strict``: and nothing is repaired.
+        lenient: whether numbers are read as Python writes them.
         space: matches white space.
         words: the words that are values, with their JSON text.
         stops: returns whether the text at an index ends the call (1: yes, 0: no, -1: perhaps). A quote directly before
@@ -129,6 +130,8 @@ class Spelling:
         self.repair = repair and syntax == Syntax.JSON  # also read JSON as other languages write it
         self.stops = stops
         self.keep = syntax == Syntax.JSON
+        self.strict = self.keep and not repair
+        self.lenient = self.python or self.repair
         self.space = _SPACE if syntax == Syntax.JSON and not repair else PYTHON_SPACE
         self.words = PYTHON_WORDS if self.python or repair else WORDS
         self.quote = quote
@@ -254,7 +257,7 @@ class LiteralReader:
 
     def strict(self) -> bool:
         """Whether the reader passes JSON on unchanged."""
-        return self._how.keep and not self._how.repair
+        return self._how.strict
 
     def strings(self) -> StringKind | None:
         """The kind of the string value that this is inside of; ``None`` if a piece of it cannot be read on its own."""
@@ -298,7 +301,7 @@ class LiteralReader:
         given, size = self._given, self._size if self.mode == NUMBER else None
         return [*given], [*map(len, given)], size, 0 if size is None else len(size.since(0) or "")
 
-    def changes(self, marks: tuple[Any, ...]) -> Changes | None:
+    def changes(self, marks: tuple[Any, ...]) -> Changes | None:  # compares every part of the state
         """What has changed since `marks`, apart from the state; ``None`` if it depends on more than the state."""
         before, counts, size, length = marks
         given, number = self._given, self._size if self.mode == NUMBER else None
@@ -457,10 +460,10 @@ class LiteralReader:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def read(self, text: str, i: int) -> int:
+    def read(self, text: str, i: int) -> int:  # hot: the loop around all steps
         """Consume ``text`` from ``i``, and return the position up to which it was consumed."""
         how = self._how
-        verbatim = how.keep and not how.repair
+        strict = how.strict
         n = len(text)
         self._mark = i
         doubt = self._doubt
@@ -483,14 +486,14 @@ class LiteralReader:
                         self._space(text, i, j)
                         i = j
                         continue
-                j = (verbatim and mode <= FIRST_ITEM and self._plain(text, i, c)) or _STEPS[mode](self, text, i, n, c)
+                j = (strict and mode <= FIRST_ITEM and self._plain(text, i, c)) or _STEPS[mode](self, text, i, n, c)
             if j < 0:
                 if self.mode == ERROR:
                     i = self._mark
                 break
             i = j
-        if how.keep and i > self._mark and not self._pending:
-            self.out.append(text[self._mark : i])
+        if not self._pending:
+            self._flush(text, i)
         if doubt.since >= 0 and doubt.dropping < 0 and doubt.read(i):
             self._overflows()
         return i
@@ -526,7 +529,7 @@ class LiteralReader:
             self._pending = (self._pending + space)[:MAX_HELD]
         self._mark = end
 
-    def close_all(self) -> str:
+    def close_all(self) -> str:  # a branch for each mode
         """The JSON text that would close the open containers, which repairs a value that its call's closing cuts off.
 
         A key without a value is left out. The text is empty if closing would have to invent a value.
@@ -729,7 +732,7 @@ class LiteralReader:
             return int(c == '"' or (c == "'" and how.repair))
         return 1 if c == "'" or self._opens_string(text, i) else -1 if c in "rRuUfF" and i + 1 == n else 0
 
-    def _value(self, text: str, i: int, n: int, c: str) -> int:
+    def _value(self, text: str, i: int, n: int, c: str) -> int:  # a branch for each character that may begin a value
         how = self._how
         around = c == "(" and how.quoted and not self.stack
         if how.whole and not self.stack and c != "{" and not around:
@@ -781,7 +784,7 @@ class LiteralReader:
         self._comma = False
         return i + 1
 
-    def _word(self, text: str, i: int, n: int, c: str) -> int:
+    def _word(self, text: str, i: int, n: int, c: str) -> int:  # a word may be whole, cut, or joined to a name
         m = _WORD.match(text, i)
         quoted = self._how.quoted and bool(self.stack)
         if m is None:
@@ -798,15 +801,12 @@ class LiteralReader:
         written = m.group()
         word = self._how.words.get(written)
         if word is None:
-            # A name may follow directly, if a comma was left out.
-            written = next((w for w in self._how.words if written.startswith(w)), "")
-            named = self._name_follows(text, i + len(written), n) if written else self._cut_word(text, m)
-            if named < 0:
+            written, counts = self._word_in(text, m, n)
+            if counts < 0:
                 self.mode = WORD
                 return -1
-            if not named:
+            if not counts:
                 return self._fail(text, i, f"{m.group()[:MAX_WORD]} is not a value")
-            written = written or m.group()
             word = next(w for k, w in self._how.words.items() if k.startswith(written))
         self._begin(text, i)
         end = i + len(written)
@@ -817,6 +817,14 @@ class LiteralReader:
             self._mark = end
         self._ended()
         return end
+
+    def _word_in(self, text: str, m: re.Match[str], n: int) -> tuple[str, int]:
+        """The word with which a name begins, or of which it is the beginning, and whether it counts: 1, 0, or -1 if it
+        may."""
+        written = next((w for w in self._how.words if m.group().startswith(w)), "")
+        if written:  # a name may follow directly, if a comma was left out
+            return written, self._name_follows(text, m.start() + len(written), n)
+        return m.group(), self._cut_word(text, m)
 
     def _cut_word(self, text: str, m: re.Match[str]) -> int:
         """Whether the call ends behind the beginning of just one word (repair): 1, 0, or -1 if that is undecided."""
@@ -873,12 +881,11 @@ class LiteralReader:
         self._write(digits)
         return j
 
-    def _after_digits(self, text: str, i: int, n: int) -> int:
+    def _after_digits(self, text: str, i: int, n: int) -> int:  # a branch for each character that may follow
         """Read a character that is no digit: a point, a sign, an exponent, or what ends the number."""
         c = text[i]
         state = self._number
-        complete = state in _COMPLETE
-        lenient = self._how.repair or self._how.python
+        complete, lenient = state in _COMPLETE, self._how.lenient
         named = self._name_follows(text, i, n) if complete and (c.isalpha() or c == "_") else 0
         if named < 0:
             return -1
@@ -933,7 +940,7 @@ class LiteralReader:
 
     # -- strings ------------------------------------------------------------------------------------------------------
 
-    def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
+    def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:  # each syntax opens strings in its way
         how = self._how
         self._prefix = ""
         own = how.quoted and text.startswith(how.quote, i)
@@ -1012,7 +1019,7 @@ class LiteralReader:
         elif not self._how.mend:
             self._doubt.decide()
 
-    def _json_string(self, text: str, i: int, n: int) -> int:
+    def _json_string(self, text: str, i: int, n: int) -> int:  # a branch for each thing that may end a run
         j = JSON_RUN.match(text, i).end() if self.repaired else json_run(text, i)
         if self._is_key and self._key_text is not None:
             self._key_text = self._key_text + text[i:j] if len(self._key_text) + j - i <= MAX_KEY else None
@@ -1031,6 +1038,10 @@ class LiteralReader:
         if c == "\\" and JSON_PARTIAL.match(text, j):
             # Consume what is complete; the beginning of an escape waits.
             return j if j > i else -1
+        return self._mend_character(text, j, c)
+
+    def _mend_character(self, text: str, j: int, c: str) -> int:
+        """Read a character that a JSON string may not contain, or a wrong escape."""
         if not self._how.repair:
             return self._fail(text, j, "an invalid escape" if c == "\\" else "a control character in a string")
         if c != "\\":
@@ -1099,7 +1110,7 @@ class LiteralReader:
             return m.end()
         return end if end > i else -1
 
-    def _python_string(self, text: str, i: int, n: int) -> int:
+    def _python_string(self, text: str, i: int, n: int) -> int:  # a branch for each thing that may end a run
         delimiter = self.delimiter
         run, to_json = (RAW_RUN, escaped) if self._prefix == "r" else (PYTHON_RUN, translated)
         out = self.out

@@ -95,7 +95,7 @@ class Value:
         """Whether it is held to its end, however long it is."""
         return self.kind == ValueKind.TYPED and self._limit == CAP and self._size < CAP // 2
 
-    def push(self, text: str, end: int) -> None:
+    def push(self, text: str, end: int) -> None:  # a branch for each kind of value
         """Add text that ends at an offset."""
         self.line_start = False
         kind = self.kind
@@ -159,7 +159,7 @@ class Value:
             containers.value(held, end)
         containers.leave()
 
-    def _decoded(self, text: str) -> Held:
+    def _decoded(self, text: str) -> Held:  # a branch for each kind of value
         """The JSON of a value that was held to its end."""
         kind = self.kind
         if kind == ValueKind.GUESS:
@@ -210,7 +210,7 @@ def limit_of(kinds: Kinds) -> int:
     return CAP
 
 
-def plain_value(schema: Schema | None, text: str, marked: Marked) -> str | None:
+def plain_value(schema: Schema | None, text: str, marked: Marked) -> str | None:  # a branch for each kind of value
     """The JSON of a complete value; ``None`` if a `Value` may do more than decode it."""
     kind = kind_of(schema, marked)
     if kind == ValueKind.STRING:
