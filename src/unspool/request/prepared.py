@@ -261,14 +261,15 @@ class Constraints:
         found = None if key is None else self._kept.get(key[0])
         if found is None:
             with bounds.awaited(awaited.check):
-                try:
-                    found = self._derive(request, stage, prompt, tokenizer, settings.strict_level)
-                except ConstraintError as error:
-                    if settings.strict_level is ToolStrictLevel.OFF:
-                        raise
-                    # The request's own constraints must be enforced, the server's level only as far as possible.
-                    found = self._derive(request, stage, prompt, tokenizer, ToolStrictLevel.OFF)
-                    log.warning("calls are not constrained: %s", error)
+                # The request's own constraints must be enforced, the server's level only as far as possible.
+                for level in range(settings.strict_level, -1, -1):
+                    try:
+                        found = self._derive(request, stage, prompt, tokenizer, ToolStrictLevel(level))
+                        break
+                    except ConstraintError as error:
+                        if not level:
+                            raise
+                        log.warning("%s: calls are constrained less: %s", ToolStrictLevel(level).name.lower(), error)
             if found is not None and key is not None:
                 self._kept.put(key[0], found, 16 * key[1])
         return found
