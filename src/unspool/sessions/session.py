@@ -320,7 +320,7 @@ class Recording:
         """The request with the tokens that the session has for it; see `Session.hold`. An output has at most
         ``context`` tokens."""
         asked = self._asked
-        self._most = await self._session.hold(asked.max_tokens or context)
+        self._most = await self._session.hold(context if asked.max_tokens is None else asked.max_tokens)
         self._holds = True
         if self._session.about.limits.tokens is not None:
             self._asked = msgspec.structs.replace(asked, max_tokens=self._most)
