@@ -22,7 +22,7 @@ from .. import (
     ToolCallStart,
 )
 from ..parser.parser import PairedParser
-from .host import environment_policy, foreign_tokens, ids_policy
+from .host import closings, environment_policy, foreign_tokens, ids_policy
 from .pairing import Pairing, special_of
 
 
@@ -118,6 +118,7 @@ class Reader:
         self._raw = ""  # text that was fed but not returned yet, if anything is kept
         self._thinking = parser.stage is Stage.REASONING
         self._behind = False  # whether the output is directly after reasoning
+        self._ends = {end.lower() for _, end in closings(parser.dialect) if end}
         self._blank = ""  # markup that is returned with what follows it
         self._pieces: list[str] = []
         self.arguments: list[str] = []
@@ -229,7 +230,7 @@ class Reader:
         if keep is not Keep.NOTHING:
             self._raw += text
         used = 0
-        for event in events:
+        for i, event in enumerate(events):
             size = event.end - event.start
             raw = self._raw[used : used + size] if keep is not Keep.NOTHING else ""
             used += size
@@ -246,7 +247,7 @@ class Reader:
                 if not isinstance(event, Markup):
                     content += (self._blank, raw)
                     self._blank = ""
-                elif not self._thinking and not (self._behind and raw.isspace()):
+                elif not self._thinking and not (self._behind and raw.isspace()) and not self._stray(events, i):
                     self._blank += raw
                     if not raw.isspace():
                         content.append(self._blank)
@@ -267,11 +268,16 @@ class Reader:
                 self.arguments[event.index] = "".join(self._pieces)
                 self.ended = event.index + 1
                 self._pieces = []
-            elif keep is Keep.REASONING and isinstance(event, Markup) and self._behind:
+            elif keep is Keep.REASONING and isinstance(event, Markup) and (self._behind or self._stray(events, i)):
                 content.append(raw)
             self._behind = self._behind and isinstance(event, Markup | Notice)
         self._raw = self._raw[used:]
         return Delta("".join(reasoning), "".join(content), calls)
+
+    def _stray(self, events: list[Event], i: int) -> bool:
+        """Whether this event is a closing of reasoning without an opening, which the prompt may have written."""
+        notice = events[i + 1] if i + 1 < len(events) else None
+        return isinstance(notice, Notice) and notice.kind == "stray_close" and notice.detail.lower() in self._ends
 
 
 def note_calls(reader: Reader, delta: Delta, calls: list[dict[str, Any]], streamed: list[str]) -> int:
