@@ -32,7 +32,8 @@ from unspool.request.protocols import (
 )
 from unspool.request.settings import Limits, Settings
 
-from ..server.test_hostile import REQUESTS, changed, fields
+from ..server.test_hostile import PROTOCOLS as SERVED
+from ..server.test_hostile import changed, fields
 from ..server.test_responses_state import ITEMS
 from ..templates.hostile import (
     ESCAPES,
@@ -254,10 +255,10 @@ TEXT_PART = {"type": "text", "text": "a"}
 FILE = {"type": "document", "title": "T", "context": "C", "source": {"type": "text", "data": "D"}}
 LETTER = {"filename": "f.txt", "file_data": "data:,hi"}
 EVERY: dict[str, dict[str, Any]] = {
-    "chat": {k: v for k, v in REQUESTS["/v1/chat/completions"].items() if k != "chat_template_kwargs"},
-    "responses": REQUESTS["/v1/responses"],
-    "messages": REQUESTS["/v1/messages"],
-    "ag-ui": REQUESTS["/ag-ui"],
+    "chat": {k: v for k, v in SERVED["chat"].request.items() if k != "chat_template_kwargs"},
+    "responses": SERVED["responses"].request,
+    "messages": SERVED["messages"].request,
+    "ag-ui": SERVED["ag-ui"].request,
     "chat, parts": {
         "messages": [
             said("user", [{"type": "text", "text": "a"}, {"type": "file", "file": LETTER}], name="n"),
