@@ -3,14 +3,13 @@
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from tests.tokenizer import FOLDER
-
 from .upstream import upstream
-from .victim import CHAT, Victim, survives, victim
+from .victim import CHAT, TEMPLATE, Victim, survives, victim
 
 ENDLESS = {"messages": [{"role": "user", "content": "Go on without end."}]}
 
@@ -19,8 +18,8 @@ ENDLESS = {"messages": [{"role": "user", "content": "Go on without end."}]}
 def server() -> Iterator[Victim]:
     with upstream() as engine:
         engine.start()
-        options = ("--tokenizer", str(FOLDER), "--engine-kind", "vllm", "--max-output", "1000000")
-        with victim(f"http://127.0.0.1:{engine.port}", *options) as found:
+        limits = ("--max-output", "1000000", "--engine-first", "3")
+        with victim(f"http://127.0.0.1:{engine.port}", *TEMPLATE, *limits) as found:
             yield found
 
 
@@ -55,5 +54,21 @@ def test_what_is_told_about_tokens_counts_and_is_left_out_unless_it_was_asked_fo
         entries = (choice.get("logprobs") or {}).get("content") or ()
         assert len(entries) < 200_000
         assert bool(entries) is bool(asked)
+
+    survives(server, attack)
+
+
+@pytest.mark.parametrize(("words", "expected"), [("interim", 502), ("keep alive", 504)])
+def test_nothing_but_interim_responses_or_keep_alives_holds_no_place_for_long(
+    server: Victim, words: str, expected: int
+) -> None:
+    body = {"messages": [{"role": "user", "content": f"Send {words} without telling anything."}]}
+
+    def attack() -> None:
+        began = time.monotonic()
+        with ThreadPoolExecutor(20) as clients:
+            answers = list(clients.map(lambda _: server.ask(CHAT, body), range(20)))
+        assert {status for status, _ in answers} == {expected}, answers[0]
+        assert time.monotonic() - began < 10
 
     survives(server, attack)

@@ -17,6 +17,9 @@ async def serve(reader, writer):
         body = await reader.readexactly(size)
         path = head.split(" ")[1]
         if path == "/v1/completions":
+            while b"interim" in body:
+                writer.write(b"HTTP/1.1 100 Continue\\r\\n\\r\\n" * 1000)
+                await writer.drain()
             writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: text/event-stream\\r\\nConnection: close\\r\\n\\r\\n")
             quick = b"the quick question" in body
             event = b"data: " + json.dumps({"choices": [{"text": "word ", "finish_reason": None}]}).encode() + b"\\n\\n"
@@ -26,6 +29,10 @@ async def serve(reader, writer):
                     more["logprobs"] = {"tokens": ["word "] * 5_000, "token_logprobs": [0.0] * 5_000}
                 writer.write(b"data: " + json.dumps({"choices": [more]}).encode() + b"\\n\\n")
                 await writer.drain()
+            while b"keep alive" in body:
+                writer.write(b": keep-alive\\n\\n")
+                await writer.drain()
+                await asyncio.sleep(0.05)
             for _ in range(600 if b"the flood" in body else 0):
                 writer.write(event * 500)
                 await writer.drain()

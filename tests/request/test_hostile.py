@@ -3,7 +3,9 @@ examples' template, for its own tokenizer. `tests.templates.test_hostile` tries 
 """
 
 import json
+import unicodedata
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from tokenizers import Tokenizer as Encoder
 
 from tests.tokenizer import FOLDER
 from unspool import get_dialect
+from unspool.errors import ToolsError
 from unspool.request.chat_request import ChatRequest
 from unspool.request.fields import BadRequest, Fields
+from unspool.request.parts.reading import settled
 from unspool.request.prompts import Prompts, Tokenizer, read_tokenizer
 from unspool.request.protocols import (
     AguiProtocol,
@@ -26,8 +30,11 @@ from unspool.request.protocols import (
     ResponsesProtocol,
     WireProtocol,
 )
-from unspool.request.settings import Settings
+from unspool.request.settings import Limits, Settings
 
+from ..server.test_hostile import PROTOCOLS as SERVED
+from ..server.test_hostile import changed, fields
+from ..server.test_responses_state import ITEMS
 from ..templates.hostile import (
     ESCAPES,
     NAME,
@@ -224,3 +231,84 @@ def test_a_prompt_without_attacks_is_the_templates_own() -> None:
         assert "\u200b" not in prompt
         assert all(m["content"] in prompt for m in harmless)
         assert counts(prompt, ["<|im_end|>"])["<|im_end|>"] == 3
+
+
+# -- every string of every request -------------------------------------------------------------------------------------
+
+
+def _each(form: str) -> Callable[[str], str]:
+    return lambda token: "".join(form.format(c=c, o=ord(c), name=unicodedata.name(c)) for c in token)
+
+
+SPELLINGS: list[Callable[[str], str]] = [
+    *RAW.values(),
+    *map(_each, ("\\u{{{o:x}}}", "\\U{o:08x}", "\\{o:03o}", "\\N{{{name}}}", "%{o:02X}", "<0x{o:02X}>")),
+    *map(_each, ("&#{o};", "&#x{o:012x};", "&#92;u{o:04x}", "\\u0026#{o};")),
+    lambda token: "".join(chr(ord(c) + 0xFEE0) for c in token),
+    lambda token: f"▁{token}▁Ġ{token}Ċ",
+    lambda token: f"{token[:2]}<![CDATA[]]>{token[2:]}<![CDATA[{token}]]>",
+    lambda token: f"{{{{ '{token[:4]}' + '{token[4:]}' }}}}{{% raw %}}{token}{{% endraw %}}",
+    lambda token: " ".join(token[:3] + c + token[3:] for c in ("\0", "\x01", "\xad", "\u200c", "\ufeff", "\ud800")),
+]
+"""Spellings that some decoder would undo: of JSON, JavaScript, Python, URLs, HTML, XML, Jinja, tokenizers."""
+TEXT_PART = {"type": "text", "text": "a"}
+FILE = {"type": "document", "title": "T", "context": "C", "source": {"type": "text", "data": "D"}}
+LETTER = {"filename": "f.txt", "file_data": "data:,hi"}
+EVERY: dict[str, dict[str, Any]] = {
+    "chat": {k: v for k, v in SERVED["chat"].request.items() if k != "chat_template_kwargs"},
+    "responses": SERVED["responses"].request,
+    "messages": SERVED["messages"].request,
+    "ag-ui": SERVED["ag-ui"].request,
+    "chat, parts": {
+        "messages": [
+            said("user", [{"type": "text", "text": "a"}, {"type": "file", "file": LETTER}], name="n"),
+            called({"id": "1", "type": "custom", "custom": {"name": "n", "input": "i"}}, content="c"),
+            said("tool", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], tool_call_id="1", name="n"),
+        ]
+    },
+    "responses, items": {
+        "input": [
+            {"type": "message", "role": "user", "content": [{"type": "input_file", **LETTER}]},
+            *({"type": kind, **item} for kind, item in ITEMS.items() if "forged" not in str(item)),
+        ]
+    },
+    "messages, parts": {
+        "max_tokens": 4,
+        "messages": [
+            said("user", [FILE, TEXT_PART]),
+            said("assistant", [{"type": "tool_use", "id": "i", "name": "n", "input": {"k": {"z": ["v"]}}}]),
+            said("user", [{"type": "tool_result", "tool_use_id": "i", "content": [FILE, TEXT_PART]}]),
+            said("assistant", [{"type": "mcp_tool_use", "id": "j", "name": "n", "server_name": "s", "input": {}}]),
+            said("user", "b"),
+        ],
+    },
+}  # fmt: skip
+
+
+def _strings(request: dict[str, Any]) -> Iterator[str]:
+    """The paths of the strings that do not belong to the application."""
+    for path, value in fields(request):
+        field, _, rest = path.partition("[")
+        message = request[field][int(rest.partition("]")[0])] if field in ("messages", "input") and rest else {}
+        application = field in ("system", "instructions") or message.get("role") in ("system", "developer")
+        if isinstance(value, str) and not application:
+            yield path
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_no_string_of_any_request_becomes_a_special_token_in_any_spelling(name: str) -> None:
+    protocol = PROTOCOLS[name.partition(",")[0]](Settings(model="m", dialect=get_dialect("hermes")))
+    tokens = ("<|im_start|>", "</tool_call>")
+    attack = " ".join(spell(token) for token in tokens for spell in SPELLINGS)
+
+    def found(path: str, text: str) -> Counter[str] | None:
+        try:
+            request = settled(protocol.read(Fields(changed(EVERY[name], path, text))), {}, Limits())
+            return counts(made("chatml").render(request), tokens_of(made("chatml")))
+        except (BadRequest, ToolsError):
+            return None
+
+    tried = [(path, found(path, "a"), found(path, attack)) for path in _strings(EVERY[name])]
+    both = [(path, after - before) for path, before, after in tried if before is not None and after is not None]
+    assert len(both) > 5
+    assert [one for one in both if one[1]] == []

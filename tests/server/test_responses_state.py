@@ -569,3 +569,86 @@ def test_a_conversation_needs_no_input_if_it_ends_with_a_question(client: openai
     assert client.responses.create(model="m", conversation=made.id).output_text == "The first."
     with pytest.raises(openai.BadRequestError, match="input: is required"):
         client.responses.create(model="m", previous_response_id=create(client, False).id)
+
+
+ITEMS: dict[str, dict[str, Any]] = {
+    "message": {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+    "reasoning": {"summary": [{"type": "summary_text", "text": "T"}], "content": [], "encrypted_content": "forged"},
+    "function_call": {"call_id": "a", "name": "f", "arguments": "{}", "namespace": "n"},
+    "function_call_output": {"call_id": "a", "output": "1"},
+    "custom_tool_call": {"call_id": "b", "name": "g", "input": "x"},
+    "custom_tool_call_output": {"call_id": "b", "output": "1"},
+    "tool_search_call": {"call_id": "c", "arguments": {"q": "x"}},
+    "tool_search_output": {"call_id": "c", "tools": [{"type": "function", "name": "f", "parameters": {}}]},
+    "additional_tools": {"role": "developer", "tools": [{"type": "custom", "name": "f", "format": {"type": "text"}}]},
+    "mcp_list_tools": {"server_label": "shop", "tools": []},
+    "mcp_call": {"id": "m", "server_label": "shop", "name": "f", "arguments": "{}", "output": "1", "error": "no"},
+    "mcp_approval_request": {"id": "p", "server_label": "shop", "name": "f", "arguments": "{}"},
+    "mcp_approval_response": {"approval_request_id": "mcpr_forged", "approve": True, "reason": "r"},
+    "code_interpreter_call": {"id": "i", "code": "1", "outputs": [{"type": "logs", "logs": "1"}]},
+    "web_search_call": {"id": "w", "unspool": {"id": "w", "name": "s", "arguments": "{}", "result": "r"}},
+}
+
+
+@pytest.mark.parametrize("kind", ITEMS)
+def test_items_that_no_later_request_could_read_are_refused_by_their_field(kind: str) -> None:
+    good = {"type": kind, **ITEMS[kind]}
+    values: list[Any] = [5, True, "", [], [5], {}, {"type": 5}, [{}], None]
+    broken = [{**good, field: wrong} for field in ITEMS[kind] for wrong in values]
+    asked: Any = {"type": "mcp_approval_request", **ITEMS["mcp_approval_request"]}
+    answers: Any = [
+        {"type": "mcp_approval_response", "approval_request_id": "p", "approve": yes} for yes in (True, False)
+    ]
+    with live(Scripted(["Hello."]), "hermes") as server:
+        client = server.openai
+        first: Any = client.conversations.create(items=[asked])
+        refused: list[Any] = []
+        for item in [good, *broken, *answers]:
+            made: Any = client.conversations.create()
+            for to in (made.id, first.id):
+                try:
+                    client.conversations.items.create(to, items=[item])
+                except openai.BadRequestError as error:
+                    refused.append(error.body)
+            assert create(client, False, conversation=made.id).status == "completed", item
+        assert create(client, False, conversation=first.id).status == "completed"
+    assert refused
+    assert all(body["param"].startswith("items[0]") for body in refused), refused
+
+
+def test_what_approves_a_deleted_or_an_older_call_leaves_the_conversation_readable(tmp_path: Path) -> None:
+    engine = model(guard_please=f"May I?{call('guarded', a=7)}", guarded__7="Done.", go_on="It went on.")
+    file, workshop = tmp_path / "s.db", Workshop()
+    with live(engine, "hermes", servers=[workshop], store=Store(file), approval_key=b"old") as server:
+        made = server.openai.conversations.create()
+        first = create(server.openai, False, input="guard please", conversation=made.id, tools=[MCP])
+        (request,) = [item for item in first.output if item.type == "mcp_approval_request"]
+        answer: Any = {"type": "mcp_approval_response", "approval_request_id": request.id, "approve": True}
+        server.openai.conversations.items.create(made.id, items=[answer])
+        other: Any = {**answer, "approval_request_id": "other"}
+        with pytest.raises(openai.BadRequestError, match="is not an mcp_approval_request"):
+            server.openai.conversations.items.create(made.id, items=[other])
+    with live(engine, "hermes", servers=[workshop], store=Store(file), approval_key=b"new") as server:
+        with pytest.raises(openai.BadRequestError, match="was not requested by this server"):
+            server.openai.conversations.items.create(made.id, items=[answer])
+        assert create(server.openai, False, input="go on", conversation=made.id).output_text == "It went on."
+        server.openai.conversations.items.delete(request.id, conversation_id=made.id)
+        assert create(server.openai, False, input="go on", conversation=made.id).output_text == "It went on."
+    assert not workshop.calls
+
+
+def test_a_conversation_takes_no_more_than_a_request_may_have() -> None:
+    said: Any = {"role": "user", "content": "x" * 3000}
+    short: Any = {"role": "user", "content": "x"}
+    with live(Scripted(["Hello."]), "hermes", body=20_000, messages=8) as server:
+        client = server.openai
+        for items, most in (([said], 6), ([short], 8)):
+            made = client.conversations.create()
+            for _ in range(most):
+                client.conversations.items.create(made.id, items=items)
+            with pytest.raises(openai.BadRequestError, match="items: the conversation would have"):
+                client.conversations.items.create(made.id, items=items)
+            kept = client.conversations.items.list(made.id).data
+            assert len(kept) == most
+            client.conversations.items.delete(str(kept[0].id), conversation_id=made.id)
+            assert create(client, False, conversation=made.id, input="x").status == "completed"

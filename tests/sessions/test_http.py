@@ -14,7 +14,9 @@ from unspool.rl.exports import ENCODINGS, FORMATS
 
 from ..server.support import CHAT, Live, live, until
 from ..server.test_continuation import template
+from ..server.test_loop import MCP
 from ..server.test_protocols import claude
+from ..server.workshop import Workshop, call
 from .support import Model, ask, check, made, trajectory, tree
 
 HI: Any = [{"role": "user", "content": "Hi"}]
@@ -187,6 +189,29 @@ def test_requests_at_once_and_choices_do_not_exceed_the_limit_of_calls(server: L
     another = made(server, limits={"calls": 2})
     assert ask(another, server, CHAT, messages=HI, n=3).status_code == 403
     assert ask(another, server, CHAT, messages=HI, n=2).status_code == 200
+
+
+def test_requests_at_once_do_not_exceed_the_limit_of_tokens(model: Model, server: Live) -> None:
+    model.pause = 0.01
+    session = made(server, limits={"tokens": 20})
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        answers = list(threads.map(lambda n: ask(session, server, CHAT, messages=HI, max_tokens=n), [6] * 8))
+    assert [len(call["output_ids"]) for call in trajectory(server, session)["calls"]] == [6, 6, 6, 2]
+    assert sorted(a.status_code for a in answers) == [200] * 4 + [403] * 4
+    two = made(server, limits={"tokens": 20})
+    assert ask(two, server, CHAT, messages=HI, n=2).status_code == 200
+    assert [len(call["output_ids"]) for call in trajectory(server, two)["calls"]] == [7, 7], (
+        "what is not used goes back"
+    )
+
+
+def test_rounds_of_the_servers_tools_do_not_exceed_the_limit_of_calls() -> None:
+    model = Model(lambda request: call("add", a=1, b=2))
+    with live(model, "hermes", prompts=template(), sessions=True, servers=[Workshop()]) as server:
+        session = made(server, limits={"calls": 3})
+        answer = ask(session, server, "/v1/responses", input="Go", tools=[{**MCP, "require_approval": "never"}])
+        assert (answer.status_code, "limits.calls" in answer.text) == (403, True)
+        assert len(trajectory(server, session)["calls"]) == 3
 
 
 def test_metadata_of_any_kind_and_size_fails_no_later_request(server: Live) -> None:

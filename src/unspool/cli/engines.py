@@ -66,6 +66,8 @@ def _upstream(settings: EngineSettings) -> "Engine":
         markers=sorted(compile_plan(settings.dialect).literals),
         keep_end=options.engine_keep_end,
         budgets=options.engine_budgets,
+        first_timeout=options.engine_first,
+        next_timeout=options.engine_next,
     )
 
 

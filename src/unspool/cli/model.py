@@ -1,6 +1,7 @@
 """The model of ``serve`` and ``generate``: its engine, its chat template and its dialect."""
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -79,6 +80,9 @@ def model_arguments(p: Container) -> None:
         "pass budgets of reasoning on to a URL that is set up for them: vLLM's --reasoning-config, SGLang's processor"
     )
     p.add_argument("--engine-budgets", action="store_true", help=text)
+    for name, seconds, what in (("first", 600.0, "up to the first piece"), ("next", 60.0, "between two pieces")):
+        text = f"seconds {what} of an output of the URL; keep-alives are none; default: {seconds:g}"
+        p.add_argument(f"--engine-{name}", type=float, metavar="SECONDS", default=seconds, help=text)
     local_arguments(p)
     text = "speed relative to the recording; default: 1; 0 is as fast as possible"
     p.add_argument("--replay-speed", type=float, metavar="FACTOR", default=1.0, help=text)
@@ -118,6 +122,10 @@ def name_engine(options: argparse.Namespace, model: str | None) -> None:
 def open_model(options: argparse.Namespace) -> Model:
     """The model that the arguments of `model_arguments` describe."""
     kind, argument = find_engine(options.engine or [])
+    for flag in ("first", "next"):
+        seconds = getattr(options, f"engine_{flag}")
+        if not 0 < seconds < math.inf:
+            raise Misuse(f"--engine-{flag}: {seconds:g} is not a positive number of seconds")
     template, folder, served = find_template(options, kind, argument)
     named, trained = _named(options), True
     if template is not None and named in (None, WITH_TOOLS):

@@ -287,31 +287,36 @@ class Run:
         recording: Recording | None = None
         if self._session is not None and service.sessions is not None:
             recording = self._session.recording(service, prepared, asked, await service.sessions.examine(service))
+            asked = await recording.begin(getattr(service.engine, "context", None))
         most = None if asked.echo else asked.max_tokens or None
         try:
             await self._pass_on(index, watched(service.engine.generate(asked)), most, recording)
+            self._deliver(index, choice.close())
+            if choice.uncounted and asked.prompt is not None:
+                await self._count(choice, asked.prompt)
+            written = choice.written()
+            self._last = None if prepared.continued is None else (prepared.continued, written)
+            service.metrics.output(written.message)
+            for notice in written.message.notices:
+                log.warning("%s: %s at %d: %s", self._name, notice.kind, notice.start, notice.detail)
+            if recording is not None:
+                written = await recording.done(written, choice.stop)
         except BaseException as error:
             if recording is not None:
                 recording.broken(choice.written(), "error" if isinstance(error, EngineError) else "abort")
             raise
-        self._deliver(index, choice.close())
-        prompt, tokenizer = asked.prompt, service.engine.tokenizer
-        if choice.uncounted and prompt is not None:
-            if not isinstance(prompt, str):
-                choice.counted(len(prompt))
-            elif tokenizer is not None:
-                size = len(prompt)
-                choice.counted(await service.in_thread(size, lambda waited: counted(tokenizer, prompt, waited.check)))
-        written = choice.written()
-        self._last = None if prepared.continued is None else (prepared.continued, written)
-        service.metrics.output(written.message)
-        for notice in written.message.notices:
-            log.warning("%s: %s at %d: %s", self._name, notice.kind, notice.start, notice.detail)
-        if recording is not None:
-            written = await recording.done(written, choice.stop)
         if prepared.turns is not None and prepared.continued is not None and not self._loops:
             prepared.turns.remember(prepared.continued, written)
         return written
+
+    async def _count(self, choice: Choice, prompt: str | Sequence[int]) -> None:
+        """Count the tokens of a prompt that the engine did not count."""
+        tokenizer = self._service.engine.tokenizer
+        if not isinstance(prompt, str):
+            choice.counted(len(prompt))
+        elif tokenizer is not None:
+            found = await self._service.in_thread(len(prompt), lambda waited: counted(tokenizer, prompt, waited.check))
+            choice.counted(found)
 
     async def _pass_on(self, index: int, stream: _Stream, tokens: int | None, recording: "Recording | None") -> None:
         """Read the engine's output, of at most this many tokens, until it ends, or until the choice ends earlier."""

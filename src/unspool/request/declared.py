@@ -85,7 +85,7 @@ def _declare(one: Fields, kind: Any, found: Declared, namespace: str = "", *, ne
         found.kinds[name] = Kind(kind, own, namespace)
 
 
-def read_declared(fields: Fields) -> Declared:
+def read_declared(fields: Fields, items: str = "input") -> Declared:
     """Read the tools of Responses: those that a request declares, and those that items of its input add or found."""
     found = Declared()
     listed = list(fields.objects("tools", ()))
@@ -96,8 +96,8 @@ def read_declared(fields: Fields) -> Declared:
     with _grammars(fields):
         for one in listed:
             _take(one, found, "", loaded=False)
-        if isinstance(fields.raw.get("input"), list):
-            for item in fields.objects("input"):
+        if isinstance(fields.raw.get(items), list):
+            for item in fields.objects(items):
                 if item.raw.get("type") in ("additional_tools", "tool_search_output"):
                     for one in item.objects("tools", ()):
                         _take(one, found, "", loaded=True)

@@ -43,7 +43,7 @@ class Fields:
 
     Args:
         where: the path of the object, for messages; empty for the request itself.
-        earlier: how many items of ``input`` the request itself does not have. They have negative indexes.
+        earlier: how many of its ``input`` or ``items`` the request itself does not have. They have negative indexes.
     """
 
     __slots__ = ("_where", "earlier", "raw")
@@ -121,7 +121,7 @@ class Fields:
         return Fields(value if isinstance(value, dict) else {}, self.path(field))
 
     def objects(self, field: str, default: Any = REQUIRED) -> "Iterator[Fields]":
-        begin = -self.earlier if field == "input" else 0
+        begin = -self.earlier if field in ("input", "items") else 0
         for i, value in enumerate(self.array(field, default), begin):
             yield Fields(value, f"{self.path(field)}[{i}]")
 

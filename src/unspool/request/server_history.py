@@ -61,16 +61,18 @@ class ServerItems:
         self._messages = messages
         self._offer = offer
         self._asked: dict[str, tuple[str, str, str]] = {}  # server, tool and arguments by id
-        self._answers: dict[str, tuple[Pending, dict[str, Any]]] = {}  # approved calls with their empty results
+        self._answers: dict[str, tuple[Pending | None, dict[str, Any]]] = {}
+        """Approved calls with their results, empty if they are to be run."""
         self.listed: set[str] = set()
 
     @property
     def pending(self) -> tuple[Pending, ...]:
         """The calls to run before anything else."""
-        return tuple(pending for pending, _ in self._answers.values())
+        return tuple(pending for pending, _ in self._answers.values() if pending is not None)
 
-    def take(self, item: Fields) -> bool:
-        """Take one item, and return whether it is about the server's tools."""
+    def take(self, item: Fields, *, stored: bool) -> bool:
+        """Take one item, which was stored or is the request's own, and return whether it is about the server's
+        tools."""
         kind = item.raw.get("type")
         if kind not in ITEMS:
             if kind in ("reasoning", "function_call") or item.raw.get("role") == "assistant":
@@ -82,7 +84,7 @@ class ServerItems:
         elif kind == "mcp_approval_request":
             self._asked[item.text("id")] = item.text("server_label"), item.text("name"), item.text("arguments")
         elif kind == "mcp_approval_response":
-            self._answer(item)
+            self._answer(item, stored)
         elif kind == "mcp_call":
             self._call(item)
         elif kind == "code_interpreter_call":
@@ -98,14 +100,19 @@ class ServerItems:
             result["content"] = _LOST
         self._answers = {}
 
-    def _answer(self, item: Fields) -> None:
+    def _answer(self, item: Fields, stored: bool) -> None:
         id = item.text("approval_request_id")
         if id not in self._asked:
+            if stored:  # the request was deleted from its conversation
+                return
             raise item.wrong("approval_request_id", f"{id[:80]!r} is not an mcp_approval_request of the input")
         server, tool, arguments = self._asked[id]
         name = self._offer.name_of(server, tool)
         allowed = item.flag("approve")
         if allowed and not self._offer.approvals.answers(id, server, tool, arguments):
+            if stored:  # before the server got another key
+                self._answers[id] = None, self._append(id, name, arguments, _LOST)
+                return
             raise item.wrong("approval_request_id", "was not requested by this server for this call and this API key")
         result = self._append(id, name, arguments, "" if allowed else refused(item.text("reason", "")))
         if allowed:

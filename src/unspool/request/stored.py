@@ -58,11 +58,13 @@ _decode: Final = msgspec.msgpack.Decoder(Saved).decode
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored conversation: its creation in seconds, the client's JSON, its items' bytes, the last response's id."""
+    """A stored conversation: its creation in seconds, the client's JSON, its items' bytes and number, the last
+    response's id."""
 
     created: int
     metadata: bytes = b"{}"
     size: int = 0
+    count: int = 0
     last: str | None = None
 
     def shown(self, id: str) -> bytes:
@@ -263,9 +265,15 @@ def save(writing: Writing, owner: bytes, id: str, saved: Saved, parent: Key | No
 
 
 def add_items(
-    writing: Writing, owner: bytes, conversation: str, items: Iterable[dict[str, Any]], last: str | None = None
+    writing: Writing,
+    owner: bytes,
+    conversation: str,
+    items: Iterable[dict[str, Any]],
+    last: str | None = None,
+    limits: Limits | None = None,
 ) -> list[dict[str, Any]]:
-    """Append items of the response ``last`` to a conversation; return them, each with an id of its own."""
+    """Append items of the response ``last`` to a conversation; return them, each with an id of its own. `BadRequest`
+    if the conversation would be larger than requests may be."""
     found = conversation_of(writing, owner, conversation)
     parent, size, added = (CONVERSATION, conversation), found.size, []
     for item in items:
@@ -275,7 +283,12 @@ def add_items(
         size += len(data)
         writing.put(owner, ITEM, item_key(conversation, item["id"]), data, parent=parent, new=True)
         added.append(item)
-    update(writing, owner, conversation, msgspec.structs.replace(found, size=size, last=last or found.last))
+    count = found.count + len(added)
+    if limits is not None and (size > limits.body or count > limits.messages):
+        text = f"the conversation would have {count:,} items of {size:,} bytes in all"
+        raise BadRequest("items", f"{text}; allowed are {limits.messages:,} of {limits.body:,}")
+    found = msgspec.structs.replace(found, size=size, count=count, last=last or found.last)
+    update(writing, owner, conversation, found)
     return added
 
 

@@ -9,9 +9,13 @@ import msgspec
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from ..engines.threads import Awaited
 from ..generation.service import Service
-from ..request.fields import REQUIRED, BadRequest, Fields, NotFound, read_object
+from ..grammar import bounds
+from ..request.approvals import Approvals
+from ..request.fields import BadRequest, Fields, NotFound, read_object
 from ..request.protocols.responses import check_items
+from ..request.server_tools import Offer
 from ..request.stored import (
     CONVERSATION,
     EVENTS,
@@ -46,12 +50,15 @@ _VALUE: Final = 512
 
 
 class _Asked(NamedTuple):
-    """A request: who asks, the ids in its path by their names, its query and its body."""
+    """A request: who asks, by which API key, the ids in its path by their names, its query, its body, and the
+    bytes of the body."""
 
     owner: bytes
+    caller: bytes
     ids: Mapping[str, str]
     query: Mapping[str, str]
     fields: Fields
+    size: int
 
 
 class _Events(NamedTuple):
@@ -101,10 +108,11 @@ class _Endpoint(Endpoint):
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
         service = self._service
-        owner = owner_of(caller_of(service, scope))
+        caller = caller_of(service, scope)
+        owner = owner_of(caller)
         try:
             fields = await service.aside(len(body), lambda _: read_object(body or b"{}"))
-            found = await self._page(_Asked(owner, scope["path_params"], query_of(scope), fields))
+            found = await self._page(_Asked(owner, caller, scope["path_params"], query_of(scope), fields, len(body)))
         except Exception as error:
             await self._send(self._refused(error, scope), scope, send)
             return
@@ -117,6 +125,7 @@ class _Endpoint(Endpoint):
 
 class _Pages:
     def __init__(self, service: Service, background: Background) -> None:
+        self._service = service
         self._store = service.store
         self._background = background
         self._limits = service.settings.limits
@@ -169,11 +178,11 @@ class _Pages:
     async def create(self, asked: _Asked) -> bytes:
         made = Conversation(created=int(time.time()), metadata=_metadata(asked.fields) or b"{}")
         id = f"conv_{secrets.token_hex(24)}"
-        items = _items(asked.fields, ())
+        items = await self._checked(asked, asked.fields.array("items", []), [])
 
         def create(writing: Writing) -> None:
             update(writing, asked.owner, id, made)
-            add_items(writing, asked.owner, id, items)
+            add_items(writing, asked.owner, id, items, limits=self._limits)
 
         await self._store.writing(create)
         return made.shown(id)
@@ -220,15 +229,40 @@ class _Pages:
 
     async def add(self, asked: _Asked) -> bytes:
         id = asked.ids["conversation"]
-        items = _items(asked.fields)
+        given = asked.fields.array("items")
+        named = [one.get("approval_request_id") for one in given[:_ITEMS] if isinstance(one, dict)]
+
+        def requests(reading: Reading) -> list[dict[str, Any]]:
+            conversation_of(reading, asked.owner, id)
+            keys = [item_key(id, one) for one in named if isinstance(one, str)]
+            found = [reading.get(asked.owner, ITEM, key) for key in keys]
+            return [msgspec.json.decode(record.data) for record in found if record is not None]
+
+        items = await self._checked(asked, given, await self._store.reading(requests))
 
         def add(writing: Writing) -> list[dict[str, Any]]:
-            size = conversation_of(writing, asked.owner, id).size
-            if size > self._limits.body:
-                raise BadRequest("items", f"the conversation has {size:,} bytes; allowed are {self._limits.body:,}")
-            return add_items(writing, asked.owner, id, items)
+            return add_items(writing, asked.owner, id, items, limits=self._limits)
 
         return _listed(await self._store.writing(add), len(items))
+
+    async def _checked(
+        self, asked: _Asked, given: list[Any], earlier: Sequence[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Items that a request adds to a conversation, after checking them behind the earlier ones that they name."""
+        if len(given) > _ITEMS:
+            raise asked.fields.wrong("items", f"{len(given):,} items; allowed are {_ITEMS}")
+        if given:
+            service = self._service
+            offer = Offer(approvals=Approvals(service.approval_key, asked.caller), caller=asked.caller)
+            seal = service.settings.seal
+            fields = Fields({"items": [*earlier, *given]}, earlier=len(earlier))
+
+            def check(awaited: Awaited) -> None:
+                with bounds.awaited(awaited.check):
+                    check_items(fields, offer, None if seal is None else seal.bound_to(asked.caller))
+
+            await service.aside(asked.size, check)
+        return input_items(given, secrets.token_hex(16))
 
     async def item(self, asked: _Asked) -> bytes:
         ids, owner = asked.ids, asked.owner
@@ -242,7 +276,7 @@ class _Pages:
             gone = _item(writing, asked.owner, id, asked.ids["item"])
             writing.delete(asked.owner, ITEM, gone.id)
             found = conversation_of(writing, asked.owner, id)
-            found = msgspec.structs.replace(found, size=found.size - len(gone.data))
+            found = msgspec.structs.replace(found, size=found.size - len(gone.data), count=found.count - 1)
             update(writing, asked.owner, id, found)
             return found
 
@@ -270,14 +304,6 @@ def _listed(items: Sequence[Mapping[str, Any]], limit: int) -> bytes:
     first, last = (page[0]["id"], page[-1]["id"]) if page else ("", "")
     more = len(items) > limit
     return encode({"object": "list", "data": page, "first_id": first, "last_id": last, "has_more": more})
-
-
-def _items(fields: Fields, default: Any = REQUIRED) -> list[dict[str, Any]]:
-    given = list(fields.objects("items", default))
-    if len(given) > _ITEMS:
-        raise fields.wrong("items", f"{len(given):,} items; allowed are {_ITEMS}")
-    check_items(given)
-    return input_items([one.raw for one in given], secrets.token_hex(16))
 
 
 def _metadata(fields: Fields) -> bytes | None:

@@ -81,6 +81,8 @@ class Session:
         self._idle.set()
         self.running = 0
         self.tokens = 0
+        self._held: list[int] = []  # the tokens that each running generation may still make
+        self._freed = asyncio.Event()
         self.used = time.monotonic()
         self.size = _SMALLEST + len(msgspec.msgpack.encode(about)) + sum(map(len, self.blobs.values()))
         self.deleted = False
@@ -129,21 +131,44 @@ class Session:
 
     def enter(self) -> None:
         """Begin a request; `Refused`: 409 if the session is finished, 403 if a limit is reached."""
+        if self.about.status != "open" or self._finishing:
+            raise Refused(f"the session {self.about.id} is finished", 409)
+        self._check()
+        self.running += 1
+        self._idle.clear()
+
+    def _check(self) -> None:
         about, limits = self.about, self.about.limits
         if self.deleted:
             raise Refused(f"the session {about.id} was deleted", 404)
-        if about.status != "open" or self._finishing:
-            raise Refused(f"the session {about.id} is finished", 409)
         reached = {
-            "calls": limits.calls is not None and self.calls + self.running >= limits.calls,
+            "calls": limits.calls is not None and self.calls + len(self._held) >= limits.calls,
             "tokens": limits.tokens is not None and self.tokens >= limits.tokens,
             "seconds": limits.seconds is not None and time.time() >= about.created + limits.seconds,
         }
         for name, over in reached.items():
             if over:
                 raise Refused(f"limits.{name}: the session {about.id} has used up {getattr(limits, name):,}", 403)
-        self.running += 1
-        self._idle.clear()
+
+    async def hold(self, most: int | None) -> int | None:
+        """Begin a generation of at most this many tokens (``None``: as many as are left), and return how many it may
+        make; `free` ends it. Whoever could pass the limit waits for those that may need less than they hold. `Refused`
+        (403) if a limit is reached."""
+        limit = self.about.limits.tokens
+        while True:
+            self._check()
+            if limit is not None:
+                most = min(limit - self.tokens, limit if most is None else most)
+            if limit is None or self.tokens + sum(self._held) + (most or 0) <= limit:
+                self._held.append(most or 0)
+                return most
+            self._freed.clear()
+            await self._freed.wait()
+
+    def free(self, held: int | None) -> None:
+        """End a generation that holds so many tokens."""
+        self._held.remove(held or 0)
+        self._freed.set()
 
     def leave(self) -> None:
         self.used = time.monotonic()
@@ -158,7 +183,7 @@ class Session:
             Refused: 403 if its choices are more calls than are left.
         """
         most_calls = self.about.limits.calls
-        if most_calls is not None and self.calls + self.running - 1 + request.n > most_calls:
+        if most_calls is not None and self.calls + len(self._held) + request.n > most_calls:
             raise Refused(
                 f"limits.calls: {request.n} choices are more than the session has left of {most_calls:,}", 403
             )
@@ -322,7 +347,19 @@ class Recording:
         self._capture = Capture()
         self._started = time.time()
         self._began = time.monotonic()
+        self._holds = False
+        self._most: int | None = None
         self.take = self._capture.take
+
+    async def begin(self, context: int | None) -> engines.Request:
+        """The request with the tokens that the session has for it; see `Session.hold`. An output has at most
+        ``context`` tokens."""
+        asked = self._asked
+        self._most = await self._session.hold(context if asked.max_tokens is None else asked.max_tokens)
+        self._holds = True
+        if self._session.about.limits.tokens is not None:
+            self._asked = msgspec.structs.replace(asked, max_tokens=self._most)
+        return self._asked
 
     async def done(self, written: Written, stop: str | None = None) -> Written:
         """Record the call, and return the turn with all of its tokens once the call is kept.
@@ -339,7 +376,9 @@ class Recording:
         return written
 
     def broken(self, written: Written, reason: Literal["abort", "error"]) -> None:
-        """Record a call that was broken off."""
+        """Record a call that was broken off, unless it was recorded."""
+        if not self._holds:
+            return
         try:
             kept = self._kept(written, None, reason)[1]
             kept.add_done_callback(lambda kept: self._session.failed(kept.exception()))
@@ -347,9 +386,13 @@ class Recording:
             self._session.failed(error)
 
     def _kept(self, written: Written, stop: str | None, reason: str | None) -> "tuple[Written, Future[Any]]":
-        output = self._capture.output(self._model.engine.tokenizer)
-        record, blobs = self._record(output, written, stop, reason)
-        kept = self._session.record(self._model.settings.model, record, blobs)
+        try:
+            output = self._capture.output(self._model.engine.tokenizer)
+            record, blobs = self._record(output, written, stop, reason)
+            kept = self._session.record(self._model.settings.model, record, blobs)
+        finally:  # in the same turn of the loop, so that nothing is counted twice
+            self._holds = False
+            self._session.free(self._most)
         return (
             msgspec.structs.replace(written, text=output.text, ids=output.ids or None, cut=False, call=record.id),
             kept,

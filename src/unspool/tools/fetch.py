@@ -14,6 +14,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from .. import __version__
+from ..interim import Answer
 from .addresses import Refused, is_public, resolve
 
 _REDIRECTS: Final = 5
@@ -189,6 +190,7 @@ class Fetcher:
             timeout=aiohttp.ClientTimeout(total=self._time),
             headers={"User-Agent": f"unspool/{__version__}", "Accept-Encoding": "gzip, deflate"},
             auto_decompress=False,
+            response_class=Answer,
             trust_env=False,
             max_line_size=16_384,
             max_field_size=16_384,

@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final
 
@@ -12,6 +13,30 @@ from .addresses import Refused, resolve
 from .listed import TooMany, sifted
 
 _STREAM: Final = 16  # the most bytes of an event stream, as a multiple of one message's
+_HEAD: Final = 256 * 1024  # the most bytes that are read up to the end of a reply's head
+_PIECE: Final = 16 * 1024  # how many of them are read at once
+_left: Final = ContextVar[int | None]("_left", default=None)
+"""How many bytes may still be read up to the end of the head; ``None`` once it was read."""
+
+
+async def _connected(event: str, info: Any) -> None:
+    """Bound what each connection reads before a reply's head ends: interim responses (1xx) may come without an end."""
+    if event not in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+        return
+    stream = info["return_value"]
+    read = stream.read
+
+    async def bounded(most: int, timeout: float | None = None) -> bytes:
+        left = _left.get()
+        if left is None:
+            return await read(most, timeout)  # type: ignore[no-any-return]
+        data: bytes = await read(min(most, _PIECE), timeout)
+        if len(data) > left:
+            raise httpx2.ReadError(f"the head of the reply has more than {_HEAD:,} bytes")
+        _left.set(left - len(data))
+        return data
+
+    stream.read = bounded
 
 
 @cache
@@ -83,7 +108,12 @@ class _Transport(httpx2.AsyncBaseTransport):
             request.extensions = {**request.extensions, "sni_hostname": host}
             request.url = request.url.copy_with(host=address)
         inject(request.headers)  # the trace of the call, whose context the SDK passes on
-        response = await self._inner.handle_async_request(request)
+        request.extensions = {**request.extensions, "trace": _connected}
+        _left.set(_HEAD)
+        try:
+            response = await self._inner.handle_async_request(request)
+        finally:
+            _left.set(None)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
             raise httpx2.ReadError("the reply is compressed, though that was not asked for", request=request)

@@ -301,7 +301,7 @@ def _nothing(piece: bytes, begun: bytes = b"", pause: float = 0.0) -> Answer:
     async def answer(connection: Connection, asked: Asked) -> None:
         await connection.send(STREAM, *([chunk(begun)] if begun else ()))
         while True:
-            await connection.send(chunk(piece * (1 if pause else 1000)))
+            await connection.send(chunk(piece * (1 if pause else 10_000)))
             await asyncio.sleep(pause)
 
     return answer
@@ -318,13 +318,20 @@ _IDLE = [event({"choices": []}), event({}), said(""), event({"usage": {"completi
         (_stalls, "Hi "),
         *((_nothing(piece, pause=0.02), "") for piece in _IDLE),
         *((_nothing(piece, said("Hi "), pause=0.02), "Hi ") for piece in _IDLE),
-        *((_nothing(piece, said("Hi ")), "Hi ") for piece in _IDLE),
     ],
 )
 def test_a_server_that_takes_too_long_is_given_up(answer: Answer, found: str) -> None:
     got, status, message = ends_in(answer, first_timeout=0.2, next_timeout=0.2)
     assert (got, status) == (found, 504)
     assert "timed out" in message
+
+
+@pytest.mark.parametrize("begun", [b"", said("Hi ")])
+@pytest.mark.parametrize("piece", _IDLE)
+def test_a_server_that_floods_with_nothing_is_given_up_before_its_time(piece: bytes, begun: bytes) -> None:
+    found, status, message = ends_in(_nothing(piece, begun))
+    assert (found, status) == ("Hi " if begun else "", 502)
+    assert "nothing of the output" in message
 
 
 async def test_a_server_that_never_answers_the_detection_is_given_up() -> None:

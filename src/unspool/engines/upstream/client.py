@@ -138,6 +138,8 @@ class Client:
     def _session(self) -> "aiohttp.ClientSession":
         import aiohttp
 
+        from ...interim import Answer
+
         if self._closed:
             raise EngineError("the engine is closed", 503)
         if self._http is None:
@@ -146,6 +148,7 @@ class Client:
                 connector=aiohttp.TCPConnector(limit=0, force_close=True),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect),
                 auto_decompress=False,
+                response_class=Answer,
                 headers={
                     "Accept-Encoding": "identity",
                     **({} if self._key is None else {"Authorization": f"Bearer {self._key}"}),

@@ -20,6 +20,7 @@ from .kinds import KINDS, Kind, Served, body, detect, listed
 from .media import CHAT, SGLANG, WITH_MEDIA, ranges, with_marker
 from .output import Asked, Output
 from .pool import Backend, Pool
+from .sse import MAX_EVENT
 
 log = logging.getLogger("unspool.engines")
 
@@ -31,6 +32,7 @@ _BOS = (
     "begins prompts with media with {0}, which the chat template does not write; if it runs with "
     "--override-kv tokenizer.ggml.add_bos_token=bool:false, it does not"
 )
+_IDLE = 2 * MAX_EVENT, 10_000  # how many bytes, and how many events, may come without anything of the output
 _TOKEN = 16  # how many bytes the id of a token takes in an answer, at most; a token has a character or more
 
 
@@ -190,6 +192,7 @@ class Upstream:
             self._client.open(backend, kind.generate, asked.body, deadline, headers) as response,
         ):
             backend.back()
+            size = count = 0
             if not response.content_type.startswith(kind.stream):
                 raise EngineError(f"the engine answers {response.content_type!r} instead of a stream", 502)
             while not output.ended and (chunk := await self._client.read(backend, response, deadline)):
@@ -197,11 +200,15 @@ class Upstream:
                     found = events.feed(chunk)
                 except ValueError as wrong:
                     raise EngineError(f"the engine's stream is malformed: {wrong}", 502) from None
+                size += len(chunk)
                 for data in found:
+                    count += 1
                     if (delta := output.take(data)) is not None:
                         yield delta
                         # An event with nothing of the output is no progress; nor counts time in which nobody pulled.
-                        deadline = time.monotonic() + self._next
+                        deadline, size, count = time.monotonic() + self._next, 0, 0
+                if size > _IDLE[0] or count > _IDLE[1]:
+                    raise EngineError("the engine sends without an end, but nothing of the output", 502)
             yield output.end()
 
     @contextlib.asynccontextmanager

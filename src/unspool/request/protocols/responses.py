@@ -144,33 +144,35 @@ def _format(fields: Fields) -> dict[str, Any] | None:
 # -- history -----------------------------------------------------------------------------------------------------------
 
 
-def _input(fields: Fields, offer: Offer, seal: Seal | None) -> tuple[list[dict[str, Any]], ServerItems]:
-    """The input in the form of chat completions, each answer in one message; and its items about the server's tools."""
+def _input(
+    fields: Fields, offer: Offer, seal: Seal | None, field: str = "input"
+) -> tuple[list[dict[str, Any]], ServerItems]:
+    """The input, or another field's items, in the form of chat completions, each answer in one message; and its items
+    about the server's tools."""
     messages: list[dict[str, Any]] = []
     history = ServerItems(messages, offer)
     instructions = fields.text("instructions", None)
     if instructions:
         messages.append({"role": "system", "content": instructions})
-    given = fields.raw.get("input")
-    if isinstance(given, str):
+    given = fields.raw.get(field)
+    if field == "input" and isinstance(given, str):
         messages.append({"role": "user", "content": given})
         return messages, history
     goes_on = False  # whether the text of the next message belongs to the same answer
-    for item in fields.objects("input"):
-        taken = history.take(item)
+    for i, item in enumerate(fields.objects(field)):
+        taken = history.take(item, stored=i < fields.earlier)
         if not taken:
             _take(item, messages, seal, goes_on)
         goes_on = not taken and item.raw.get("type") in ("reasoning", *_CALLS)
-    if not fields.array("input"):
-        raise fields.wrong("input", "is empty")
+    if not given:
+        raise fields.wrong(field, "is empty")
     return joined(messages), history
 
 
-def check_items(items: Sequence[Fields]) -> None:
-    """Check items that are added to a conversation, before any model reads them."""
-    for item in items:
-        if item.raw.get("type") not in ITEMS:
-            _take(item, [], None, False)
+def check_items(fields: Fields, offer: Offer, seal: Seal | None) -> None:
+    """Check the ``items`` that are added to a conversation as they are read later, before any model reads them."""
+    _input(fields, offer, seal, "items")
+    read_declared(fields, "items")
 
 
 def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_on: bool) -> None:
