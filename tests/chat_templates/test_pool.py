@@ -54,7 +54,7 @@ def test_a_rendering_that_meets_a_limit_fails_alone(kind: str) -> None:
 
 
 def test_a_rendering_is_cancelled_with_its_request_and_holds_up_nobody() -> None:
-    pool = Pool(HUNG, {}, Limits(seconds=60, total=60))
+    pool = Pool(HUNG, {}, Limits(seconds=600, total=600))
     left, done = [Awaited() for _ in range(6)], []
 
     def hang(awaited: Awaited) -> None:
@@ -70,9 +70,9 @@ def test_a_rendering_is_cancelled_with_its_request_and_holds_up_nobody() -> None
         for awaited in left:
             awaited.leave()
         for one in running:
-            one.result(10)
+            one.result(60)
     assert len(done) == 6
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 100
     pool.close()
 
 
@@ -120,12 +120,15 @@ def test_the_same_process_serves_one_request_after_another_and_threads_get_their
             os.kill(pid, 0)
 
 
-def test_a_template_that_never_ends_is_refused_at_the_start_or_fails_its_request() -> None:
+def test_a_template_that_never_ends_is_refused_at_the_start_or_fails_its_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("unspool.request.prompts._LIMITS", Limits(seconds=1.5, total=60.0))
     with pytest.raises(TemplateError, match=r"cannot be compiled|takes longer"):
         Prompts(Tokenizer("{{ 9 ** (9 ** 9) }}", "", {}, ()))
     made = Prompts(Tokenizer(HUNG, HUNG, {}, ()))
     assert made.render(asked([said("user", "a")], [])) == "a"
-    with pytest.raises(BadRequest, match="takes longer than 3"):
+    with pytest.raises(BadRequest, match=r"takes longer than 1\.5"):
         made.render(asked([said("user", "hang")], []))
     assert made.render(asked([said("user", "b")], [])) == "b"
 
@@ -133,15 +136,16 @@ def test_a_template_that_never_ends_is_refused_at_the_start_or_fails_its_request
 def test_a_process_that_gets_no_processor_time_makes_the_server_overloaded_not_the_request_bad(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("unspool.request.prompts._LIMITS", Limits(seconds=0.1, total=3.0))
+    monkeypatch.setattr("unspool.request.prompts._LIMITS", Limits(seconds=0.5, total=60.0))
     made = Prompts(Tokenizer(HUNG, HUNG, {}, ()))
     assert made.render(asked([said("user", "a")], [])) == "a"
     (pid,) = processes(made._pools[0])
+    made._pools[0]._idle[0]._limits = Limits(total=1.0)
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(BadRequest, match="overloaded") as starved:
         made.render(asked([said("user", "a")], []))
     assert starved.value.status == 503
     assert made.render(asked([said("user", "b")], [])) == "b"
-    with pytest.raises(BadRequest, match=r"takes longer than 0\.1") as expensive:
+    with pytest.raises(BadRequest, match=r"takes longer than 0\.5") as expensive:
         made.render(asked([said("user", "hang")], []))
     assert expensive.value.status is None

@@ -60,15 +60,15 @@ def test_an_image_without_pixels_is_malformed(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"\xff\xd8" + b"\xff" * 4_000_000,
-        b"\xff\xd8" + b"\xff\xe0\x00\x02" * 1_000_000,
-        b"\xff\xd8" + b"\xff\xd0" * 2_000_000,
-        gif()[:-1] + b"\x21\xf9\0" * 1_300_000,
-        gif()[:-1] + b"\x21\xf9" + b"\x01a" * 2_000_000,
+        b"\xff\xd8" + b"\xff" * 1_000_000,
+        b"\xff\xd8" + b"\xff\xe0\x00\x02" * 250_000,
+        b"\xff\xd8" + b"\xff\xd0" * 500_000,
+        gif()[:-1] + b"\x21\xf9\0" * 330_000,
+        gif()[:-1] + b"\x21\xf9" + b"\x01a" * 500_000,
     ],
 )
 def test_a_header_without_end_takes_linear_time(data: bytes) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     with contextlib.suppress(BadMedium):
         recognize(data)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
