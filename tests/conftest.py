@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import os
-import zlib
 from collections import defaultdict
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
@@ -11,7 +10,10 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import settings
 
-from .styles import of_styles
+from unspool.chat_templates import pool
+from unspool.chat_templates.worker import Worker
+
+from .styles import of_styles, sample
 from .transitions import recorded
 
 T = TypeVar("T")
@@ -23,6 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Test machines are sometimes slow, and what must be fast has its own test.
 settings.register_profile("unspool", deadline=None, print_blob=True)
+settings.register_profile("styles", settings.get_profile("unspool"), max_examples=40)
 settings.register_profile("sample", settings.get_profile("unspool"), max_examples=20)
 settings.load_profile("unspool")
 
@@ -30,13 +33,15 @@ settings.load_profile("unspool")
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "a sample: at most N cases of each parametrized test, spread over all of them, and no test marked slow"
     parser.addoption("--cases", type=int, metavar="N", default=0, help=text)
-    text = "try properties of all dialects on one dialect of each style, and on those that differ from main's"
+    text = "try properties of all dialects on one of each style and those that differ from main's; sample others"
     parser.addoption("--styles", action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--cases") > 0:
         settings.load_profile("sample")
+    elif config.getoption("--styles"):
+        settings.load_profile("styles")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -49,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("slow") is None:
             tests[item.nodeid.partition("[")[0]].append(item)
-    kept = {item for test, cases in tests.items() for item in sample(cases, most, zlib.crc32(test.encode()))}
+    kept = {item for test, cases in tests.items() for item in sample(cases, most, test)}
     _keep(config, items, kept)
 
 
@@ -58,17 +63,44 @@ def _keep(config: pytest.Config, items: list[pytest.Item], kept: set[pytest.Item
     items[:] = [item for item in items if item in kept]
 
 
-def sample(cases: list[T], most: int, seed: int) -> list[T]:
-    """At most ``most`` of a test's cases, evenly spread. The seed shifts the selection, so that each test differs."""
-    count = min(most, len(cases))
-    return [cases[(seed + i * len(cases) // count) % len(cases)] for i in range(count)]
-
-
 @pytest.fixture(scope="session", autouse=True)
 def table_of_states() -> Iterator[None]:
     """Check that the machine changes its state only as its table says, whatever a test does."""
     with recorded():
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_templates(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep the processes that render chat templates for the other tests of a file, because starting one takes long."""
+    if "chat_templates" in request.module.__name__:
+        yield
+        return
+    kept: defaultdict[str, list[Worker]] = defaultdict(list)
+    keys: dict[Worker, str] = {}
+    running = True
+
+    def start(template: str, special: Any, limits: Any, *, clock: bool) -> Worker:
+        key = repr((template, special, limits, clock))
+        worker = kept[key].pop() if kept[key] else Worker(template, special, limits, clock=clock)
+        keys[worker] = key
+        return worker
+
+    def end(workers: list[Worker]) -> None:
+        while workers:
+            worker = workers.pop()
+            if running and worker.alive:
+                kept[keys[worker]].append(worker)
+            else:
+                worker.end()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool, "Worker", start)
+        patch.setattr(pool, "_end", end)
+        yield
+        running = False
+        for workers in kept.values():
+            end(workers)
 
 
 @pytest.fixture

@@ -5,11 +5,13 @@
 
 import re
 import subprocess
-from collections import defaultdict
+import zlib
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -17,6 +19,7 @@ import pytest
 from unspool import Dialect, list_dialects
 from unspool.check.trials import Case
 
+T = TypeVar("T")
 ROOT = Path(__file__).parents[1]
 FOLDER = "src/unspool/dialects"
 _MANY = 12
@@ -25,11 +28,11 @@ _NAMING = {"name", "aliases", "models", "file", "start", "end", "id"}
 """Keys whose values differ from family to family, and make no style."""
 
 
-def features(dialect: Dialect) -> set[Any]:
-    """What a dialect file contains: the keys that it uses, its policies, and how its parts are put together."""
+def shape(dialect: Dialect) -> tuple[Any, ...]:
+    """How a dialect's parts are put together."""
     call = dialect.call[0] if dialect.call else None
     block = dialect.calls[0] if dialect.calls else None
-    shape = (
+    return (
         dialect.argument_format,
         dialect.framed,
         bool(dialect.item),
@@ -38,11 +41,15 @@ def features(dialect: Dialect) -> set[Any]:
         block is not None and bool(block.opening.strip()),
         bool(dialect.reasoning),
     )
+
+
+def features(dialect: Dialect) -> set[Any]:
+    """What a dialect file contains: the keys that it uses, its policies, and every two traits of its shape."""
     plain = Dialect(name="plain")
     keys = [key for key in dialect.__struct_fields__ if key not in _NAMING and key != "policy"]
     policies = msgspec.structs.asdict(dialect.policy).items()
     return {
-        shape,
+        *combinations(enumerate(shape(dialect)), 2),
         *(key for key in keys if getattr(dialect, key) != getattr(plain, key, None)),
         *((key, value) for key, value in policies if value != getattr(plain.policy, key)),
     }
@@ -50,8 +57,10 @@ def features(dialect: Dialect) -> set[Any]:
 
 @cache
 def representatives() -> frozenset[str]:
-    """The fewest dialects, found greedily, that have every feature between them."""
-    has = {dialect.name: features(dialect) for dialect in list_dialects()}
+    """The fewest dialects, found greedily, with every feature and every shape of several dialects between them."""
+    shapes = Counter(map(shape, list_dialects()))
+    common = {each for each, count in shapes.items() if count > 1}
+    has = {dialect.name: features(dialect) | {shape(dialect)} & common for dialect in list_dialects()}
     missing = set().union(*has.values())
     chosen = set()
     while missing:
@@ -90,22 +99,34 @@ def _git(*words: str) -> str:
 
 
 def of_styles(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The tests without the cases of dialects that add no style to a property that is tried on many dialects."""
+    """The tests without the cases of dialects that add no style to a property that is tried on many dialects.
+
+    Of a test that is marked as ``sampled``, as many cases are kept as the mark says.
+    """
     tests: defaultdict[str, dict[pytest.Item, str]] = defaultdict(dict)
     for item in items:
         tests[item.nodeid.partition("[")[0]][item] = next(_dialects(item), "")
     wanted = representatives() | touched() | {""}
     kept = []
-    for cases in tests.values():
+    for test, cases in tests.items():
         every = len(set(cases.values())) < _MANY
-        kept += [item for item, name in cases.items() if every or name in wanted]
+        found = [item for item, name in cases.items() if every or name in wanted]
+        mark = found[0].get_closest_marker("sampled") if found else None
+        kept += sample(found, mark.args[0], test) if mark else found
     return kept
+
+
+def sample(cases: list[T], most: int, test: str) -> list[T]:
+    """At most ``most`` of a test's cases, evenly spread. The name shifts the selection, so that each test differs."""
+    count = min(most, len(cases))
+    seed = zlib.crc32(test.encode())
+    return [cases[(seed + i * len(cases) // count) % len(cases)] for i in range(count)]
 
 
 def _dialects(item: pytest.Item) -> Iterator[str]:
     """The names of the dialects among the parameters of a test."""
     for value in getattr(getattr(item, "callspec", None), "params", {}).values():
-        for part in value if isinstance(value, tuple) else (value,):
+        for part in value if isinstance(value, tuple | list) else (value,):
             if isinstance(part, Case):
                 yield part.dialect.name
             elif isinstance(part, Dialect):

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from . import fuzz
-from .support import DIALECTS, STAGES, cases, number
+from .support import DIALECTS, STAGES, number
 
 SECONDS = float(os.environ.get("UNSPOOL_FUZZ_SECONDS", "4"))  # `.ci/run` fuzzes longer, by `make fuzz`
-CASES = cases()
 
 
 @settings(max_examples=150)

@@ -40,7 +40,6 @@ from .support import (
 from .writing import write_arguments, write_calls
 
 CASES = cases()
-CAP = 65_536
 JSON_LIKE = [d for d in CALLING if not d.argument]
 XML = [d for d in CALLING if d.argument]
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]

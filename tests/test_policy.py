@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from unspool import Dialect, Message, Policy, ToolCallEnd, ToolCallStart, get_dialect
+from unspool import Dialect, Message, Policy, get_dialect
 from unspool.dialect.compiling import compile_plan
 from unspool.policy import CHOICES
 
@@ -59,12 +59,6 @@ def test_a_policy_is_frozen_and_unset_fields_take_the_dialects_default() -> None
 
 
 @pytest.mark.parametrize(**named(UNFRAMED))
-def test_text_before_tools_keep_keeps_text_and_calls(dialect: Dialect) -> None:
-    message = both(dialect, "Prose." + write_calls(dialect, F + G), KEEP, stage="content")
-    assert (message.content, values(message)) == ("Prose.", F + G)
-
-
-@pytest.mark.parametrize(**named(UNFRAMED))
 def test_text_before_tools_content_makes_everything_after_prose_content(dialect: Dialect) -> None:
     raw = "Prose.\n" + write_calls(dialect, F + G) + "more"
     policy = Policy(text_before_tools="content")
@@ -79,12 +73,6 @@ def test_text_before_tools_content_makes_everything_after_prose_content(dialect:
 
 
 # -- text_between_tools ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(**named(UNFRAMED))
-def test_text_between_tools_keep_reads_on(dialect: Dialect) -> None:
-    message = both(dialect, write_calls(dialect, F) + "XYZ" + write_calls(dialect, G), KEEP)
-    assert (message.content, values(message)) == ("XYZ", F + G)
 
 
 @pytest.mark.parametrize(**named(UNFRAMED))
@@ -139,15 +127,6 @@ def test_bad_arguments_text_gives_the_call_back_as_text(dialect: Dialect) -> Non
     alone = both(dialect, write_calls(dialect, [("f", BAD)]), Policy(bad_arguments="text"))
     assert (alone.tool_calls, alone.finish_reason) == ([], "stop")
     assert BAD in alone.content
-
-
-@pytest.mark.parametrize(**named(JSON_LIKE))
-@pytest.mark.parametrize("bad_arguments", CHOICES["bad_arguments"])
-def test_good_calls_are_the_same_whatever_becomes_of_bad_ones(dialect: Dialect, bad_arguments: str) -> None:
-    message = both(dialect, write_calls(dialect, F + G), Policy(bad_arguments=bad_arguments))  # type: ignore[arg-type]
-    assert [(c.name, c.status) for c in message.tool_calls] == [("f", "ok"), ("g", "ok")]
-    assert values(message) == F + G
-    assert notices(message) == []
 
 
 REPAIRS = [
@@ -465,12 +444,6 @@ def test_names_of_engines_keep_text_that_the_rfcs_names_drop() -> None:
         message = both(name, raw, None, tools=WEATHER)
         assert (message.content.strip(), values(message)) == ("EFG", [("get_weather", X)])
         assert both(name, "A</think>B", None).reasoning == "", "their stage is content"
-
-
-def test_a_stream_under_the_rfcs_rules_sends_prose_at_once_and_no_call_after_it() -> None:
-    raw = "ABCD</think>EFG\n" + section(V31)
-    _, events = run("deepseek", list(raw), tools=WEATHER, stage="reasoning")
-    assert not [e for e in events if isinstance(e, ToolCallStart | ToolCallEnd)]
 
 
 def test_after_a_call_that_is_text_the_same_markers_count_however_the_output_is_cut() -> None:

@@ -105,15 +105,6 @@ class TestTypesOfASchema:
         assert schema.property("a") is None
         assert schema.items() is None
 
-    def test_a_bare_object_is_known_to_be_an_object(self) -> None:
-        assert types({"type": "object"}) == {"object"}
-        assert Schema({"type": "object"}).property("a") is None
-
-    def test_a_schema_shows_its_types(self) -> None:
-        schema = Schema({"type": ["string", "null"]})
-        assert repr(schema) == "Schema(['null', 'string'])"
-        assert repr(Schema({})) == "Schema(None)"
-
 
 ROOT: dict[str, Any] = {
     "$defs": {"Size": {"enum": ["S", "M"]}, "a/b": INTEGER, "m~n": {"type": "boolean"}, "sp ace": {"type": "null"}},
@@ -229,10 +220,6 @@ class TestBounds:
     def test_a_huge_union_is_unknown(self) -> None:
         assert types({"anyOf": [dict(STRING) for _ in range(50_000)]}) is None
 
-    def test_ten_thousand_properties_cost_nothing_to_look_up(self) -> None:
-        schema = Schema({"properties": {f"p{n}": INTEGER for n in range(10_000)}})
-        assert types_of(schema.property("p9999")) == {"integer"}
-
 
 class TestChildren:
     def test_a_declared_property_is_found_and_an_undeclared_one_is_none(self) -> None:
@@ -270,10 +257,6 @@ class TestChildren:
             }
         )
         assert types_of(schema.property("x")) == {"integer"}
-
-    def test_properties_are_looked_up_through_references(self) -> None:
-        schema = Schema({"allOf": [{"$ref": "#/$defs/T"}], "$defs": {"T": {"properties": {"x": STRING}}}})
-        assert types_of(schema.property("x")) == {"string"}
 
     def test_items_are_one_schema_or_the_union_of_a_tuple(self) -> None:
         assert types_of(Schema({"items": STRING}).items()) == {"string"}
@@ -347,9 +330,6 @@ class TestDecode:
         assert fits
         assert json.loads(found) == text
 
-    def test_non_ascii_characters_are_kept_as_they_are(self) -> None:
-        assert decode("北京 🌧", S) == ('"北京 🌧"', True)
-
     def test_a_string_that_may_be_null_is_null_only_when_bare(self) -> None:
         assert decode("null", SN) == ("null", True)
         assert decode(" null", SN) == ('" null"', True)
@@ -385,10 +365,6 @@ class TestDecode:
     def test_no_digit_of_a_huge_number_is_lost(self, types: frozenset[str] | None) -> None:
         digits = "1234567890" * 1_000  # beyond the 4,300 digits that int() takes
         assert decode(digits, types) == (digits, True)
-
-    def test_digits_inside_a_value_are_kept_too(self) -> None:
-        text = '{"n": ' + "7" * 10_000 + ', "f": 0.1000000000000000055511151231257827}'
-        assert decode(text, O) == (text, True)
 
     def test_nesting_is_allowed_up_to_the_bound(self) -> None:
         fits, beyond = ("[" * n + "]" * n for n in (MAX_NESTING, MAX_NESTING + 1))

@@ -20,7 +20,6 @@ from .support import (
     named,
     notices,
     number,
-    pieces,
     readings,
     run,
     same,
@@ -36,7 +35,6 @@ XML = [d for d in CALLING if d.argument]
 UNTYPED = [d for d in XML if "{string}" not in d.argument[0].text and "{type}" not in d.argument[0].text]
 KEEPING = [d for d in CALLING if "content" not in (d.policy.text_before_tools, d.policy.text_between_tools)]
 BARE = [d for d in CALLING if not block_is_marked(d)]
-MARKED = [d for d in CALLING if d.call[0].object is None or d not in BARE]
 PLAIN = [d for d in DIALECTS if not any(t.before for t in d.content)]
 """Dialects whose content is bare."""
 
@@ -66,16 +64,6 @@ def assert_text(dialect: Dialect | str, text: str, **options: Any) -> None:
 
 
 # -- where calls are -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(**named(CALLING))
-def test_several_calls_in_one_chunk_are_all_read(dialect: Dialect) -> None:
-    calls: Calls = [("f", {"a": "1"}), ("now", {}), ("g", {"a": "2"}), ("f", {"a": "3", "n": 4})]
-    parser = Parser(dialect, tools=TOOLS)
-    parser.feed(write_calls(dialect, calls))
-    assert [c.name for c in parser.message.tool_calls] == ["f", "now", "g", "f"], "before the end is known"
-    parser.close()
-    assert values(parser.message) == calls
 
 
 @pytest.mark.parametrize(**named([d for d in KEEPING if d not in BARE]))
@@ -227,13 +215,6 @@ def test_reasoning_may_open_again_after_a_call(dialect: Dialect) -> None:
     for message in readings(dialect, raw, tools=TOOLS):
         assert (message.reasoning, message.content, values(message)) == ("onetwo", "", calls), raw
         assert [s.kind for s in message.segments] == ["reasoning", "tool_call", "reasoning"]
-
-
-@pytest.mark.parametrize(**named([d for d in THINKING if not d.framed]))
-def test_reasoning_may_open_again_after_reasoning(dialect: Dialect) -> None:
-    raw = write_reasoning(dialect, "one") + write_reasoning(dialect, "two") + "answer"
-    for message in readings(dialect, raw, tools=TOOLS):
-        assert (message.reasoning, message.content) == ("onetwo", "answer")
 
 
 @pytest.mark.parametrize(**named([d for d in DIALECTS if d.end and not d.framed]))
@@ -462,18 +443,3 @@ def test_deepseek_versions_are_told_apart_by_what_follows_the_separator() -> Non
                 raw = open_ + body + body + close
                 raw = raw.replace("｜", "|") if ascii_ else raw
                 assert_calls(get_dialect(name), raw, [("f", {"a": "x"})] * 2)
-
-
-@pytest.mark.parametrize("size", range(1, 40))
-def test_a_chunk_may_end_a_string_and_begin_one_in_other_quotes(size: int) -> None:
-    text = """[f(a='it "is"', b=["x<'y", 'z"', ''], c="\\\\'", d={'k': "v", "w": 'u'})]"""
-    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
-    message, _ = run("pythonic", pieces(text, size), tools=tools)
-    (call,) = message.tool_calls
-    assert call.status == "ok"
-    assert json.loads(call.arguments) == {
-        "a": 'it "is"',
-        "b": ["x<'y", 'z"', ""],
-        "c": "\\'",
-        "d": {"k": "v", "w": "u"},
-    }

@@ -65,7 +65,6 @@ class Toolset(msgspec.Struct, frozen=True):
 
 
 def choice_of(name: str) -> dict[str, Any]:
-    """The choice that names a function."""
     return {"type": "function", "function": {"name": name}}
 
 

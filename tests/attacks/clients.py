@@ -121,7 +121,7 @@ def never_read(server: Victim, count: int, body: Any, seconds: float) -> int:
             with contextlib.suppress(RuntimeError):
                 writer.transport.resume_reading()  # type: ignore[attr-defined]
             try:
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(seconds):
                     while await reader.read(65_536):
                         pass
                 given_up += 1

@@ -13,7 +13,7 @@ from unspool.engines.capture import read_recordings
 from . import victim as victims
 from .clients import SLOW, Leaving, burst, dribble, exchange, hold, never_read, request
 from .upstream import upstream
-from .victim import CHAT, FLOOD, QUICK, TEMPLATE, Victim, recordings, survives, victim
+from .victim import CHAT, FLOOD, PATIENCE, QUICK, TEMPLATE, Victim, recordings, survives, victim
 
 STREAM = {**SLOW, "stream": True}
 BODIES = (STREAM, SLOW, {**STREAM, "n": 3})
@@ -49,14 +49,14 @@ def test_two_hundred_clients_that_leave_leak_nothing(replaying: Victim, leaving:
 
 def test_clients_that_never_read_are_given_up_and_their_sockets_closed(replaying: Victim) -> None:
     given_up = []
-    survives(replaying, lambda: given_up.append(never_read(replaying, 30, FLOODED, 20)))
+    survives(replaying, lambda: given_up.append(never_read(replaying, 30, FLOODED, PATIENCE)))
     assert given_up == [30, 30]
 
 
 def test_whole_answers_that_nobody_reads_are_given_up(replaying: Victim) -> None:
     given_up = []
     body = {**FLOODED, "stream": False}
-    survives(replaying, lambda: given_up.append(never_read(replaying, 5, body, 20)))
+    survives(replaying, lambda: given_up.append(never_read(replaying, 5, body, PATIENCE)))
     assert given_up == [5, 5]
 
 
@@ -72,13 +72,13 @@ def test_slow_heads_and_bodies_are_refused(replaying: Victim, part: str) -> None
         data = data.replace(b"Content-Length: ", b"Content-Length: 1")
         data = b"POST / HTTP/1.1\r\nContent-Length: 9999\r\n\r\n" + data
     answers: list[bytes] = []
-    survives(replaying, lambda: answers.extend(dribble(replaying.port, 20, data, 5)))
+    survives(replaying, lambda: answers.extend(dribble(replaying.port, 20, data, 9)))
     assert all(not answer or answer.startswith((b"HTTP/1.1 408", b"HTTP/1.1 405")) for answer in answers)
     assert any(b" 408 " in answer for answer in answers) or part == "body"
 
 
 def test_connections_that_say_nothing_are_closed(replaying: Victim) -> None:
-    survives(replaying, lambda: dribble(replaying.port, 50, b"", 5))
+    survives(replaying, lambda: dribble(replaying.port, 50, b"", 9))
 
 
 @pytest.mark.parametrize("head", [b"X: " + b"x" * 1_000_000, b"X: y\r\n" * 10_000 + b"\r\n"])
@@ -130,9 +130,9 @@ def test_numbers_that_are_slow_to_round_delay_no_answer(computing: Victim) -> No
 def test_a_text_that_is_too_long_is_refused_by_its_characters(computing: Victim) -> None:
     def attack() -> None:
         for size, status in ((3_000_000, 400), (14_000_000, 400)):
-            began = time.monotonic()
+            taken = computing.stopwatch()
             got, text = computing.ask(CHAT, {"messages": [{"role": "user", "content": "long " * (size // 5)}]})
-            assert (got, time.monotonic() - began < 5) == (status, True), text
+            assert (got, taken() < 5) == (status, True), text
         assert computing.ask("/parse", {"text": "x" * 1_000_001})[0] == 400
 
     survives(computing, attack)
@@ -222,10 +222,10 @@ def test_an_upstream_that_is_killed_ends_its_streams_and_is_used_again_when_it_i
             statuses = burst(server.port, 50, "one by one", bodies=[STREAM], after="byte")
             assert statuses > 0
             engine.kill()
-            began = time.monotonic()
+            taken = server.stopwatch()
             assert server.ask(CHAT, SLOW)[0] in (502, 503)
             assert server.ask("/health")[0] == 503
-            assert time.monotonic() - began < 2
+            assert taken() < 2
         engine.start()
         _until_ok(server)
         assert server.small() < 2
@@ -234,7 +234,7 @@ def test_an_upstream_that_is_killed_ends_its_streams_and_is_used_again_when_it_i
 
 
 def _until_ok(server: Victim) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while server.ask("/health")[0] != 200:
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -269,7 +269,7 @@ def test_the_server_stops_in_time_though_clients_do_not_read(tmp_path: Path) -> 
         time.sleep(0.5)
         began = time.monotonic()
         server.running.terminate()
-        server.running.wait(20)
-        assert time.monotonic() - began < 4
+        server.running.wait(PATIENCE)
+        assert time.monotonic() - began < 15, "by default clients have longer to read"
         for one in held:
             one.close()

@@ -74,14 +74,12 @@ ODD: dict[str, tuple[bytes, tuple[bytes, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_odd_http_is_answered_in_good_order(server: Victim, name: str) -> None:
-    sent, allowed = ODD[name]
-
+def test_odd_http_is_answered_in_good_order(server: Victim) -> None:
     def attack() -> None:
-        for _ in range(3):
-            status = exchange(server.port, sent)[9:12]
-            assert status in allowed, status
+        for name, (sent, allowed) in ODD.items():
+            for _ in range(3):
+                status = exchange(server.port, sent)[9:12]
+                assert status in allowed, (name, status)
 
     survives(server, attack)
 
@@ -107,15 +105,13 @@ def parsed(server: Victim, toml: str, text: str = "hello") -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("size", [600, 3_000, 30_000])
-@pytest.mark.parametrize(
-    "key", ["reasoning", "call", "calls", "end", "id", "quote", "name", "aliases", "text", "tools"]
-)
-def test_long_texts_of_a_dialect_file_are_refused_by_their_key(server: Victim, key: str, size: int) -> None:
+def test_long_texts_of_a_dialect_file_are_refused_by_their_key(server: Victim, size: int) -> None:
     values = {"call": "{name} {arguments}", "calls": "{calls}", "reasoning": "{reasoning}", "text": "{a}"}
+    keys = (*values, "end", "id", "quote", "name", "aliases", "tools")
     count = itertools.count()
 
     def attack() -> None:
-        for _ in range(5):
+        for key in keys * 5:
             value = f"'<{next(count)}{'x' * size}>{values.get(key, '')}</t>'"
             if key in ("text", "tools"):
                 value = f"{{ f = {value} }}"
@@ -175,9 +171,8 @@ BAD_FILES = {
 }
 
 
-@pytest.mark.parametrize("name", BAD_FILES)
 @pytest.mark.parametrize("path", [PARSE, "/ui/check", "/ui/grammar", "/ui/protocol"])
-def test_odd_dialect_files_are_read_or_refused_at_once(server: Victim, name: str, path: str) -> None:
+def test_odd_dialect_files_are_read_or_refused_at_once(server: Victim, path: str) -> None:
     more: dict[str, dict[str, Any]] = {
         PARSE: {"text": "<t>x</t>" * 200},
         "/ui/grammar": {"tools": [{"type": "function", "function": {"name": "f"}}]},
@@ -185,9 +180,11 @@ def test_odd_dialect_files_are_read_or_refused_at_once(server: Victim, name: str
     }
 
     def attack() -> None:
-        status, text = server.ask(path, {"toml": BAD_FILES[name], **more.get(path, {})}, timeout=5)
-        assert status in (200, 400), text[:300]
-        assert len(text) < 2_000_000
+        for name, toml in BAD_FILES.items():
+            taken = server.stopwatch()
+            status, text = server.ask(path, {"toml": toml, **more.get(path, {})})
+            assert (status in (200, 400), taken() < 5) == (True, True), (name, text[:300])
+            assert len(text) < 2_000_000
 
     survives(server, attack)
 

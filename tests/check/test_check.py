@@ -1,5 +1,6 @@
 """A dialect file must keep what its examples promise; otherwise, the problem is located."""
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import unspool
 from tests.support import DIALECTS, run
 from unspool import NOTICES, DialectError, Event, Markup, Stage
-from unspool.check import Problem, check_dialect, example_message, read_file
+from unspool.check import Problem, check_dialect, read_file
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.parser import Parser
@@ -234,28 +235,6 @@ def test_an_example_id_that_does_not_match_the_template_is_named() -> None:
     assert problems(example, head + 'id = "c-{number}"\n') == []
 
 
-def test_an_examples_message_has_the_calls_as_json_text() -> None:
-    example = next(e for d in DIALECTS for e in d.examples if e.tool_calls and e.tool_calls[0].arguments)
-    message = example_message(example)
-    assert [c.name for c in message.tool_calls] == [c.name for c in example.tool_calls]
-    assert message.tool_calls[0].arguments.startswith("{")
-
-
-def test_a_start_that_ends_as_calls_begin_does_not_hide_calls_in_reasoning() -> None:
-    keys = """name = "mine"
-start = "<|a|>@@@"
-content = "@@@reply\\n{content}"
-reasoning = "@@@think\\n{reasoning}<.t.>"
-call = "@@@{name}\\n{arguments}"
-anywhere = ["@@@"]
-[[examples]]
-raw = "think\\nplan<.t.>@@@f\\n{}"
-reasoning = "plan"
-tool_calls = [{ name = "f" }]
-"""
-    assert problems("", keys) == []
-
-
 def test_reasoning_may_close_as_calls_do_but_not_as_their_arguments(write: Any) -> None:
     keys = """name = "mine"
 reasoning = "<|thought|>{reasoning}<|end|>"
@@ -275,16 +254,6 @@ call = "<|call|>{name}<|args|>{arguments}<|end|>"
     assert any(p.where == "reasoning" and "of `argument` both close with '<|end|>'" in p.what for p in found)
 
 
-CALLED = """name = "mine"
-start = "<|bot|><t>"
-calls = "<t>{call}</t>"
-call = '{"name": "{name}", "arguments": {arguments}}'
-[[examples]]
-raw = '<t>{"name": "f", "arguments": {}}</t>'
-tool_calls = [{ name = "f" }]
-"""
-
-
 def test_reasoning_whose_whole_opening_the_start_has_is_not_opened_by_nothing(write: Any) -> None:
     keys = (
         'name = "mine"\nstart = "<t>"\nreasoning = ["<a>{reasoning}</a>", "<t>{reasoning}</b>"]\nstage = "reasoning"\n'
@@ -300,26 +269,6 @@ def test_an_opening_of_reasoning_that_takes_no_text_is_not_repeated(write: Any) 
     dialect = read_file(write('[[examples]]\nraw = "<a>x</a>"\nreasoning = "x"\n', keys))
     message = unspool.parse("<a> <|eot|>plan</a>", dialect)
     assert (message.reasoning + message.content).strip()
-
-
-def test_a_prompt_may_open_a_call_that_the_start_does_not() -> None:
-    mended = CALLED.replace("<|bot|><t>", "<|bot|>")
-    assert problems("", mended) == []
-    prompted = mended.replace("'<t>", "'").replace("raw =", "stage = 'tool_call'\nraw =")
-    assert problems("", prompted) == []
-
-
-def test_a_start_may_have_what_all_parts_begin_with() -> None:
-    keys = """name = "mine"
-start = "<|bot|><part>"
-content = "<part>text:{content}</part>"
-calls = "<part>{call}"
-call = "call:{name}:{arguments}</part>"
-[[examples]]
-raw = "call:f:{}</part>"
-tool_calls = [{ name = "f" }]
-"""
-    assert problems("", keys) == []
 
 
 @pytest.mark.parametrize(
@@ -339,17 +288,6 @@ argument = "<{{key}}>{{value}}</{{key}}>"\n"""
     assert any(where in p.what and what in p.what for p in found), found
     free = head.replace("<a>", "<r>").replace("</a>", "</r>")
     assert problems(example, free) == []
-
-
-def test_frames_may_all_close_alike() -> None:
-    head = """name = "mine"
-start = "<s>"
-reasoning = "<s>thought<t>{reasoning}<e>"
-content = "<s>say<t>{content}<e>"
-call = "<s>do {name}<t>{arguments}<e>"
-"""
-    example = """[[examples]]\nraw = 'do f<t>{"a": "x"}<e>'\ntool_calls = [{ name = "f", arguments.a = "x" }]\n"""
-    assert problems(example, head) == []
 
 
 def test_calls_that_each_open_a_json_list_are_refused_with_a_proposal_that_reads_lists(write: Any) -> None:
@@ -381,22 +319,15 @@ def test_a_call_that_begins_with_its_name_need_not_be_found_after_content(write:
         unspool.render({"role": "assistant", "content": "Well.", "tool_calls": [call]}, dialect)
 
 
-BARE = """name = "mine"\ncall = '{"name": "{name}", "arguments": {arguments}}'\nseparator.calls = "\\n"\n"""
-F = '{"name": "f", "arguments": {"a": 1}}'
 OK = """content = "ok"\ntool_calls = [{ name = "f", arguments.a = 1 }]"""
 
 
-@pytest.mark.parametrize(("key", "raw"), [("calls = ' {calls}'", f"ok {F}"), ("anywhere = ['{']", f"ok{F}")])
-def test_calls_that_are_bare_objects_may_follow_content_on_its_line(key: str, raw: str) -> None:
-    example = f"[[examples]]\nraw = '{raw}'\n{OK}\n"
-    assert problems(example, f"{BARE}{key}\n") == []
+ACCEPTED = tomllib.loads(Path(__file__).with_name("accepted.toml").read_text(encoding="utf-8"))
 
 
-def test_texts_between_quotes_are_not_escaped() -> None:
-    head = """name = "mine"\ncall = '<c {name}>{arguments}</c>'\nargument = '<a {key}="{value}"/>'\n"""
-    example = """[[examples]]\nraw = '<c f><a x="say "hi" & go"/></c>'\n"""
-    example += """tool_calls = [{ name = "f", arguments.x = 'say "hi" & go' }]\n"""
-    assert problems(example, head) == []
+@pytest.mark.parametrize("file", ACCEPTED.values(), ids=ACCEPTED)
+def test_a_file_that_resembles_a_refused_one_is_accepted(file: str) -> None:
+    assert problems("", file) == []
 
 
 class Refused(msgspec.Struct):

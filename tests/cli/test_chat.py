@@ -75,7 +75,7 @@ def test_a_server_answers_as_an_engine_does(chat: Any, tools: str) -> None:
     assert '"content": "clear"' in out
 
 
-def test_a_turn_that_fails_is_reported_and_forgotten(chat: Any, tmp_path: Path) -> None:
+def test_a_turn_that_fails_is_reported_and_forgotten(chat: Any) -> None:
     with live(Scripted(["Hel", "lo"], fail_after=1, error=EngineError("the device is lost"))) as server:
         code, out, err = chat([server.url], "Hi", "/messages", "/nonsense")
         assert code == 1

@@ -6,6 +6,7 @@ import os
 import select
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +47,7 @@ TOOLS = [
         "function": {"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}},
     }
 ]
+MISUSE = tomllib.loads(Path(__file__).with_name("misuse.toml").read_text(encoding="utf-8"))
 CALLING = next(d for d in DIALECTS if d.call and d.models)
 
 
@@ -339,49 +341,7 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
 # --- misuse -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        ("pars", "unspool: there is no command 'pars'; did you mean parse?"),
-        ("parse", "unspool parse: --dialect: is required"),
-        ("parse --dialect", "--dialect: expected one argument"),
-        ("parse --dialet mine.toml", "--dialet: unknown argument; did you mean --dialect?"),
-        ("parse -d hermess", "--dialect: there is no dialect 'hermess'; did you mean hermes?"),
-        ("parse -d none.toml", "--dialect: none.toml"),
-        ("parse --model no-such-model", "--model: no-such-model: no dialect found"),
-        ("parse -d mine.toml --reasoning kimmi", "--reasoning: there is no dialect 'kimmi'; did you mean"),
-        ("parse -d mine.toml --reasoning pythonic", "--reasoning: dialect 'pythonic' has no reasoning markers"),
-        ("parse -d mine.toml none.txt", "none.txt: No such file"),
-        ("parse -d mine.toml .", ".: Is a directory"),
-        ("parse -d mine.toml binary", "binary: not UTF-8"),
-        ("parse -d mine.toml cut", "cut: not UTF-8"),
-        ("parse -d mine.toml --tools none.json", "--tools: none.json: No such file"),
-        ("parse -d mine.toml --tools answer.txt", "--tools: answer.txt: not JSON"),
-        ("parse -d mine.toml --tools object.json", "--tools: object.json: tools: must be a list of tools, not an"),
-        ("parse -d mine.toml --tools nameless.json", "--tools: nameless.json: tools[0].function: must be an object"),
-        (
-            "parse -d mine.toml --tools tools.json --tool-choice get_wether",
-            '--tool-choice: "get_wether" is not declared; allowed are get_weather; did you mean get_weather?',
-        ),
-        ("parse -d mine.toml --stage reasonin", "--stage: 'reasonin' is not one of reasoning, content"),
-        ("parse -d mine.toml --policy bad_argument=raw", "did you mean bad_arguments?"),
-        ("parse -d mine.toml --policy bad_arguments=rw", "--policy: bad_arguments: 'rw' is not one of raw, drop"),
-        ("parse -d mine.toml --policy bare_calls=1", "--policy: bare_calls: '1' is not one of false, true"),
-        ("parse -d mine.toml a b", "b: unknown argument"),
-        ("dialects nope", "there is no dialect 'nope'; see `unspool dialects`"),
-        ("dialects Qwen/Qwen3-Coder-30B", "`unspool detect Qwen/Qwen3-Coder-30B` finds 'qwen3-coder'"),
-        ("check", "FILE.toml|NAME"),
-        ("check none.toml", "check: none.toml: "),
-        ("constrain -d mine.toml", "--tools: tool_choice: 'required' needs tools"),
-        ("constrain -d mine.toml --tools tools.json --tool-choice auto", "nothing is constrained; make a tool strict"),
-        ("render -d mine.toml tools.json", "tools.json: must be a JSON object"),
-        ("render -d mine.toml object.json", "object.json: "),
-        ("detect", "a model's name, --chat-template or --output is required"),
-        ("detect qwen3 --model qwen3", "--model: cannot be combined with NAME"),
-        ("demo --delay x", "--delay: invalid float value"),
-        ("demo --delay 60", "--delay: must be between 0 and 1"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "message"), MISUSE.items())
 def test_misuse_exits_with_2_and_one_line_that_names_the_argument(run: Run, argv: str, message: str) -> None:
     Path("binary").write_bytes(b"\xff\xfe")
     Path("cut").write_bytes("ü".encode()[:1])
@@ -569,12 +529,6 @@ def test_render_ends_the_line_on_a_terminal_only(run: Run) -> None:
     message = json.dumps({"role": "assistant", "content": "Hi"})
     assert run("render", "-d", "mine.toml", stdin=message).out == "Hi"
     assert on_terminal("render", "-d", "mine.toml", stdin=message) == "Hi\n"
-
-
-def test_detect_ranks_dialects_by_the_models_name(run: Run) -> None:
-    header, best, *_ = run("detect", "--model", "unsloth/DeepSeek-V3.1-BF16").out.splitlines()
-    assert header.split() == ["DIALECT", "SCORE", "REASON"]
-    assert best.split()[0] == "deepseekv31"
 
 
 def test_detect_reads_a_chat_template(run: Run, files: Path) -> None:

@@ -1,5 +1,8 @@
 """Loading dialect files: strictly, with errors that name the file, the key and what is allowed."""
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from unspool import DialectError, UnknownDialect, get_dialect, list_dialects
@@ -16,43 +19,18 @@ content = "hi"
 """
 
 
+WRONG = {
+    **tomllib.loads(Path(__file__).with_name("wrong.toml").read_text(encoding="utf-8")),
+    "a" + ".a" * 15_000 + " = 3": "has more than 200 parts",
+    "a = " + "[" * 15_000: "it is nested too deeply",
+}
+
+
 def load(text: str) -> Dialect:
     return parse_dialect(text, "mine.toml", find_base)
 
 
-@pytest.mark.parametrize(
-    ("line", "message"), [
-        ('colour = "red"', "colour: unknown key; allowed are name, aliases"),
-        ("name = 3", "name: must be a string, not int"),
-        ("aliases = [1]", "aliases: must be a string or a list of strings"),
-        ('end = [""]', "end: contains an empty string"),
-        ('stage = "later"', "stage: 'later' is not one of content, reasoning, undecided"),
-        ('stage = "reasoning"', "stage: is 'reasoning', but the file has no `reasoning`"),
-        ('arguments = "yaml"', "arguments: 'yaml' is not one of json, python"),
-        ('reasoning = "<t>{reasonin}</t>"', "reasoning: unknown field {reasonin}; allowed are {reasoning}"),
-        ('reasoning = "<t>{any}{reasoning}</t>"', "{any} is not allowed in the first alternative"),
-        ('content = "<c>{name}<m>{content}</c>"', "{name} is not allowed in the first alternative"),
-        ('reasoning = "<t>"', "needs the field {reasoning}"),
-        ("reasoning = []", "reasoning: is empty; at least one template is needed"),
-        ('content = "{content}{content}"', "{content} may occur only once"),
-        ('item = "<i>{value}</i>"', "item: needs `argument`"),
-        ('argument = "<a>{value}</a>"', "argument: needs {key}"),
-        ('argument = "<a {key}>{value}</a>"\nquote = "#"',
-         'quote: needs JSON arguments (no `argument`, no arguments = "python")'),
-        ('argument = "<a {key}>{value}</a>"\narguments = "python"', "arguments: cannot be combined with `argument`"),
-        ('id = "{who}"', "id: unknown field {who}; allowed are {name}, {index}, {number}"),
-        ("separator = 3", "separator: must be a table"),
-        ('separator.lines = ","', "separator.lines: unknown key; allowed are calls, arguments"),
-        ("separator.calls = 3", "separator.calls: must be a string"),
-        ("policy = 3", "policy: must be a table"),
-        ("policy.mood = 3", "policy.mood: unknown field; allowed are text_before_tools"),
-        ('policy.bad_arguments = "shout"', "'shout' is not one of 'raw', 'drop', 'text', 'repair'"),
-        ('base = "no-such"', "base: there is no dialect 'no-such'"),
-        ("= 3", "not TOML"),
-        ("a" + ".a" * 15_000 + " = 3", "has more than 200 parts"),
-        ("a = " + "[" * 15_000, "it is nested too deeply"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "message"), WRONG.items())
 def test_an_error_names_the_file_the_key_and_what_is_allowed(line: str, message: str) -> None:
     head, tail = GOOD.split("call =", 1)
     text = (

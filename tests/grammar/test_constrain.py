@@ -269,7 +269,7 @@ def test_a_constraint_is_the_same_in_every_process() -> None:
         subprocess.run(
             [sys.executable, "-c", _FORMS], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
         )
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     ]
     first, *others = (process.stdout.decode().splitlines() for process in ran)
     assert len(first) == len(WITH_CALLS)

@@ -111,6 +111,7 @@ def test_a_property_is_refused_or_read_back_by_its_name(dialect: Dialect) -> Non
                     validate(json.loads(call.arguments), schema)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["hermes", "deepseekv31", "qwen3-coder", "glm47", "pythonic", "gemma4", "minimax-m3"])
 def test_every_production_is_generated(name: str) -> None:
     """Counts what samples contain: each optional argument and its absence, each alternative, each part of a turn."""

@@ -13,9 +13,8 @@ from unspool.dialect import registry
 NAMES: dict[str, str] = tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(("model", "dialect"), NAMES.items())
-def test_a_models_name_tells_its_dialect(model: str, dialect: str) -> None:
-    assert detect_dialect(model=model)[0].dialect == dialect
+def test_a_models_name_tells_its_dialect() -> None:
+    assert {model: detect_dialect(model=model)[0].dialect for model in NAMES} == NAMES
 
 
 @pytest.mark.parametrize("model", ["DEEPSEEK-V3.1", "deepseek-v3.1", "a/b/DeepSeek-V3.1/", "C:\\models\\DeepSeek-V3.1"])
@@ -40,9 +39,8 @@ UNSEEN += ["ai21labs/AI21-Jamba2-3B", "swiss-ai/Apertus-2-8B", "ai-sage/GigaChat
 UNSEEN += ["meituan-longcat/LongCat-2.0", "Aleph-Alpha/Kolibri-2", "LGAI-EXAONE/K-EXAONE-2.5", "inclusionAI/Ling-4.0"]
 
 
-@pytest.mark.parametrize("model", UNSEEN)
-def test_a_name_does_not_reach_over_generations(model: str) -> None:
-    assert detect_dialect(model=model) == []
+def test_a_name_does_not_reach_over_generations() -> None:
+    assert [model for model in UNSEEN if detect_dialect(model=model)] == []
 
 
 def test_a_word_is_worth_less_than_any_family() -> None:

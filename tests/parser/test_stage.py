@@ -1,7 +1,6 @@
 """Where an output begins: the caller, the prompt, the dialect or the output itself decides."""
 
 import json
-import random
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from unspool import (
     Dialect,
     Parser,
     Policy,
-    ReasoningDelta,
     ReasoningStart,
     Stage,
     ToolCallDelta,
@@ -35,7 +33,6 @@ from ..support import (
     named,
     notices,
     number,
-    random_split,
     run,
     same,
     tool,
@@ -160,12 +157,6 @@ def test_markers_in_the_history_are_no_part_of_the_output(dialect: Dialect) -> N
             assert after(dialect, prompt, "Hello.").content == "Hello."
 
 
-@pytest.mark.parametrize(**named([d for d in STARTING if d.reasoning or d.call]))
-def test_an_opening_in_the_users_words_is_no_part_of_the_output(dialect: Dialect) -> None:
-    words = opening(dialect) if dialect.reasoning else write_calls(dialect, [("f", {"a": "x"})])[:20]
-    assert detect_stage(dialect, f"user: {words}\n{dialect.start[0]}") is Stage.CONTENT
-
-
 @pytest.mark.parametrize(**named(STARTING))
 def test_a_prompt_that_ends_in_a_tools_result_means_content(dialect: Dialect) -> None:
     end = dialect.end[0] if dialect.end else "\n"
@@ -201,15 +192,6 @@ def test_a_call_opened_in_a_prefill_starts_with_its_full_name_and_the_prompts_ar
         check(events, raw[at:])
         assert values(parser.message) == [("f", {"a": "one two", "b": "three"}), ("g", {"a": "y"})]
         assert parser.message.finish_reason == "tool_calls"
-
-
-@pytest.mark.parametrize(**named([d for d in STARTING if d.call]))
-def test_calls_that_end_in_the_prompt_are_not_emitted(dialect: Dialect) -> None:
-    raw = write_calls(dialect, [("f", {"a": "x"}), ("g", {"a": "two"})])
-    at = raw.index("two")
-    message = after(dialect, dialect.start[0] + raw[:at], raw[at:])
-    assert values(message) == [("g", {"a": "two"})]
-    assert [c.index for c in message.tool_calls] == [0]
 
 
 @pytest.mark.parametrize(**named([d for d in STARTING if d.call]))
@@ -333,11 +315,6 @@ def test_only_the_rfcs_names_are_undecided_by_themselves() -> None:
         assert Parser(name).stage is Stage.UNDECIDED
 
 
-@pytest.mark.parametrize(**named([d for d in DIALECTS if d.stage is not Stage.UNDECIDED]))
-def test_without_stage_and_prompt_the_dialects_own_stage_holds(dialect: Dialect) -> None:
-    assert Parser(dialect).stage is dialect.stage
-
-
 # -- undecided ---------------------------------------------------------------------------------------------------------
 
 
@@ -424,19 +401,6 @@ def test_an_engine_may_give_the_stage_tool_call(dialect: Dialect) -> None:
     )
     check(events, "Sure." + raw.removeprefix(head))
     assert (parser.message.content, values(parser.message)) == ("Sure.", [("f", {"a": "x"})])
-
-
-@pytest.mark.parametrize(**named(THINKING))
-def test_the_same_stage_repeated_changes_nothing(dialect: Dialect) -> None:
-    tail = around_reasoning(dialect)[1]
-    whole, _ = run(dialect, [f"plan and more{tail}"], stage="reasoning")
-    parser = Parser(dialect, stage="reasoning")
-    for chunk in random_split("plan and more", random.Random(3), 3):
-        parser.feed(chunk, stage="reasoning")
-    for event in parser.feed(tail):  # if the closing begins with the text's last letter, that letter was held
-        assert not isinstance(event, ReasoningDelta) or event.end <= len("plan and more")
-    parser.close()
-    assert parser.message.reasoning == whole.reasoning == "plan and more"
 
 
 def test_the_stage_undecided_of_an_engine_changes_nothing() -> None:

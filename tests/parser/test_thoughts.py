@@ -158,15 +158,6 @@ def test_a_call_of_minimax_needs_no_opening_of_its_block_in_content(name: str) -
 
 
 @pytest.mark.parametrize(**named(RESUMING))
-def test_reasoning_goes_on_after_a_call_until_it_closes(dialect: Dialect) -> None:
-    opening, closing = tags(dialect)
-    call = write_calls(dialect, F)
-    message = both(dialect, f"{opening}one {call} two{closing}three", stage="content")
-    assert (message.reasoning.split(), message.content.strip(), values(message)) == (["one", "two"], "three", F)
-    assert [s.kind for s in message.segments] == ["reasoning", "tool_call", "reasoning", "content"]
-
-
-@pytest.mark.parametrize(**named(RESUMING))
 def test_reasoning_does_not_open_again_where_nothing_follows_the_call(dialect: Dialect) -> None:
     opening, closing = tags(dialect)
     call = write_calls(dialect, F)

@@ -293,15 +293,6 @@ def test_text_that_only_spells_a_marker_is_one_by_default_and_text_where_policy_
     assert (message.content, values(message)) == ("Sure.", [("f", {"a": "x"})])
 
 
-def test_spelled_thinking_tags_are_text_where_policy_says_so() -> None:
-    ids = encode(deepseek(), "<think>") + plain(deepseek(), "say </think> so") + encode(deepseek(), "</think>answer")
-    for pieces in ways(ids):
-        message, _ = feed("deepseekv31", pieces, deepseek(), policy=Policy(text_markers="ignore"))
-        assert (message.reasoning, message.content) == ("say </think> so", "answer")
-        message, _ = feed("deepseekv31", pieces, deepseek())
-        assert (message.reasoning, message.content) == ("say ", " soanswer")
-
-
 @pytest.mark.parametrize(
     ("text", "reasoning", "content"),
     [
@@ -433,9 +424,3 @@ def test_ids_need_a_tokenizer_and_an_open_parser() -> None:
     parser.close()
     with pytest.raises(ValueError, match="closed"):
         parser.feed_tokens([1])
-
-
-def test_an_empty_list_of_ids_gives_no_events() -> None:
-    parser = Parser("deepseekv31", tokenizer=deepseek())
-    assert parser.feed_tokens([]) == []
-    assert [type(e) for e in parser.close()] == [Finish]

@@ -462,11 +462,11 @@ def test_a_string_between_quotes_is_not_escaped(value: str) -> None:
 def test_many_calls_are_written_in_linear_time() -> None:
     def seconds(n: int) -> float:
         turn = message("", "", *(("f", {"path": "a" * 20, "text": "</param>" * 3}) for _ in range(n)))
-        begin = time.perf_counter()
+        begin = time.process_time()
         render(turn, "minicpm5")
-        return time.perf_counter() - begin
+        return time.process_time() - begin
 
-    assert min(seconds(400) for _ in range(3)) < 3.5 * min(seconds(200) for _ in range(3))
+    assert min(seconds(200) for _ in range(3)) < 3.5 * min(seconds(100) for _ in range(3))
 
 
 # -- values ------------------------------------------------------------------------------------------------------------

@@ -201,11 +201,6 @@ def test_a_template_that_omits_the_final_message_cannot_continue_it(tmp_path: Pa
     assert (nothing.status_code, "needs an assistant message" in nothing.text) == (400, True)
 
 
-def test_parts_of_text_are_written_in_one_piece(tmp_path: Path) -> None:
-    text = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    assert "\nab<|im_end|>" in written(tmp_path, SHOWN, messages=[{"role": "user", "content": text}])
-
-
 def test_reasoning_of_the_history_has_both_names_that_templates_have_for_it(tmp_path: Path) -> None:
     shown = "{% for m in messages %}{{ m.reasoning_content }}|{{ m.thinking }};{% endfor %}"
     history = [*HELLO, {"role": "assistant", "content": "a", "reasoning": "plan"}]

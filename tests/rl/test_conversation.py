@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from tokenizers import AddedToken, Tokenizer
 
-import unspool
 from tests.tokenizer import FOLDER, byte_level
 from unspool import TemplateError
 from unspool.rl import Conversation, collate
@@ -139,14 +138,6 @@ def test_unusual_spelling_of_the_model_is_kept() -> None:
     odd = '<tool_call>{"arguments":{"city":"Paris"},"name":"get_weather"}</tool_call><|im_end|>'
     conversation = answered(begin(), odd)
     assert decode(conversation.ids) == f"{PROMPT}{odd}\n{RESULT}"
-    assert conversation.rewrites == []
-
-
-def test_a_conversation_works_with_an_inferred_dialect() -> None:
-    dialect = unspool.infer_dialect(KEEPING).dialect
-    assert dialect is not None
-    conversation = answered(Conversation(dialect, TOKENIZER, template=KEEPING, messages=ASKED, tools=TOOLS))
-    assert decode(conversation.ids) == f"{PROMPT}<think>\nplan\n</think>\n\n{CALL}<|im_end|>\n{RESULT}"
     assert conversation.rewrites == []
 
 

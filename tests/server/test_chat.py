@@ -93,16 +93,6 @@ def test_a_thinking_switch_does_not_touch_a_dialect_whose_parts_all_have_markers
     assert (message["content"], message["reasoning_content"]) == ("Hi", None)
 
 
-@pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "both"])
-def test_reasoning_is_reported_in_the_field_of_the_option(field: Any) -> None:
-    with live(replay("a</think>b"), reasoning_field=field) as server:
-        message = server.post(messages=HELLO).json()["choices"][0]["message"]
-        deltas = [c["choices"][0]["delta"] for c in chunks(server.post(messages=HELLO, stream=True).text)]
-    names = ["reasoning_content", "reasoning"] if field == "both" else [field]
-    assert {k: v for k, v in message.items() if k.startswith("reasoning")} == dict.fromkeys(names, "a")
-    assert [k for d in deltas for k in d if k.startswith("reasoning")] == names
-
-
 def test_history_with_reasoning_in_any_spelling_and_with_broken_arguments_is_taken() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": '}}
     details = [{"type": "reasoning.text", "text": "th"}, {"type": "reasoning.summary", "summary": "ink"}]

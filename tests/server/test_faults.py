@@ -7,7 +7,6 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +50,8 @@ def test_a_client_that_goes_away_cancels_its_engine(stream: bool, after: int) ->
     with live(engine) as server:
         connection = server.request(messages=HELLO, stream=stream)
         until(engine.hanging.is_set)
-        left = time.monotonic()
         connection.close()
         until(lambda: engine.cancelled == 1)
-        assert time.monotonic() - left < 5, "it takes a second where nothing else loads the machine"
         until(lambda: not service(server).runs)
         assert engine.running == 0
         until(lambda: 'status="cancelled"} 1' in server.http.get("/metrics").text)
@@ -110,15 +107,6 @@ def test_a_client_that_does_not_read_stalls_its_own_engine_and_nobody_else() -> 
     assert received.count(b"x" * 20_000) == len(BIG)
 
 
-def test_a_client_that_reads_nothing_for_too_long_is_given_up() -> None:
-    engine = Scripted(BIG)
-    with live(engine, queue=20, stall=1.0) as server:
-        slow = server.request(messages=HELLO, stream=True)
-        until(lambda: engine.cancelled == 1)
-        until(lambda: not service(server).runs)
-        slow.close()
-
-
 # -- overload ----------------------------------------------------------------------------------------------------------
 
 
@@ -143,14 +131,6 @@ def test_requests_beyond_the_slots_wait_and_those_beyond_the_queue_are_refused()
         for connection in (running[1], waiting):
             connection.close()
     assert engine.most_running == 2
-
-
-def test_many_concurrent_requests_are_all_answered_in_order() -> None:
-    engine = Scripted(["a", "b"])
-    with live(engine, generations=4, waiting=100) as server, ThreadPoolExecutor(12) as pool:
-        answers = list(pool.map(lambda _: server.post(messages=HELLO).status_code, range(48)))
-    assert answers == [200] * 48
-    assert engine.most_running <= 4
 
 
 # -- engines that fail -------------------------------------------------------------------------------------------------

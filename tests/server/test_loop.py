@@ -18,7 +18,6 @@ ADD = call("add", a=2, b=3)
 BETA = ["mcp-client-2025-11-20"]
 MCP: Any = {"type": "mcp", "server_label": "workshop"}
 MCP_SERVER: Any = {"type": "url", "name": "workshop", "url": "https://workshop.example"}
-FLAT_WEATHER: Any = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}, "strict": False}
 ANTHROPIC_WEATHER: Any = {"name": "get_weather", "input_schema": {"type": "object", "properties": {}}}
 ANSWERS = {
     "add_please": f"Let me add.{ADD}",

@@ -35,7 +35,7 @@ class Process:
         self.lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        until(lambda: self.url or self.process.poll() is not None, 3 * PATIENCE)
+        until(lambda: self.url or self.process.poll() is not None, 10 * PATIENCE)
 
     @property
     def url(self) -> str:

@@ -507,7 +507,7 @@ def test_a_capture_keeps_the_bytes_beside_the_recording_by_their_digest(tmp_path
     assert read_recordings(second)[0].text == OUTPUT
 
 
-def test_a_recording_with_media_answers_again(tmp_path: Path) -> None:
+def test_a_recording_with_media_answers_again() -> None:
     asked = Recorded(dialect="hermes", match="What is this?")
     recorded = Recording(asked, ((0.0, Delta(text=OUTPUT)), (0.0, Delta(finish_reason="stop"))))
     with live(Replay([recorded], speed=0), "hermes", prompts=prompts(SEEING)) as server:
@@ -516,7 +516,7 @@ def test_a_recording_with_media_answers_again(tmp_path: Path) -> None:
             assert OUTPUT in answer.text, answer.text
 
 
-def test_the_page_gets_the_bytes_with_their_places(tmp_path: Path) -> None:
+def test_the_page_gets_the_bytes_with_their_places() -> None:
     with serving("vllm") as (server, _):
         answer = server.post("/ui/chat", **body("chat", TEXT, image("chat", png()), stream=True))
         told = chunks(answer.text)[0]

@@ -3,10 +3,8 @@
 Only ids, times and counts come from the server or the engine.
 """
 
-import json
 import re
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,6 @@ from unspool.wire import Usage
 from ..wire.readers import frames
 from .support import HELLO, Live, Scripted, live
 
-SAMPLES = Path(__file__).parent.parent / "wire" / "samples"
 MODEL = "DeepSeek-R1"
 MINDIE: Any = {"profile": "mindie", "model": MODEL}
 TIMED = Usage(prompt_tokens=31, completion_tokens=2049, prefill_time=31.5, decode_time_arr=[7.25, 7.5])
@@ -54,27 +51,8 @@ def streamed(server: Live, prefix: str, **ask: Any) -> list[dict[str, Any]]:
 # -- MindIE ------------------------------------------------------------------------------------------------------------
 
 
-def sample(name: str) -> list[dict[str, Any]]:
-    """The chunks of a documented stream, without the fields that identify it."""
-    chunks = [frame.data for frame in frames((SAMPLES / name).read_bytes(), done=True)]
-    return [{k: v for k, v in c.items() if k not in ("id", "object", "created", "model")} for c in chunks]
-
-
 def content(chunk: dict[str, Any]) -> str:
     return str(chunk["choices"][0]["delta"]["content"])
-
-
-def test_a_stream_of_mindie_is_the_documented_one() -> None:
-    """Only the cuts differ: nothing is sent for a piece without text, and white space waits for the text after it."""
-    expected = sample("mindie_stream.txt")
-    usage = Usage(prompt_tokens=54, completion_tokens=17)
-    with live(Scripted([content(c) for c in expected[:-1]], usage=usage), "hermes", **MINDIE) as server:
-        sent = streamed(server, "endpoint_common_")
-    assert json.dumps(sent[-1]) == json.dumps(expected[-1]), "the order of the members too"
-    assert "".join(map(content, sent)) == "".join(map(content, expected))
-    for chunk in sent[:-1]:
-        chunk["choices"][0]["delta"]["content"] = content(expected[0])
-        assert json.dumps(chunk) == json.dumps(expected[0])
 
 
 @pytest.mark.parametrize("timing", ["usage", "top"])
@@ -122,39 +100,3 @@ def test_a_request_that_mindie_refuses_has_422_and_err_msg() -> None:
 
 
 # -- candle ------------------------------------------------------------------------------------------------------------
-
-CANDLE: Any = {"profile": "candle", "model": MODEL}
-CALCULATE: Any = {
-    "type": "function",
-    "function": {"name": "calculate", "parameters": {"type": "object", "properties": {"expression": {}}}},
-}
-THOUGHTS = ["Let me think about this...", "First, I'll calculate 6 times 7...", "The result is 42."]
-CALL = '<tool_call>\n{"name": "calculate", "arguments": {"expression": "6*7"}}\n</tool_call>'
-PIECES = ["<think>", *THOUGHTS, "</think>", "The answer ", "is 42.", CALL]
-
-
-@pytest.mark.parametrize("content_chunks", [False, True])
-def test_answers_of_candle_are_those_of_its_writer(content_chunks: bool) -> None:
-    with live(Scripted(PIECES), "hermes", content_chunks=content_chunks, **CANDLE) as server:
-        answer = whole(server, "chatcmpl-", tools=[CALCULATE])
-        sent = streamed(server, "chatcmpl-", tools=[CALCULATE])
-    extensions = answer["extensions"]
-    assert {c["type"] for c in extensions.pop("tool_call_chunks")} == {"start", "args", "end"}
-    chunked = {"content_chunks": ["The answer ", "is 42."]} if content_chunks else {}
-    assert extensions == {"reasoning_chunks": THOUGHTS, **chunked}
-    deltas = [c["choices"][0]["delta"] for c in sent]
-    assert deltas[0] == {"role": "assistant", "reasoning": f"<think>{THOUGHTS[0]}"}
-    assert [d["content"] for d in deltas if "content" in d] == ["The answer ", "is 42."]
-
-
-BROKEN = '<tool_call>\n{"name": "calculate", "arguments": {"expression": oops}}\n</tool_call> and more'
-PARSE_ERROR = {"message": "Tool call parsing failed: Invalid JSON", "type": "tool_call_parse_error"}
-
-
-def test_a_call_that_candle_cannot_parse_ends_stream_and_answer_with_the_documented_error() -> None:
-    with live(Scripted([*PIECES[:7], BROKEN]), "hermes", **CANDLE) as server:
-        sent = streamed(server, "chatcmpl-", tools=[CALCULATE])
-        answer = whole(server, "chatcmpl-", tools=[CALCULATE])
-    assert sent[-1] == {"choices": [{"index": 0, "delta": {}, "finish_reason": "error"}], "error": PARSE_ERROR}
-    assert (answer["choices"][0]["finish_reason"], answer["error"]) == ("error", PARSE_ERROR)
-    assert answer["choices"][0]["message"]["content"] == "The answer is 42."

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import anthropic
 import httpx2
 import openai
 import pytest
@@ -15,6 +14,7 @@ from unspool.rl.exports import ENCODINGS, FORMATS
 
 from ..server.support import CHAT, Live, live, until
 from ..server.test_continuation import template
+from ..server.test_protocols import claude
 from .support import Model, ask, check, made, trajectory, tree
 
 HI: Any = [{"role": "user", "content": "Hi"}]
@@ -55,10 +55,11 @@ def test_a_request_belongs_to_a_session_by_its_key_its_path_or_a_header(locked: 
     session = made(locked, id="a.run-1")
     assert session["url"] == f"{locked.url}/sessions/a.run-1/v1"
     body = {"messages": HI}
-    openai.OpenAI(base_url=f"{locked.url}/v1", api_key=session["key"]).chat.completions.create(model="m", messages=HI)
-    openai.OpenAI(base_url=session["url"], api_key=session["key"]).chat.completions.create(model="m", messages=HI)
-    client = anthropic.Anthropic(base_url=session["url"].removesuffix("/v1"), api_key="the server's")
-    client.messages.create(model="m", max_tokens=64, messages=HI)
+    for url in (f"{locked.url}/v1", session["url"]):
+        client = locked.openai.with_options(base_url=url, api_key=session["key"])
+        client.chat.completions.create(model="m", messages=HI)
+    with claude(session["url"].removesuffix("/v1"), "the server's") as anthropics:
+        anthropics.messages.create(model="m", max_tokens=64, messages=HI)
     agui = {"threadId": "t", "runId": "r", "state": {}, "messages": [{"id": "1", **HI[0]}], "tools": [], "context": []}
     for path in ("/sessions/a.run-1/ag-ui", "/sessions/a.run-1/v1/ag-ui"):
         assert locked.http.post(path, json={**agui, "forwardedProps": {}}).status_code == 200
@@ -277,8 +278,8 @@ def test_a_retry_of_an_answered_request_gets_the_same_answer(
 
 def test_a_client_that_gives_up_and_tries_again_joins_its_first_attempt(server: Live, model: Model) -> None:
     session = made(server)
-    model.pause = 0.1
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=session["key"], timeout=0.2, max_retries=4)
+    model.pause = 0.2  # the answer takes longer than the client waits for it, and not as long as it waits twice
+    client = server.openai.with_options(api_key=session["key"], timeout=1.2, max_retries=9)
     answer = client.chat.completions.create(model="m", messages=HI)
     assert answer.choices[0].message.content == "Hello."
     assert len(model.requests) == 1
@@ -342,10 +343,10 @@ def test_trajectories_come_in_the_shapes_of_trainers(server: Live, model: Model)
 
 def test_stored_responses_belong_to_their_session_and_go_on_in_it(locked: Live) -> None:
     one, other = made(locked), made(locked)
-    client, stranger = (openai.OpenAI(base_url=f"{locked.url}/v1", api_key=its["key"]) for its in (one, other))
+    client, stranger = (locked.openai.with_options(api_key=its["key"]) for its in (one, other))
     first = client.responses.create(model="m", input="Hi")
     second = client.responses.create(model="m", input="And?", previous_response_id=first.id)
-    by_path = openai.OpenAI(base_url=one["url"], api_key="the server's")
+    by_path = locked.openai.with_options(base_url=one["url"])
     assert by_path.responses.retrieve(second.id).previous_response_id == first.id
     for not_theirs in (stranger, locked.openai):
         with pytest.raises(openai.NotFoundError):

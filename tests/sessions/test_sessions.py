@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import openai
 import pytest
 
 from unspool.engines import Request
@@ -195,7 +194,7 @@ def test_rounds_with_the_servers_tools_are_calls_of_one_path(ask_: Any, streamed
     model = answers(TWO, ONE, ANSWER, "Bye.")
     with live(model, "hermes", prompts=template(), servers=[Workshop()], sessions=True) as server:
         session = made(server)
-        server.openai = openai.OpenAI(base_url=f"{server.url}/v1", api_key=session["key"])
+        server.openai = server.openai.with_options(api_key=session["key"])
         turn = ask_(server, HELLO, stream=streamed)
         ask_(server, [*HELLO, *turn, user("Thanks")], stream=streamed)
         found = trajectory(server, session)

@@ -7,7 +7,6 @@ from typing import Any
 
 import anthropic
 import msgspec
-import openai
 import pytest
 
 from unspool import get_dialect
@@ -70,7 +69,7 @@ def serving(llama: LlamaProcess) -> Iterator[tuple[Live, Proxy]]:
 
 
 def by_chat(server: Live, key: str) -> None:
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=2, timeout=PATIENCE)
+    client = server.openai.with_options(api_key=key, max_retries=2)
     messages: list[Any] = [{"role": "user", "content": PARIS}]
     for follow in ("Thank you! And now say hello.", None):
         with client.chat.completions.stream(model="m", messages=messages, tools=[TOOL], max_tokens=60) as stream:
@@ -83,7 +82,7 @@ def by_chat(server: Live, key: str) -> None:
 
 
 def by_responses(server: Live, key: str) -> None:
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, timeout=PATIENCE)
+    client = server.openai.with_options(api_key=key)
     tools: Any = [{"type": "function", **TOOL["function"], "strict": False}]
     items: list[Any] = [{"role": "user", "content": PARIS}]
     for _ in range(3):
@@ -133,7 +132,7 @@ def test_tokens_that_a_schema_forced_are_named(serving: tuple[Live, Proxy]) -> N
     server, proxy = serving
     session = made(server)
     proxy.record.clear()
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=session["key"], timeout=PATIENCE)
+    client = server.openai.with_options(api_key=session["key"])
     schema = {
         "type": "object",
         "properties": {"answer": {"enum": ["certainly"]}},

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 import unspool
@@ -46,7 +45,7 @@ def test_rows_are_what_the_engine_was_sent_and_sampled(source: Source, templates
             session = made(server)
             assert session["exact"], session["problems"]
             proxy.record.clear()
-            client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=session["key"])
+            client = server.openai.with_options(api_key=session["key"])
             for said in says:
                 shown = said if dialect.reasoning else {**said, "reasoning_content": None}
                 prompt = prompts.render(asked([{**m, "content": m.get("content")} for m in messages], source))

@@ -7,7 +7,6 @@ import pytest
 
 import unspool
 from unspool import (
-    ContentDelta,
     Event,
     Finish,
     ReasoningDelta,
@@ -69,12 +68,6 @@ def test_ids_of_the_request_are_used() -> None:
     first, *rest = (f.data for f in frames(stream(writer, EVENTS)))
     assert first["parentRunId"] == "run-0"
     assert {e.get("parentMessageId") for e in rest} == {None, "m-7"}
-
-
-def test_text_after_a_call_goes_on_in_the_same_message() -> None:
-    events = [*EVENTS[:-1], ContentDelta("Done.", 60, 65), Finish("tool_calls", 65, 65)]
-    answer, _ = agui_stream(stream(agui(), events))
-    assert answer.content == "Sure.Done."
 
 
 def test_each_block_of_reasoning_is_a_message_of_its_own() -> None:

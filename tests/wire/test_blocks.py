@@ -2,7 +2,6 @@
 
 import unspool
 from unspool import Message, ToolCall
-from unspool.wire import sse
 from unspool.wire.blocks import replay
 from unspool.wire.encoding import clean, encode, quoted
 
@@ -34,11 +33,3 @@ def test_a_value_with_lone_surrogates_anywhere_is_encoded() -> None:
     encoded = encode({"k\ud800": ["\ud800", ("x",), 1, None], "m": Message(content="\udc00")})
     assert '"k\ufffd":["\ufffd",["x"],1,null]'.encode() in encoded
     assert '"content":"\ufffd"'.encode() in encoded
-
-
-def test_frames_end_with_two_line_feeds() -> None:
-    assert sse.data(b"{}") == b"data: {}\n\n"
-    assert sse.event(b"ping", b"{}") == b"event: ping\ndata: {}\n\n"
-    assert sse.DONE == b"data: [DONE]\n\n"
-    assert sse.KEEP_ALIVE.startswith(b":")
-    assert sse.KEEP_ALIVE.endswith(b"\n\n")

@@ -17,16 +17,14 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 
 import unspool
-from unspool import Event, Message
 from unspool.wire import Failure
 from unspool.wire.chat import error_body as chat_error
 from unspool.wire.messages import error_body as messages_error
 
-from ..support import Case, cases, examples
+from ..support import Case, examples
 from .readers import Answer, answer_of, frames
 from .streams import USAGE, agui, candle, chat, messages, mindie, responses, runs, stream
 from .test_chat import EVENTS
-from .test_messages import call as call_events
 
 # -- types -------------------------------------------------------------------------------------------------------------
 
@@ -112,79 +110,6 @@ def chat_answer(choice: Any) -> Answer:
     message = choice.message
     calls = tuple((c.id, c.function.name, c.function.arguments) for c in message.tool_calls or ())
     return Answer(getattr(message, "reasoning_content", None) or "", message.content or "", calls, choice.finish_reason)
-
-
-def by_openai_chat(message: Message, events: list[Event]) -> tuple[Any, Any]:
-    options: Any = {"model": "some-model", "messages": TURN}
-    with (
-        openai_client(stream(chat(include_usage=True), events)) as client,
-        client.chat.completions.stream(**options) as streaming,
-    ):
-        for _ in streaming:
-            pass
-        streamed = streaming.get_final_completion()
-    with openai_client(chat().whole([message], USAGE)) as client:
-        whole = client.chat.completions.create(**options)
-    assert chat_answer(streamed.choices[0]) == chat_answer(whole.choices[0]) == answer_of(message)
-    assert streamed.usage == whole.usage
-    return streamed.choices[0].message.content, whole.choices[0].message.content
-
-
-def by_openai_responses(message: Message, events: list[Event]) -> tuple[Any, Any]:
-    options: Any = {"model": "some-model", "input": "Hi"}
-    with openai_client(stream(responses(), events)) as client, client.responses.stream(**options) as streaming:
-        for _ in streaming:
-            pass
-        streamed = streaming.get_final_response()
-    with openai_client(responses().whole([message], USAGE)) as client:
-        whole = client.responses.create(**options)
-    assert streamed.output_text == whole.output_text == message.content
-    return bare(streamed.to_dict()["output"]), whole.to_dict()["output"]
-
-
-def bare(value: Any) -> Any:
-    """Without the fields that the stream helper adds."""
-    if isinstance(value, list):
-        return [bare(v) for v in value]
-    if isinstance(value, dict):
-        return {k: bare(v) for k, v in value.items() if k not in ("parsed", "parsed_arguments")}
-    return value
-
-
-def by_anthropic(message: Message, events: list[Event]) -> tuple[Any, Any]:
-    options: Any = {"model": "some-model", "max_tokens": 9, "messages": TURN}
-    with anthropic_client(stream(messages(), events)) as client, client.messages.stream(**options) as streaming:
-        for _ in streaming:
-            pass
-        streamed = streaming.get_final_message()
-    with anthropic_client(messages().whole([message], USAGE)) as client:
-        whole = client.messages.create(**options)
-    assert "".join(b.text for b in whole.content if b.type == "text") == message.content
-    assert (streamed.stop_reason, streamed.usage.output_tokens) == (whole.stop_reason, whole.usage.output_tokens)
-    return [b.to_dict() for b in streamed.content], [b.to_dict() for b in whole.content]
-
-
-CLIENTS = {"chat": by_openai_chat, "responses": by_openai_responses, "messages": by_anthropic}
-
-
-LONGEST = {c.dialect.name: c for c in sorted(cases(), key=lambda c: (len(c.calls), len(c.raw)))}
-"""The example of each dialect with the most calls, and the longest of these."""
-
-
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("case", LONGEST.values(), ids=str)
-def test_a_client_reads_the_same_from_a_stream_and_a_whole_answer(case: Case, client: str) -> None:
-    message, events = list(runs(case))[1]
-    streamed, whole = CLIENTS[client](message, events)
-    assert streamed == whole
-
-
-@pytest.mark.parametrize("arguments", ['{"city": "Par', "{oops}", "", "[]"])
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_client_takes_a_call_with_invalid_arguments(client: str, arguments: str) -> None:
-    events = call_events(arguments)
-    streamed, whole = CLIENTS[client](unspool.fold(events), events)
-    assert streamed == whole
 
 
 def test_the_stream_helper_reads_all_choices() -> None:

@@ -177,14 +177,6 @@ def test_a_call_that_was_never_ended_is_closed_by_the_finish(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_an_empty_answer_is_written(name: str) -> None:
-    message = unspool.parse("", unspool.list_dialects()[0])
-    streamed, whole, answer = WIRES[name](message, [Finish("stop", 0, 0)])
-    assert streamed == whole
-    assert answer == Answer("", "", (), "stop")
-
-
-@pytest.mark.parametrize("name", WIRES)
 def test_a_message_made_by_hand_is_written(name: str) -> None:
     call = unspool.ToolCall(0, "call-0", "f", "{}")
     made = Message(reasoning="r", content="c", tool_calls=[call], finish_reason="tool_calls")

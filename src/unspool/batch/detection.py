@@ -85,7 +85,6 @@ def _rows(block: Block, columns: Columns) -> Iterator[Mapping[str, Any]]:
 
 
 def _decide(model: str, outputs: list[str]) -> Detected:
-    """What the outputs of a model show."""
     telling = [text for text in dict.fromkeys(outputs) if _TELLS.search(text)]
     read = telling[:: max(1, -(-len(telling) // OUTPUTS))]
     whose = f"the outputs of {model!r}" if model else "the outputs"

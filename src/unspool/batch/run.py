@@ -290,7 +290,6 @@ def _columns(_: Reader, block: Block) -> dict[str, str]:
 
 
 def _names(folder: Path, number: int, ending: str) -> tuple[Path, Path]:
-    """The paths of a part and of its state."""
     return folder / f"part-{number:08d}{ending}", folder / _STATE / f"{number:08d}.json"
 
 

@@ -83,7 +83,7 @@ def values_of(batch: pa.RecordBatch, name: str) -> list[Any]:
         try:
             values = _cast(column, _in_microseconds).to_pylist()
         except (ValueError, OverflowError):  # parts of a microsecond, or years after 9999
-            values = _cast(column, _as_text).to_pylist()
+            values = _cast(column, lambda kind: pa.string()).to_pylist()
     except (ValueError, NotImplementedError) as error:
         raise InputError(f"{name}: {error}") from None
     return values
@@ -117,10 +117,6 @@ def _in_microseconds(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz)
     return pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us")
-
-
-def _as_text(kind: pa.DataType) -> pa.DataType:
-    return pa.string()
 
 
 def line_columns(block: Block) -> _Carried:

@@ -55,7 +55,6 @@ class Loose(Pattern):
         return self._read(text, i, fields, {})
 
     def begins_in(self, key: str) -> bool:
-        """Whether one of the tags is in a key."""
         return any(t.first in key for t in self.tags)
 
     def deviations(self, text: str, i: int) -> list[tuple[str, str]]:

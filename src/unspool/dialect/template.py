@@ -332,7 +332,6 @@ def _sides(template: Template) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
 
 
 def id_steps(text: str) -> tuple[Step, ...]:
-    """The steps of an ``id``."""
     return _steps(text, False)
 
 

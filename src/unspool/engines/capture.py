@@ -270,7 +270,6 @@ class Capture:
 
     @property
     def tokenizer(self) -> Any:
-        """The engine's tokenizer."""
         return self._engine.tokenizer
 
     def __getattr__(self, name: str) -> Any:
@@ -302,7 +301,6 @@ class Capture:
         await self._engine.health()
 
     async def close(self) -> None:
-        """Close the engine."""
         await self._engine.close()
 
     def _keep(self, media: Sequence[Medium]) -> None:

@@ -62,6 +62,13 @@ class Constraint:
         with derivation():
             return lark(self.grammar, self._special)
 
+    @cached_property
+    def lark_spaced(self) -> str:
+        """`lark` with one space after each comma and colon of JSON, and no other white space, of which the llguidance
+        in llama.cpp has no limit."""
+        with derivation():
+            return lark(self.grammar, self._special, spaced=True)
+
     def ending(self, tokens: Sequence[str]) -> "Constraint":
         """The same constraint, with one of these special tokens allowed at the end of `lark`.
 

@@ -129,24 +129,17 @@ class Turn(NamedTuple):
         message: Message = {"role": "assistant", "content": self.content}
         if self.calls:
             message["content"] = self.content or style.nothing
-            message["tool_calls"] = [
-                {
-                    "id": style.id(i, name),
-                    "type": "function",
-                    "function": {"name": name, "arguments": _styled(style, a)},
-                }
-                for i, (name, a) in enumerate(self.calls)
-            ]
+            message["tool_calls"] = []
+            for i, (name, a) in enumerate(self.calls):
+                arguments = a if style.arguments == "object" else json.dumps(a, ensure_ascii=False)
+                function = {"name": name, "arguments": arguments}
+                message["tool_calls"].append({"id": style.id(i, name), "type": "function", "function": function})
         if self.reasoning and style.thoughts == "keys":
             message.update(dict.fromkeys(("reasoning_content", "reasoning", "thinking"), self.reasoning))
         elif self.reasoning:
             parts = [{"type": "thinking", "thinking": self.reasoning}]
             message["content"] = [*parts, {"type": "text", "text": self.content}] if self.content else parts
         return message
-
-
-def _styled(style: Style, arguments: dict[str, Any]) -> Any:
-    return arguments if style.arguments == "object" else json.dumps(arguments, ensure_ascii=False)
 
 
 def _first(values: Mapping[str, Any]) -> Calls:

@@ -35,30 +35,21 @@ _NAMELESS = Regex(
 )
 """An object that is cut before its name is complete, with nothing but short values before it."""
 _ID = Regex(r"[\w.\-:/]++")
-_SOON: Final = 256
-"""So near the end of the text, a call without its closing is not looked at as a whole."""
+_SOON: Final = 256  # so near the end of the text, a call without its closing is not looked at as a whole
 
 
 class Calls(Steps):
-    """Opens, reads and ends calls, one at a time.
-
-    Attributes:
-        call: the open call, if any.
-        reader: reads the inside of the call; ``broken`` reads the rest of it after an error.
-        within: the open block of calls.
-        given_back: the block was opened by a call that is text, and none was sent since, so its other markers are
-            text too.
-    """
+    """Opens, reads and ends calls, one at a time."""
 
     _desk: Desk
-    call: Call | None = None
-    reader: Reader | None = None
+    call: Call | None = None  # the open call, if any
+    reader: Reader | None = None  # reads the inside of the call; ``broken`` reads the rest of it after an error
     broken: BrokenReader | None = None
-    within: Block | None = None
+    within: Block | None = None  # the open block of calls
+    # The block was opened by a call that is text, and none was sent since, so its other markers are text too.
     given_back: bool = False
     _opens_block: bool = False
-    _doubted: int = 0
-    """Where the opening of the last doubtful call ends."""
+    _doubted: int = 0  # where the opening of the last doubtful call ends
 
     def enter(self, block: Block | None) -> None:
         """A block of calls is open; ``None``: the first call decides which one."""

@@ -24,8 +24,7 @@ from .readers.pieces import Pieces, StringKind, markup_values
 from .readers.strings import SHORT, unescaped
 from .white import held_suffix
 
-_WAITING: Final = 256
-"""How many characters may wait before the machine must look at them."""
+_WAITING: Final = 256  # how many characters may wait before the machine must look at them
 _DROPPED: Final = MAX_SPACE - 4 * SHORT
 """After so many characters that become no JSON, the machine must soon look at them."""
 
@@ -36,24 +35,17 @@ cannot be turned back into it."""
 
 
 class Flow:
-    """An open part of the output, and what was read of it since the machine last ran.
-
-    Attributes:
-        at: the offset up to which events cover the output, as of the last piece that `feed` took.
-        waits: text that was not read yet.
-        stretch: how to emit the pieces of a string; ``None`` if each must be fed.
-        taken: the piece that `feed` did not read to its end is part of what waits.
-    """
+    """An open part of the output, and what was read of it since the machine last ran."""
 
     def __init__(self, machine: Machine) -> None:
         tape, ledger = machine.tape, machine.ledger
         tape.drop()
         self._machine = machine
         self._lag = tape.base - ledger.at  # how many characters were read since, and became no event
-        self.at = ledger.at
-        self.waits = tape.buf
-        self.stretch: Stretch | None = None
-        self.taken = False
+        self.at = ledger.at  # the offset up to which events cover the output, as of the last piece that `feed` took
+        self.waits = tape.buf  # text that was not read yet
+        self.stretch: Stretch | None = None  # how to emit the pieces of a string; ``None`` if each must be fed
+        self.taken = False  # the piece that `feed` did not read to its end is part of what waits
 
     def feed(self, text: str, at: int) -> list[Event] | None:
         """The events of a piece of text, where events cover the output up to an offset; ``None``: the machine must

@@ -55,42 +55,28 @@ _SHORT_MAYBE = Regex(r"""(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|")?|'(?:[^'\\\n]|\\.)
 
 
 class Match(msgspec.Struct, frozen=True):
-    """How the opening of a call matches.
+    """How the opening of a call matches."""
 
-    Attributes:
-        end: where it ends, `NO`, or `MORE`.
-        fields: the values of its template's fields, as far as it matches.
-        weak: the arguments do not begin as they should, or the output ends before them. Such a match counts only if
-            there is no other.
-        doubtful: they do not begin as they should, and the call is text if it is never closed.
-    """
-
-    end: int
-    fields: dict[str, str]
+    end: int  # where it ends, `NO`, or `MORE`
+    fields: dict[str, str]  # the values of its template's fields, as far as it matches
+    # The arguments do not begin as they should, or the output ends before them. Such a match counts only if there is no
+    # other.
     weak: bool = False
-    doubtful: bool = False
+    doubtful: bool = False  # they do not begin as they should, and the call is text if it is never closed
 
 
 _NONE: Final = Match(NO, {})
 
 
 class Openings(msgspec.Struct, eq=False):
-    """Recognizes calls. Like the `Lookout`, it looks at text without reading it.
+    """Recognizes calls. Like the `Lookout`, it looks at text without reading it."""
 
-    Attributes:
-        look: recognizes everything else.
-        names: the declared tools by name; ``None`` if they are unknown.
-        named: the function that the tool choice names, or ``""``.
-        text_until: openings of calls before this offset are text.
-    """
-
-    look: Lookout
+    look: Lookout  # recognizes everything else
     tape: Tape
-    names: Mapping[str, Any] | None
-    named: str
-    text_until: int = ALWAYS
-    _searched: tuple[int, int] = (0, 0)
-    """The offsets between which nothing may end an open string."""
+    names: Mapping[str, Any] | None  # the declared tools by name; ``None`` if they are unknown
+    named: str  # the function that the tool choice names, or ``""``
+    text_until: int = ALWAYS  # openings of calls before this offset are text
+    _searched: tuple[int, int] = (0, 0)  # the offsets between which nothing may end an open string
 
     # -- openings -----------------------------------------------------------------------------------------------------
 

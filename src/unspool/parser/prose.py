@@ -31,16 +31,11 @@ from .white import common_suffix, held_suffix
 
 
 class Partial(NamedTuple):
-    """What is at a place where no marker matches fully.
+    """What is at a place where no marker matches fully."""
 
-    Attributes:
-        weak: the first weak match of a call.
-        cut: the first marker that the output's end cuts, if enough of it is there to be a marker.
-        names: the names of those cut markers that may count more than the weak match; ``None`` for other than calls.
-    """
-
-    weak: tuple[Marker, Match] | None = None
-    cut: Marker | None = None
+    weak: tuple[Marker, Match] | None = None  # the first weak match of a call
+    cut: Marker | None = None  # the first marker that the output's end cuts, if enough of it is there to be a marker
+    # The names of those cut markers that may count more than the weak match; ``None`` for other than calls.
     names: tuple[str | None, ...] = ()
 
     def and_cut(self, o: Marker, match: Match | None) -> "Partial":
@@ -62,8 +57,7 @@ class Prose(Steps):
     """Reads text, and recognizes the markers in it."""
 
     _calls: Calls
-    _scanned: int = 0
-    """How many characters of undecided text were searched."""
+    _scanned: int = 0  # how many characters of undecided text were searched
 
     def edge(self) -> bool:
         """At a boundary: read white space, then the next part or text."""

@@ -466,7 +466,6 @@ class _Writing:
             raise _refused(error) from None
 
     def _changed(self, messages: Sequence[Mapping[str, Any]], change: Change) -> list[dict[str, Any]]:
-        """The messages, each changed once."""
         made = []
         for message in messages:
             key = change, id(message)

@@ -71,7 +71,6 @@ class AguiWriter(BlockWriter):
         self._answered = False  # results came after the last assistant message
 
     def start(self) -> bytes:
-        """``RUN_STARTED``."""
         parent = {} if self._parent is None else {"parentRunId": self._parent}
         return _event("RUN_STARTED", **self._run, protocolVersion=PROTOCOL_VERSION, **parent)
 

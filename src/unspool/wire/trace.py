@@ -36,7 +36,6 @@ class TraceWriter(Writer):
         self.asked: Mapping[str, Any] = {"type": "request"}
 
     def start(self) -> bytes:
-        """The request."""
         return _line(self.asked)
 
     def piece(self, at: float, delta: Any, fields: Mapping[str, Any]) -> bytes:
@@ -60,7 +59,6 @@ class TraceWriter(Writer):
         return _line({"type": "error", "message": failure.message, "status": failure.status})
 
     def _write_whole(self, answer: Answer) -> bytes:
-        """Only the message."""
         return encode({"message": answer.messages[0], "usage": answer.usage})
 
 

@@ -53,13 +53,13 @@ def test_endless_comments_are_not_held() -> None:
 def test_long_events_in_small_pieces_take_linear_time() -> None:
     def seconds(size: int) -> float:
         best = 9.0
-        for _ in range(3):
+        for _ in range(5):
             events = Events()
-            begun = time.perf_counter()
+            begun = time.process_time()
             for _ in range(size):
                 events.feed(b"x" * 10)
             events.feed(b"\n\n")
-            best = min(best, time.perf_counter() - begun)
+            best = min(best, time.process_time() - begun)
         return best
 
-    assert seconds(80_000) < 4 * seconds(40_000)
+    assert seconds(80_000) < 8 * seconds(20_000)

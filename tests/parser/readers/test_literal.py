@@ -100,6 +100,7 @@ def test_names_of_keyword_arguments_are_found_however_the_text_is_cut(text: str)
         assert reader.mode == ERROR
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("seed", range(300))
 def test_values_of_every_syntax_read_back_however_they_are_cut(seed: int) -> None:
     rng = random.Random(seed)
@@ -254,6 +255,7 @@ PIECES = [
 ]
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("seed", range(200))
 def test_long_python_strings_with_every_kind_of_escape_mean_what_python_says(seed: int) -> None:
     rng = random.Random(seed)

@@ -1,9 +1,7 @@
 """Errors of models in marked-up arguments: missing closings, repeated keys, all arguments in one."""
 
 import itertools
-import json
 import random
-from string import ascii_lowercase
 from typing import Any
 
 import pytest
@@ -21,10 +19,9 @@ from tests.support import (
     tool,
     values,
 )
-from tests.test_traps import UNTYPED, XML, Calls, assert_calls, ways
-from tests.writing import fill, write_arguments, write_calls
-from unspool import Dialect, Parser, ToolCallDelta, get_dialect
-from unspool.check.promises import literals
+from tests.test_traps import UNTYPED, XML, assert_calls, ways
+from tests.writing import fill, write_calls
+from unspool import Dialect, Parser, get_dialect
 from unspool.dialect.template import literal
 
 NESTING = [d for d in UNTYPED if d.item]
@@ -290,17 +287,6 @@ def test_a_wrapper_that_is_too_long_is_passed_on() -> None:
 # -- streaming ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(**named(XML))
-def test_a_string_streams_as_it_arrives_with_any_number_of_markers(dialect: Dialect) -> None:
-    # Letters that may begin a marker, or belong to a separator, wait for the next one.
-    firsts = {*(marker[0] for marker in literals(dialect)), *dialect.separator.arguments}
-    letters = "".join(c for c in ascii_lowercase if c not in firsts)
-    text = "".join(itertools.islice(itertools.cycle(letters), 160))
-    raw = call(dialect, ("city", text), ("state", "TX"))
-    _, events = run(dialect, list(raw), tools=TOOLS)
-    assert sum(isinstance(e, ToolCallDelta) for e in events) > 150
-
-
 def test_quotes_tell_a_string_from_json_where_the_dialect_says_so() -> None:
     muse = get_dialect("muse")
     either = {"type": ["string", "null"]}
@@ -313,16 +299,6 @@ def test_quotes_tell_a_string_from_json_where_the_dialect_says_so() -> None:
             raw = write_calls(muse, [("h", argument(muse, "x", written))])
             calls = every_way(muse, raw, tools=tools)
             assert calls == ([("h", {"x": meant})], ["ok"], []), written
-
-
-@pytest.mark.parametrize(**named(XML))
-def test_correct_arguments_are_unchanged(dialect: Dialect) -> None:
-    calls: Calls = [("h", {"city": "a\nb", "n": 3, "l": ["x"], "m": [1, 2]}), ("h", {"l": [], "state": ""})]
-    raw = write_calls(dialect, calls)
-    parsed, statuses, notes = every_way(dialect, raw)
-    assert (parsed, statuses) == (calls, ["ok", "ok"])
-    assert set(notes) <= {"missing_close"}  # if all calls share one closing
-    assert json.dumps(write_arguments(dialect, {"n": 1}))
 
 
 @pytest.mark.parametrize(**named(XML))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support import pieces, run
-from unspool import Message, Notice, Parser, Policy, Stage
+from unspool import Message, Parser, Policy, Stage
 from unspool.parser.readers import memory as module
 
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
@@ -70,17 +70,6 @@ def described(message: Message) -> Any:
     return [(c.name, c.arguments, c.status) for c in message.tool_calls], {(n.kind, n.detail) for n in message.notices}
 
 
-@pytest.mark.parametrize(("dialect", "bad", "body"), WRITTEN)
-def test_the_spans_of_pieces_tile_the_output(dialect: str, bad: Any, body: str) -> None:
-    for size in (1, 3, 7):
-        for _ in range(2):  # the second time, they are known
-            events = [event for piece in answer(body, size, dialect, bad)[1] for event in piece]
-            at = 0
-            for event in events:
-                assert event.start == at or type(event) is Notice
-                at = event.end if type(event) is not Notice else at
-
-
 @pytest.mark.parametrize(
     ("dialect", "bad", "raw"),
     [
@@ -112,6 +101,7 @@ def cold(monkeypatch: pytest.MonkeyPatch) -> Any:
     return empty
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("dialect", "bad", "body"), WRITTEN)
 def test_a_recalled_piece_gives_the_events_of_a_new_one(dialect: str, bad: Any, body: str, cold: Any) -> None:
     whole = answer(body, 20_000, dialect, bad)[0]

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable
-from itertools import product
 
 import pytest
 
@@ -21,32 +20,6 @@ WRITTEN: dict[str, Callable[[str], str]] = {
     "qwen3-coder": lambda text: text,
 }
 """A dialect for each kind of string, and how it writes a text."""
-
-
-def test_a_piece_is_read_the_same_from_memory_and_anew() -> None:
-    """Every piece is read twice; the second time, it comes from the memory."""
-    kind = JSON_STRINGS
-    for waits in ("", "\\", "\\u00"):
-        known = kind.state(waits)
-        for letters in product('ab"\\nu0\n', repeat=4):
-            text = "".join(letters)
-            fresh = StringKind(kind.split).state(waits)
-            part = kind.split(waits + text)
-            turn, again, anew = known[text], known[text], fresh[text]
-            if part is None:
-                assert turn is again is anew is None
-            elif not waits and not part[1]:
-                assert turn is again
-                assert turn == anew == part[0]
-            else:
-                assert turn is again
-                assert turn is not None
-                assert not isinstance(turn, str)
-                assert anew is not None
-                assert not isinstance(anew, str)
-                assert turn[:2] == anew[:2] == (part[0], part[0])
-                assert turn[2].waits == anew[2].waits == part[1]
-                assert turn[2] is kind.state(part[1])
 
 
 @pytest.mark.parametrize("dialect", WRITTEN)
@@ -104,19 +77,6 @@ def test_a_broken_call_gives_back_its_text_unchanged() -> None:
             message, _ = run(dialect, pieces(raw, size), tools=[TOOL], stage="content")
             (call,) = message.tool_calls
             assert (call.status, call.raw) == ("incomplete", raw), dialect
-
-
-def test_a_piece_that_is_not_text_is_refused_inside_a_string() -> None:
-    """This includes values that no memory can look up. The parser stays usable."""
-    parser = unspool.Parser("hermes", tools=[TOOL], stage="content")
-    parser.feed('<tool_call>\n{"name": "f", "arguments": {"s": "text ')
-    for wrong in (b"bytes", ["list"], 1, None):
-        with pytest.raises(TypeError, match="text"):
-            parser.feed(wrong)  # type: ignore[arg-type]
-    assert parser.feed("") == []
-    parser.feed('more"}}\n</tool_call>')
-    parser.close()
-    assert parser.message.tool_calls[0].arguments == '{"s": "text more"}'
 
 
 def test_the_memory_of_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,6 @@ class Rules(list[Rule]):
         return add
 
     def findings(self, subject: Any) -> Iterator[Finding]:
-        """What breaks the rules."""
         return (Finding(rule, key, fields) for rule in self for key, fields in rule.finds(subject))
 
     def hints(self, subject: Any) -> Iterator[str]:
@@ -64,5 +63,4 @@ def found(key: str, /, **fields: Any) -> Found:
 
 
 def parts(d: Dialect, *keys: str) -> Iterator[tuple[str, Template]]:
-    """The templates of some keys, each with its key."""
     return ((key, t) for key in keys for t in getattr(d, key))

@@ -92,7 +92,7 @@ class Local:
             except ConstraintError as error:
                 raise EngineError(str(error), 400) from None
             request = msgspec.structs.replace(request, constraint=constraint)
-            key = hashlib.sha256(constraint.lark.encode()).digest()
+            key = hashlib.sha256(constraint.lark_spaced.encode()).digest()
         deadline = time.monotonic() + _PATIENCE
         again = True
         while True:

@@ -65,7 +65,7 @@ class Grammars:
     def _fault(self, constraint: Constraint, trial: "_Judge | None", seconds: float, awaited: Awaited) -> str | None:
         """Why a grammar cannot be compiled, for the client; empty if it can; ``None`` if not within ``seconds``."""
         with bounds.awaited(awaited.check):
-            text = constraint.lark
+            text = constraint.lark_spaced
         if len(text) > MAX_TEXT:
             return f"tools: their grammar has {len(text):,} characters; allowed are {MAX_TEXT:,}"
         key = sha256(text.encode()).digest()

@@ -220,7 +220,6 @@ class Upstream:
             self._busy.discard(id)
 
     async def _prepared(self, backend: Backend, request: Request) -> Asked:
-        """The request in the form of a backend."""
         kind = await self._kind(backend)
         if request.media or (request.capture and kind.name == SGLANG):
             kind = _with_more(kind, backend, request)

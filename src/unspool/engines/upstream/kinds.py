@@ -170,7 +170,10 @@ KINDS: Final = {
         ),
         _LLAMA_CPP,
         msgspec.structs.replace(
-            _LLAMA_CPP, name="llama.cpp-llguidance", owner="", constrain=lambda constraint: {"grammar": constraint.lark}
+            _LLAMA_CPP,
+            name="llama.cpp-llguidance",
+            owner="",
+            constrain=lambda constraint: {"grammar": constraint.lark_spaced},
         ),
         Kind(
             name="ollama",

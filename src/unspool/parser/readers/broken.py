@@ -20,11 +20,7 @@ _PAIRS = frozenset((("{", "}"), ("d", "}"), ("s", "}"), ("[", "]"), ("(", ")"), 
 
 
 class BrokenReader(Reader):
-    """Passes on the rest of a call as it is, until a marker or a bracket ends it.
-
-    Attributes:
-        within: the quote of the broken string, while that goes on: markers in it are text.
-    """
+    """Passes on the rest of a call as it is, until a marker or a bracket ends it."""
 
     def __init__(
         self,
@@ -43,6 +39,7 @@ class BrokenReader(Reader):
             quiet: the arguments were already emitted, and the rest is skipped.
         """
         super().__init__(call, openings)
+        # The quote of the broken string, while that goes on: markers in it are text.
         self.within = within if within in _STRING_REST else ""
         self._track = None if track is None else list(track)
         shape = call.form.shape

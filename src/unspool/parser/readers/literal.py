@@ -36,20 +36,16 @@ from .strings import (
 from .whole import MAX_DEPTH, MAX_WORD, PYTHON_WORDS, WORDS, whole_value
 
 MAX_KEY: Final = 1024
-MAX_KEYS: Final = 1024
-"""How many keys of one object are remembered, to find repeated ones."""
-MAX_HELD: Final = 65_536
-"""How many characters may be held back until their meaning is certain."""
-MAX_SPACE: Final = 4096
-"""How much white space after a quote is examined before the quote counts as text."""
+MAX_KEYS: Final = 1024  # how many keys of one object are remembered, to find repeated ones
+MAX_HELD: Final = 65_536  # how many characters may be held back until their meaning is certain
+MAX_SPACE: Final = 4096  # how much white space after a quote is examined before the quote counts as text
 
 
 class Root:
     """The required kind of the outermost value."""
 
     OBJECT: Final = "object"
-    KEYWORDS: Final = "keywords"
-    """Python keyword arguments, which end before the closing parenthesis."""
+    KEYWORDS: Final = "keywords"  # Python keyword arguments, which end before the closing parenthesis
     ANY: Final = "any"
 
 
@@ -80,10 +76,8 @@ _ITEMS = Regex(
 )
 """Matches items of an array, each with the comma after it."""
 
-_COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))
-"""The states in which a number may end."""
-_AFTER_DIGITS = {SIGN: INT, DOT: FRACTION, EXP: EXP_DIGITS, EXP_SIGN: EXP_DIGITS}
-"""The states that digits change."""
+_COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))  # the states in which a number may end
+_AFTER_DIGITS = {SIGN: INT, DOT: FRACTION, EXP: EXP_DIGITS, EXP_SIGN: EXP_DIGITS}  # the states that digits change
 _GOES_ON = {
     **{(state, "."): DOT for state in (ZERO, INT)},
     **{(state, "e"): EXP for state in (ZERO, INT, FRACTION)},
@@ -104,63 +98,48 @@ _SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u
 
 
 class Spelling:
-    """How a literal is written, and what kind of value it must be.
-
-    Attributes:
-        python: whether it is a Python literal.
-        quoted: whether its strings have a quote of their own, which is ``quote``; ``scan`` finds it, and ``bare`` what
-            may end a string whose opening quote is missing.
-        whole: whether it must be an object.
-        mend: whether to repair errors that can be repaired from left to right; ``repair``: the same, but only in JSON.
-        keep: whether the literal is passed on unchanged, which is so for JSON; ``strict``: and nothing is repaired.
-        lenient: whether numbers are read as Python writes them.
-        space: matches white space.
-        words: the words that are values, with their JSON text.
-        stops: returns whether the text at an index ends the call (1: yes, 0: no, -1: perhaps). A quote directly before
-            such a text closes its string.
-    """
+    """How a literal is written, and what kind of value it must be."""
 
     def __init__(
         self, syntax: str, root: str, repair: bool, quote: str, stops: Callable[[str, int], int] | None
     ) -> None:
-        self.python = syntax == Syntax.PYTHON
+        self.python = syntax == Syntax.PYTHON  # whether it is a Python literal
+        # Whether its strings have a quote of their own, which is ``quote``; ``scan`` finds it, and ``bare`` what may
+        # end a string whose opening quote is missing.
         self.quoted = syntax == Syntax.QUOTE
-        self.whole = root == Root.OBJECT
+        self.whole = root == Root.OBJECT  # whether it must be an object
+        # Whether to repair errors that can be repaired from left to right; ``repair``: the same, but only in JSON.
         self.mend = repair
         self.repair = repair and syntax == Syntax.JSON  # also read JSON as other languages write it
+        # Returns whether the text at an index ends the call (1: yes, 0: no, -1: perhaps). A quote directly before such
+        # a text closes its string.
         self.stops = stops
+        # Whether the literal is passed on unchanged, which is so for JSON; ``strict``: and nothing is repaired.
         self.keep = syntax == Syntax.JSON
         self.strict = self.keep and not repair
-        self.lenient = self.python or self.repair
-        self.space = _SPACE if syntax == Syntax.JSON and not repair else PYTHON_SPACE
-        self.words = PYTHON_WORDS if self.python or repair else WORDS
+        self.lenient = self.python or self.repair  # whether numbers are read as Python writes them
+        self.space = _SPACE if syntax == Syntax.JSON and not repair else PYTHON_SPACE  # matches white space
+        self.words = PYTHON_WORDS if self.python or repair else WORDS  # the words that are values, with their JSON text
         self.quote = quote
         self.scan = marker_scan(quote) if self.quoted else None
         self.bare = None if self.scan is None else re.compile(rf"\s{{0,64}}+(?:{self.scan.pattern}|[,}}\])<\[◁]|\Z)")
 
 
-spelling = lru_cache(256)(Spelling)
-"""Make a `Spelling`, or return a cached one."""
+spelling = lru_cache(256)(Spelling)  # make a `Spelling`, or return a cached one
 
 
 class Doubt:
-    """The part of a reader's output that is held until it is certain.
-
-    Attributes:
-        since: the index from which the output is undecided (-1: none is), because an object may be a set, a key may be
-            repeated, or (repair) a key may have no value.
-        dropping: how many brackets were open when the value that is being dropped began (-1: no value is dropped).
-        maybe_set: whether the open object may be a set.
-        start: where the last reading began.
-        size: how many characters were held when the last reading ended.
-    """
+    """The part of a reader's output that is held until it is certain."""
 
     def __init__(self) -> None:
+        # The index from which the output is undecided (-1: none is), because an object may be a set, a key may be
+        # repeated, or (repair) a key may have no value.
         self.since = -1
+        # How many brackets were open when the value that is being dropped began (-1: no value is dropped).
         self.dropping = -1
-        self.maybe_set = False
-        self.size = 0
-        self.start = 0
+        self.maybe_set = False  # whether the open object may be a set
+        self.size = 0  # how many characters were held when the last reading ended
+        self.start = 0  # where the last reading began
 
     def wait(self, since: int, i: int, *, maybe_set: bool = False) -> None:
         """Hold the output from ``since`` on, because it may still change. Its text begins at ``i``."""
@@ -186,23 +165,11 @@ class Doubt:
 
 
 _NO_NUMBER: Final = Magnitude()
-_MOST_HELD: Final = 64
-"""How much text, or how many brackets, a remembered state may contain."""
+_MOST_HELD: Final = 64  # how much text, or how many brackets, a remembered state may contain
 
 
 class LiteralReader:
-    """Reads one value, and emits it as JSON.
-
-    Attributes:
-        out: pieces of JSON text since the last `take`.
-        mode: `DONE` when the value is complete, `ERROR` when it cannot be a value.
-        error: what was wrong, or ``""``.
-        repaired: the first repair that was made (only with ``repair``), or ``""``.
-        notes: kinds and details of notices to emit.
-        stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``, and ``(``
-            what is around all arguments.
-        delimiter: inside a string, the quote that ends it.
-    """
+    """Reads one value, and emits it as JSON."""
 
     def __init__(
         self,
@@ -216,17 +183,19 @@ class LiteralReader:
         """Start a value; the arguments are those of `Spelling`."""
         self._how = spelling(syntax, root, repair, quote, stops)
         self._doubt = Doubt()
-        self.out: list[str] = []
-        self.error = ""
-        self.repaired = ""
-        self.notes: list[tuple[str, str]] = []
+        self.out: list[str] = []  # pieces of JSON text since the last `take`
+        self.error = ""  # what was wrong, or ``""``
+        self.repaired = ""  # the first repair that was made (only with ``repair``), or ``""``
+        self.notes: list[tuple[str, str]] = []  # kinds and details of notices to emit
+        # The open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``, and ``(`` what is
+        # around all arguments.
         self.stack: list[str] = []
         self._given: list[dict[int, None]] = []  # hashes of the keys of the open objects
         self._key_text: str | None = ""  # of a key that is passed on unchanged; ``None`` if it is too long
         self._key_at = 0  # where the text of a translated key begins in the held output
         self._size = _NO_NUMBER
-        self.delimiter = ""
-        self.mode = VALUE
+        self.delimiter = ""  # inside a string, the quote that ends it
+        self.mode = VALUE  # `DONE` when the value is complete, `ERROR` when it cannot be a value
         self._broken = VALUE  # the mode in which the error occurred
         self._mark = 0  # text from here to the cursor is passed on unchanged
         self._is_key = False

@@ -82,17 +82,12 @@ def whole_call(openings: Openings, schema: Schema | None, form: Form, name: str,
 
 
 class MarkupReader(Reader):
-    """Reads arguments that are each written by a template.
-
-    Attributes:
-        status: the status of a call that ends here without its closing.
-        containers: the arguments, and the containers inside them.
-    """
+    """Reads arguments that are each written by a template."""
 
     def __init__(self, call: Call, openings: Openings, schema: Schema | None) -> None:
         super().__init__(call, openings)
-        self.status: Status = "ok"
-        self.containers = Containers(call, schema)
+        self.status: Status = "ok"  # the status of a call that ends here without its closing
+        self.containers = Containers(call, schema)  # the arguments, and the containers inside them
         self._reading = Reading.BETWEEN
         self._value: Value | None = None
         self._strayed = False  # a closing closed nothing, and no argument has come since

@@ -17,11 +17,9 @@ from .literal import LiteralReader, Root
 from .reader import Mode, Reader, Whole
 from .whole import whole_members, whole_object
 
-MAX_TOKEN: Final = 1024
-"""The longest key, name or id, in characters, with its quotes."""
+MAX_TOKEN: Final = 1024  # the longest key, name or id, in characters, with its quotes
 
-_MAX_DEPTH: Final = 4
-"""The number of objects that may be around a call's name."""
+_MAX_DEPTH: Final = 4  # the number of objects that may be around a call's name
 
 _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
 
@@ -59,18 +57,14 @@ class Expects:
 
 
 class ObjectReader(Reader):
-    """Reads a call that is an object.
-
-    Attributes:
-        role: the meaning of the current member: ``name``, ``names`` (perhaps the name, under another key), ``id``,
-            ``arguments``, ``argument`` (one beside the name), or ``skip``.
-        inner: reads the arguments, or another member.
-    """
+    """Reads a call that is an object."""
 
     def __init__(self, call: Call, openings: Openings, quote: str) -> None:
         super().__init__(call, openings)
+        # The meaning of the current member: ``name``, ``names`` (perhaps the name, under another key), ``id``,
+        # ``arguments``, ``argument`` (one beside the name), or ``skip``.
         self.role = ""
-        self.inner: ArgumentsReader | None = None
+        self.inner: ArgumentsReader | None = None  # reads the arguments, or another member
         self._quote = quote
         self._expects = Expects.FIRST
         self._depth = 0  # how many objects are open around the name

@@ -21,29 +21,15 @@ from .whole import whole_object
 class ValueKind:
     """How the text of an argument becomes JSON."""
 
-    STRING: Final = "string"
-    """A string, passed on as it arrives."""
-    NULLABLE: Final = "nullable"
-    """Held while it may be `null`, else a string."""
-    GUESS: Final = "guess"
-    """Held while it may be JSON, else a string."""
-    TYPED: Final = "typed"
-    """Held to its end, then decoded as its schema and its markup allow."""
-    QUOTED: Final = "quoted"
-    """Held while it may be a string in quotes that would be another type without them."""
+    STRING: Final = "string"  # a string, passed on as it arrives
+    NULLABLE: Final = "nullable"  # held while it may be `null`, else a string
+    GUESS: Final = "guess"  # held while it may be JSON, else a string
+    TYPED: Final = "typed"  # held to its end, then decoded as its schema and its markup allow
+    QUOTED: Final = "quoted"  # held while it may be a string in quotes that would be another type without them
 
 
 class Value:
-    """The text of one argument, which arrives piece by piece.
-
-    Attributes:
-        parameter, fields: the template of its opening, and its fields.
-        schema: the value's, if it is known.
-        kind: how its text becomes JSON.
-        margin: white space before its closing that does not belong to it.
-        line_start: none of its text was read yet, and it begins at the start of a line.
-        begun: a piece of it was emitted.
-    """
+    """The text of one argument, which arrives piece by piece."""
 
     def __init__(
         self,
@@ -56,12 +42,13 @@ class Value:
         *,
         margin: str,
     ) -> None:
+        # parameter, fields: the template of its opening, and its fields.
         self.parameter = parameter
         self.fields = fields
-        self.schema = schema
-        self.margin = margin
-        self.line_start = False
-        self.begun = False
+        self.schema = schema  # the value's, if it is known
+        self.margin = margin  # white space before its closing that does not belong to it
+        self.line_start = False  # none of its text was read yet, and it begins at the start of a line
+        self.begun = False  # a piece of it was emitted
         self._call = call
         self._plan = plan
         self._containers = containers
@@ -72,7 +59,7 @@ class Value:
         self._rest = ""  # the text that this has not consumed
         self._kinds = None if schema is None else schema.kinds()
         self._marked = marked(fields)
-        self.kind = self._choose()
+        self.kind = self._choose()  # how its text becomes JSON
 
     def _choose(self) -> str:
         """Choose how the value's text becomes JSON, by markup and schema."""

@@ -119,19 +119,12 @@ def _unescape(m: re.Match[str]) -> str:
     return _UNESCAPED.get(simple, simple)
 
 
-WRAPPERS: Final = ("arguments", "parameters", "input")
-"""Names under which models sometimes give all arguments as one."""
-_LONGEST: Final = 256
-"""The longest beginning of a wrapper, in characters, white space included."""
+WRAPPERS: Final = ("arguments", "parameters", "input")  # names under which models sometimes give all arguments as one
+_LONGEST: Final = 256  # the longest beginning of a wrapper, in characters, white space included
 
 
 class Unwrapping:
-    """JSON that is either the call's arguments, or an object with a single member that contains them.
-
-    Attributes:
-        over: it is decided which, and nothing is held any more.
-        overflown: too much was held.
-    """
+    """JSON that is either the call's arguments, or an object with a single member that contains them."""
 
     def __init__(self, schema: Schema, names: list[str]) -> None:
         self._schema = schema
@@ -139,8 +132,8 @@ class Unwrapping:
         self._text: list[str] = []
         self._size = 0
         self._start = -1  # where the inner object begins, once that is certain
-        self.over = False
-        self.overflown = False
+        self.over = False  # it is decided which, and nothing is held any more
+        self.overflown = False  # too much was held
 
     def push(self, fragment: str) -> str:
         """Add a piece of the arguments, and return what may be emitted."""

@@ -207,7 +207,6 @@ def settled(request: ChatRequest, fetched: Mapping[str, bytes], limits: Limits) 
 
 
 def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[str, Medium]) -> dict[str, Any]:
-    """A part by its bytes."""
     if role not in _ROLES:
         raise BadRequest(one.where, f"{one.kind}: a message of role {role!r} has parts of text only")
     try:

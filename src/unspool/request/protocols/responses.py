@@ -316,8 +316,6 @@ def hosted_choice(fields: Fields, tools: ServerTools | None) -> Any:
 
 
 def _names(choice: dict[str, Any], tools: ServerTools) -> list[dict[str, Any]]:
-    """The tools that an entry of the choice names."""
-
     def fits(tool: ServerTool) -> bool:
         if choice["type"] != "mcp":
             return tool.kind == WORDS[choice["type"]][0]
