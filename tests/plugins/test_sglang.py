@@ -52,12 +52,21 @@ def test_both_detectors_one_after_the_other_say_what_the_parser_says(dialect: Di
 
 
 @pytest.mark.parametrize("size", [0, 1, 7])
-def test_a_closing_of_reasoning_alone_is_dropped_only_where_reasoning_is_read(size: int) -> None:
-    hermes = unspool.get_dialect("hermes")
-    assert chain(hermes, "plan</think>" + TEXT, Stage.CONTENT, size)[:2] == ("", "planSure.")
+@pytest.mark.parametrize(
+    ("raw", "both", "alone"),
+    [
+        ("plan</think>" + TEXT, ("", "planSure."), "plan</think>Sure."),
+        ("<think>plan" + TEXT[5:] + "</think>", ("plan", ""), "<think>plan</think>"),
+    ],
+    ids=["without an opening", "after a call in the thought"],
+)
+def test_a_closing_of_reasoning_stays_only_if_calls_alone_are_read(
+    raw: str, both: tuple[str, str], alone: str, size: int
+) -> None:
+    assert chain(unspool.get_dialect("hermes"), raw, Stage.CONTENT, size)[:2] == both
     detector = FunctionCallParser([WEATHER], "hermes").detector
-    read = [detector.parse_streaming_increment(p, [WEATHER]) for p in pieces("plan</think>" + TEXT, size or 99)]
-    assert "".join(r.normal_text for r in [*read, detector.finish([WEATHER])]) == "plan</think>Sure."
+    results = [detector.parse_streaming_increment(p, [WEATHER]) for p in pieces(raw, size or len(raw))]
+    assert "".join(r.normal_text for r in [*results, detector.finish([WEATHER])]) == alone
 
 
 @pytest.mark.parametrize(**named(CALLING))

@@ -118,6 +118,7 @@ class Reader:
         self._raw = ""  # text that was fed but not returned yet, if anything is kept
         self._thinking = parser.stage is Stage.REASONING
         self._behind = False  # whether the output is directly after reasoning
+        self._paused = False  # whether the latest reasoning ended without its closing, as where a call stands in it
         self._ends = {end.lower() for _, end in closings(parser.dialect) if end}
         self._blank = ""  # markup that is returned with what follows it
         self._pieces: list[str] = []
@@ -240,6 +241,7 @@ class Reader:
                 elif isinstance(event, ReasoningDelta):
                     reasoning.append(event.text)
                 self._behind = isinstance(event, ReasoningEnd)
+                self._paused = self._behind and not size
                 self._thinking = not self._behind
                 self._blank = ""
                 continue
@@ -247,7 +249,7 @@ class Reader:
                 if not isinstance(event, Markup):
                     content += (self._blank, raw)
                     self._blank = ""
-                elif not self._thinking and not (self._behind and raw.isspace()) and not self._stray(events, i):
+                elif not self._thinking and not (self._behind and raw.isspace()) and not self._closes(raw, events, i):
                     self._blank += raw
                     if not raw.isspace():
                         content.append(self._blank)
@@ -268,16 +270,20 @@ class Reader:
                 self.arguments[event.index] = "".join(self._pieces)
                 self.ended = event.index + 1
                 self._pieces = []
-            elif keep is Keep.REASONING and isinstance(event, Markup) and (self._behind or self._stray(events, i)):
+            elif (
+                keep is Keep.REASONING and isinstance(event, Markup) and (self._behind or self._closes(raw, events, i))
+            ):
                 content.append(raw)
             self._behind = self._behind and isinstance(event, Markup | Notice)
         self._raw = self._raw[used:]
         return Delta("".join(reasoning), "".join(content), calls)
 
-    def _stray(self, events: list[Event], i: int) -> bool:
-        """Whether this event is a closing of reasoning without an opening, which the prompt may have written."""
+    def _closes(self, markup: str, events: list[Event], i: int) -> bool:
+        """Whether markup is a closing of reasoning that a call interrupted, or that the prompt may have opened."""
+        if markup.strip().lower() not in self._ends:
+            return False
         notice = events[i + 1] if i + 1 < len(events) else None
-        return isinstance(notice, Notice) and notice.kind == "stray_close" and notice.detail.lower() in self._ends
+        return self._paused or (isinstance(notice, Notice) and notice.kind == "stray_close")
 
 
 def note_calls(reader: Reader, delta: Delta, calls: list[dict[str, Any]], streamed: list[str]) -> int:
