@@ -338,6 +338,7 @@ class _Markup:
         return self.arguments.ends_of(template, names, self.tool)
 
     def strings(self, i: int, key: Node, schema: dict[str, Any], at: str, follow: list[tuple[str, Node]]) -> list[Node]:
+        # Longer than others: all of it is where one text ends, and each part would need most of these names.
         template = self.template
         later = self.later(i)
         opened = self.arguments.opened(later) if later else ()
