@@ -243,14 +243,9 @@ class Reader:
                 self._blank = ""
                 continue
             if keep is Keep.CALLS:
-                if not isinstance(event, Markup):
+                if not isinstance(event, Markup) or self._stays(raw):
                     content += (self._blank, raw)
                     self._blank = ""
-                elif not self._thinking and not (self._behind and raw.isspace()):
-                    self._blank += raw
-                    if not raw.isspace():
-                        content.append(self._blank)
-                        self._blank = ""
             elif isinstance(event, ContentDelta):
                 content.append(event.text)
             elif isinstance(event, ToolCallStart):
@@ -272,6 +267,15 @@ class Reader:
             self._behind = self._behind and isinstance(event, Markup | Notice)
         self._raw = self._raw[used:]
         return Delta("".join(reasoning), "".join(content), calls)
+
+    def _stays(self, markup: str) -> bool:
+        """Whether markup is returned where calls stay: that of reasoning is not, and a blank waits for what follows."""
+        if self._thinking or (self._behind and markup.isspace()):
+            return False
+        if markup.isspace():
+            self._blank += markup
+            return False
+        return True
 
 
 def note_calls(reader: Reader, delta: Delta, calls: list[dict[str, Any]], streamed: list[str]) -> int:
