@@ -221,7 +221,7 @@ def _refuse(node: Mapping[str, Any], at: str) -> None:
             raise ConstraintError(f"{at}.{key}: is not supported by grammars; supported are {_ALLOWED}")
 
 
-def _number(key: str, value: Any, at: str) -> int | float:
+def _number(key: str, value: Any, at: str) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if key in _NUMBERS:
         if not number:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -202,7 +202,7 @@ def _marks(d: Dialect) -> _Marks:
     return _Marks(turns, tuple(group for group in parts if any(group)), tuple(exact))
 
 
-def _is_exact(text: object) -> bool:
+def _is_exact(text: object) -> TypeGuard[str]:
     """Whether a part of a template is text of more than one marker."""
     if not isinstance(text, str) or not _split([text]):
         return False

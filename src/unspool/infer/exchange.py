@@ -134,7 +134,8 @@ class _Reader:
         keys: dict[str, Any] = {}
         block = ""
         if opening and isinstance(opening[0], Either):
-            block, separator = _alternatives(opening.pop(0))
+            block, separator = _alternatives(opening[0])
+            opening = opening[1:]
             if separator:
                 keys["separator"] = {"calls": separator + " "}
         after = _plain(p for p in closing if isinstance(p, Text))
