@@ -47,8 +47,7 @@ class ToolCall(msgspec.Struct):
         """Return the arguments as a dict, as `json.loads` decodes them.
 
         Raises:
-            ValueError: they are not one JSON object, which is possible if the status is ``invalid`` or
-                ``incomplete``.
+            ValueError: they are not one JSON object, as with the status ``invalid`` or ``incomplete``.
         """
         try:
             value = _ARGUMENTS.decode(self.arguments)

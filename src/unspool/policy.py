@@ -33,8 +33,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     stray_markers: Literal["drop", "text"] | None = None
     """Markers that open or close nothing: dropped with a notice, or text."""
     markers_in_strings: Literal["data", "end"] | None = None
-    """A call's closing in an open string of a literal, if something legal follows: the string's text, or the call's
-    end."""
+    """A call's closing in an open string of a literal, if something legal follows: text, or the call's end."""
 
     def __post_init__(self) -> None:
         for field, allowed in CHOICES.items():

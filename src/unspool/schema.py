@@ -25,12 +25,9 @@ JsonType = Literal["string", "number", "integer", "boolean", "null", "object", "
 Types = frozenset[JsonType]
 Node = dict[Any, Any]
 
-MAX_DEPTH: Final = 64
-"""How deep one query follows references and combinations."""
-MAX_VISITS: Final = 10_000
-"""How many nodes (and values of enums) one query visits."""
-MAX_NESTING: Final = 512
-"""How deep arrays and objects may be nested in a value."""
+MAX_DEPTH: Final = 64  # how deep one query follows references and combinations
+MAX_VISITS: Final = 10_000  # how many nodes (and values of enums) one query visits
+MAX_NESTING: Final = 512  # how deep arrays and objects may be nested in a value
 _REMEMBERED: Final = 64
 """The most names of members that a schema caches besides those that it lists, and their longest length."""
 _MAX_KEPT: Final = 16_384  # the largest schema, in bytes of JSON, that is kept for later requests
@@ -219,8 +216,7 @@ _NO_STRINGS: Final[Types] = frozenset(_NAMES - {"string", "integer"})
 class _Walk:
     """One query of a schema: follows references and combinations, within the two bounds.
 
-    A node that is met again below itself (a circular reference) adds nothing. The resulting least fixed point is the
-    meaning of the schema.
+    A node met again below itself (a circular reference) adds nothing: the schema means its least fixed point.
     """
 
     __slots__ = ("_path", "_root", "_visits")
@@ -445,8 +441,7 @@ class Marked(enum.Enum):
 
     NOT = enum.auto()
     STRING = enum.auto()
-    OTHER = enum.auto()
-    """JSON, or sometimes a string, which is then in quotes."""
+    OTHER = enum.auto()  # JSON, or sometimes a string, which is then in quotes
 
 
 def decode_marked(text: str, kinds: Kinds | None, marked: Marked) -> tuple[str, bool]:
@@ -525,7 +520,7 @@ def is_json_value(text: str, nesting: int = MAX_NESTING) -> bool:
     return bare[:1] != '"' and _is_json(bare, nesting)
 
 
-def _fitting(bare: str, types: frozenset[str], nesting: int) -> str | None:
+def _fitting(bare: str, types: frozenset[str], nesting: int) -> str | None:  # a branch for each type
     """The JSON text of a value that is not a string; ``None`` if it has none of the types."""
     if bare[:1] in ("{", "["):
         kind = "object" if bare[0] == "{" else "array"

@@ -69,8 +69,7 @@ class Detokenizer:
         return self._text.whole
 
     def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
-        """The text of each id after other text, as far as it is known: text, or bytes that are not text by
-        themselves.
+        """The text of each id after other text, as far as it is known: text, or bytes that are none alone.
 
         After a pushed id, the text of known ids is what pushing them would return. ``None`` stands for added tokens,
         and for ids that were never pushed.
@@ -138,8 +137,7 @@ class _Vocabulary:
         added: the literal of each added token, by id.
         anchor: an id of plain letters, to put before other ids; ``None`` if there is none, or none is needed.
         marked: the literals that the tokenizer marks as special.
-        piece: returns an id's text after other text, or bytes that are not text by themselves; ``None`` if the
-            tokenizer does not say.
+        piece: returns an id's text after other text, or bytes that are no text alone; ``None`` if unknown.
         pieces: the cached pieces.
         first_differs: whether a piece may read differently at the very start (sentencepiece drops a space there).
     """
@@ -249,8 +247,7 @@ def _find_added(tokenizer: Any) -> tuple[dict[int, str], frozenset[str]]:
 
 
 def backend_of(tokenizer: Any) -> Any:
-    """The object that encodes and decodes: fast tokenizers of transformers wrap one of `tokenizers`, which does not
-    clean up spaces."""
+    """The object that encodes and decodes: transformers' fast ones wrap one of `tokenizers`."""
     return getattr(tokenizer, "backend_tokenizer", tokenizer)
 
 
@@ -274,8 +271,7 @@ _PART: Final = 256 * 1024  # the longest text, in characters, that is counted in
 
 
 def counted(tokenizer: Any, text: str, check: Callable[[], None] = lambda: None) -> int:
-    """Count the tokens of a text: exactly up to 262,144 characters, then as the sum of parts that end with a line or
-    a word.
+    """Count the tokens of a text: exactly up to 262,144 characters, then as the sum of parts.
 
     Encoding cannot be interrupted, and takes a hundred times the memory of the text.
 

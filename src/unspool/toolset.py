@@ -17,8 +17,7 @@ ToolChoice = str | Mapping[str, Any]
 Kind = Literal["auto", "none", "required", "named"]
 
 CHOICES: Final = ("none", "auto", "required")
-MAX_TOOLS: Final = 1024
-"""How many tools a request may declare."""
+MAX_TOOLS: Final = 1024  # how many tools a request may declare
 _NAMED: Final = '{"type": "function", "function": {"name": …}}'
 _LISTED: Final = 8  # how many declared names an error lists
 
@@ -66,7 +65,6 @@ class Toolset(msgspec.Struct, frozen=True):
 
 
 def choice_of(name: str) -> dict[str, Any]:
-    """The choice that names a function."""
     return {"type": "function", "function": {"name": name}}
 
 
@@ -74,8 +72,7 @@ def read_toolset(tools: object = None, tool_choice: object = None) -> Toolset:
     """Read the tools and the choice of a request.
 
     Args:
-        tools: OpenAI tool dicts, nested (``function``) or flat; ``None`` if unknown. A `Toolset` is returned as it
-            is.
+        tools: OpenAI tool dicts, nested (``function``) or flat; ``None`` if unknown. A `Toolset` stays as it is.
         tool_choice: see `ToolChoice`; ``None`` is ``auto``. If the tools are unknown, it may name any function.
 
     Raises:

@@ -53,7 +53,7 @@ def test_llama_cpp_sends_its_template_and_tells_special_tokens(capsys: pytest.Ca
     with engine({"/v1/models": models("llamacpp"), "/props": props, "/tokenize": tokenize}) as url:
         model = opened("--engine", url)
     assert (model.name, model.dialect.name) == ("the-model", "hermes")
-    assert model.prompts.special == ("<|im_end|>", "<|im_start|>")
+    assert model.prompts.tokenizer.added == ("<|im_end|>", "<|im_start|>")
     assert "dialect hermes (shipped): proven by the chat template" in capsys.readouterr().err
 
 
@@ -66,7 +66,7 @@ def test_vllm_sends_the_settings_of_its_tokenizer() -> None:
     with engine({"/v1/models": models("vllm", root="/nowhere"), "/tokenizer_info": info}) as url:
         model = opened("--engine", url)
     assert (model.name, model.dialect.name) == ("the-model", "hermes")
-    assert model.prompts.special == ("<|im_end|>", "<|im_start|>")
+    assert model.prompts.tokenizer.added == ("<|im_end|>", "<|im_start|>")
 
 
 def test_vllm_names_a_folder_on_this_machine(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_the_tokenizer_may_be_a_file(name: str, tmp_path: Path) -> None:
     with engine({"/v1/models": models("llamacpp")}) as url:
         model = opened("--engine", url, "--tokenizer", str(file))
     assert model.dialect.name == "hermes"
-    assert {"<|im_end|>", "<|im_start|>"} <= set(model.prompts.special)
+    assert {"<|im_end|>", "<|im_start|>"} <= set(model.prompts.tokenizer.added)
 
 
 def test_a_later_redirect_is_not_followed() -> None:

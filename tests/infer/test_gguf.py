@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from unspool.errors import GgufError
-from unspool.infer.gguf import read_gguf
-from unspool.request.gguf import gguf_tokenizer
+from unspool.infer.gguf import CONTROL, DEFINED, read_gguf
+from unspool.request.tokenizer import gguf_tokenizer
 
 from ..small import need_small_model
 from ..writing_gguf import MODEL, TENSORS, gguf, text, value
@@ -28,7 +28,7 @@ def test_metadata_are_read_as_they_were_written(version: int, file: Path) -> Non
     assert (found.values["x.float"], found.values["x.flag"]) == (0.5, True)
     assert found.needed == found.size == file.stat().st_size
     assert (found.token("eos"), found.token("bos"), found.token("unknown")) == ("<|im_end|>", "<|im_start|>", "")
-    assert (found.special, found.defined) == ((0, 1), (2,))
+    assert (found.of_type(*CONTROL), found.of_type(DEFINED)) == ((0, 1), (2,))
     assert found.templates == {"default": MODEL["tokenizer.chat_template"]}
 
 

@@ -51,6 +51,15 @@ def test_both_detectors_one_after_the_other_say_what_the_parser_says(dialect: Di
         assert [chain(dialect, raw, example.stage, size) for size in (0, 1, 7)] == [want] * 3
 
 
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_a_closing_of_reasoning_alone_is_dropped_only_where_reasoning_is_read(size: int) -> None:
+    hermes = unspool.get_dialect("hermes")
+    assert chain(hermes, "plan</think>" + TEXT, Stage.CONTENT, size)[:2] == ("", "planSure.")
+    detector = FunctionCallParser([WEATHER], "hermes").detector
+    read = [detector.parse_streaming_increment(p, [WEATHER]) for p in pieces("plan</think>" + TEXT, size or 99)]
+    assert "".join(r.normal_text for r in [*read, detector.finish([WEATHER])]) == "plan</think>Sure."
+
+
 @pytest.mark.parametrize(**named(CALLING))
 def test_has_tool_call_is_true_only_for_text_with_a_call(dialect: Dialect) -> None:
     detector = FunctionCallParser([WEATHER], dialect.name).detector

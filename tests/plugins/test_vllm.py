@@ -145,11 +145,16 @@ def test_without_our_tool_parser_markup_of_calls_is_content_and_the_end_follows_
     assert first.finish_streaming() is None
 
 
-def test_our_tool_parser_alone_leaves_reasoning_as_written(tokens: Tokens) -> None:
+@pytest.mark.parametrize("opening", ["<think>", ""], ids=["opened", "opened by the prompt"])
+def test_our_tool_parser_alone_leaves_reasoning_as_written(tokens: Tokens, opening: str) -> None:
+    written = f"{opening}plan</think>\n\nSure."
     _, second = halves("hermes", tokens, thoughts=False)
-    extracted = second.extract_tool_calls(f"<think>plan</think>Sure.\n{CALL}", asked([WEATHER]))
-    assert (extracted.content, len(extracted.tool_calls)) == ("<think>plan</think>Sure.", 1)
+    extracted = second.extract_tool_calls(f"{written}\n{CALL}", asked([WEATHER]))
+    assert (extracted.content, len(extracted.tool_calls)) == (written, 1)
     assert second.finish_streaming() is None
+    request = asked([WEATHER])
+    deltas = [second.extract_tool_calls_streaming("", c, c, [], [], [], request) for c in f"{written}\n{CALL}"]
+    assert "".join(d.content or "" for d in deltas if d) == written
 
 
 def test_halves_of_two_dialects_are_combined(tokens: Tokens) -> None:
@@ -268,7 +273,7 @@ def test_ids_distinguish_a_call_from_text_that_spells_one(tokens: Tokens) -> Non
             if first is not None:
                 assert ("".join(t.reasoning or "" for t in actual), content, names) == want
             else:
-                assert (content, names) == (CALL, want[2])  # a closing alone is dropped
+                assert (content, names) == (CALL + "</think>", want[2])
         first, second = halves("hermes", tokens, thoughts=thoughts)
         (first or second).output_ids = ids
         request = asked([WEATHER])

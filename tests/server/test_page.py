@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from unspool import Stage, get_dialect, parse
+from unspool import Stage, ToolStrictLevel, get_dialect, parse
 from unspool.cli import main
 from unspool.engines import Delta, read_recordings
 from unspool.engines.capture import Asked, read_lines, write_recording
@@ -289,6 +289,16 @@ def test_grammars_come_in_every_form_and_none_where_nothing_is_constrained(serve
     assert server.post("/ui/grammar", **body).json()["grammar"] is None
     asked = server.post("/ui/prompt", messages=HELLO, tools=[WEATHER], tool_choice="required").json()
     assert asked["grammar"]["lark"] == grammar["lark"]
+
+
+def test_a_schema_without_a_grammar_leaves_calls_constrained_by_their_names() -> None:
+    contradiction = {"properties": {"n": {"type": "integer", "enum": ["one"]}}}
+    tools = [WEATHER, {"type": "function", "function": {"name": "book", "parameters": contradiction}}]
+    with live(replay(RAW), "hermes", strict_level=ToolStrictLevel.PARAMETER) as server:
+        asked = [server.post("/ui/prompt", messages=HELLO, tools=some).json() for some in (tools, tools[:1])]
+    grammars = [a["grammar"]["lark"]["grammar"] for a in asked]
+    assert ["book" in g for g in grammars] == [True, False]
+    assert ["properties" in g for g in grammars] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from unspool.cli.local import SMALL
 from unspool.dialect.compiling import compile_plan
 from unspool.engines.local import Launch, LlamaProcess, Local
 from unspool.infer.gguf import read_gguf
-from unspool.request.gguf import gguf_tokenizer
 from unspool.request.prompts import Prompts
+from unspool.request.tokenizer import gguf_tokenizer
 
 from ..server.support import Live, live
 from ..small import need_small_model

@@ -101,7 +101,7 @@ def test_a_conversation_with_tools_and_their_results_is_written(source: Source, 
 @ALL
 def test_users_and_tools_can_spell_no_marker_of_the_template(source: Source, templates: dict[str, Path]) -> None:
     made = checked(source, templates)
-    tokens = made._tokenizer.added
+    tokens = made.tokenizer.added
     attack = " ".join(tokens) + "".join(tokens)
     counts = []
     for text in ("", attack):

@@ -84,7 +84,7 @@ def test_a_prompt_equals_that_of_transformers(source: Source, case: str, templat
     tools = TOOLS if with_tools else []
     try:
         theirs = utils.render_jinja_template(
-            [_as_text(messages) if made._arguments_as == "text" else copy.deepcopy(messages)],
+            [copy.deepcopy(messages) if made._form.objects else _as_text(messages)],
             tools=copy.deepcopy(tools) or None,
             chat_template=path.read_text(encoding="utf-8"),
             add_generation_prompt=not going_on,

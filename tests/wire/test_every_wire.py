@@ -131,8 +131,12 @@ def test_an_answer_that_is_cut_is_reported_alike_by_every_wire(case: Case, reaso
 def test_a_message_and_events_survive_the_parse_answer(case: Case) -> None:
     for message, events in runs(case):
         assert msgspec.json.decode(parse.message(message), type=dict[str, Message]) == {"message": message}
-        assert msgspec.json.decode(parse.events(events), type=dict[str, list[Event]]) == {"events": events}
-    assert parse.joined([parse.part(events[:2]), parse.part([]), parse.part(events[2:])]) == parse.events(events)
+        assert msgspec.json.decode(parse.joined([parse.part(events)]), type=dict[str, list[Event]]) == {
+            "events": events
+        }
+    assert parse.joined([parse.part(events[:2]), parse.part([]), parse.part(events[2:])]) == parse.joined(
+        [parse.part(events)]
+    )
 
 
 INTERLEAVED: list[Event] = [

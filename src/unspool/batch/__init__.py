@@ -19,18 +19,9 @@ from .work import BadRow, Done, arrow_columns, read_block, schema_of
 from .workers import crew
 
 __all__ = [
-    "WRITTEN",
-    "BadRow",
-    "Columns",
-    "InputError",
-    "Job",
-    "Progress",
-    "Reading",
-    "RowError",
-    "Summary",
-    "parse_many",
+    "WRITTEN", "BadRow", "Columns", "InputError", "Job", "Progress", "Reading", "RowError", "Summary", "parse_many",
     "parse_table",
-]
+]  # fmt: skip
 
 _FIRST: Final = 16  # the number of rows in a stream's first block: few, so that the first results come soon
 
@@ -48,8 +39,7 @@ def parse_table(
     """Parse the outputs of a table.
 
     Args:
-        table: a ``pyarrow.Table``, ``RecordBatch``, ``RecordBatchReader``, or a ``pyarrow.dataset.Dataset``, which is
-            read batch by batch.
+        table: a ``Table``, ``RecordBatch``, ``RecordBatchReader`` or ``Dataset`` of pyarrow, read batch by batch.
         dialect: a name, the path of a file, a `Dialect`, or ``auto``. With ``auto`` each row's model or templates
             decide; for rows with neither, the first outputs do.
         column: the column of the text.

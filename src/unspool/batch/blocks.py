@@ -1,7 +1,6 @@
 """Divides input into blocks of bounded size: JSON lines, parquet, recordings, standard input.
 
-A block contains its own position, so a worker need not know the other blocks. The same input is always divided into
-the same blocks.
+A block contains its own position, so workers need no others. The same input is always divided alike.
 """
 
 import contextlib
@@ -18,8 +17,7 @@ from typing import BinaryIO, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-ROWS: Final = 2_000
-"""The most rows of a block."""
+ROWS: Final = 2_000  # the most rows of a block
 _BYTES: Final = 8 << 20  # the approximate number of bytes of a block of lines
 _LINE: Final = 64 << 20  # the most bytes of a line; a longer one is a bad row
 _ENDINGS: Final = (".jsonl", ".ndjson", ".parquet")
@@ -31,28 +29,20 @@ class InputError(ValueError):
 
 
 class Block(NamedTuple):
-    """A block of rows.
+    """A block of rows."""
 
-    Attributes:
-        number, first: its index among all blocks, and that of its first row among all rows.
-        rows: Arrow's rows, or raw lines; ``None`` replaces a line that is too long.
-        recorded: whether each row is a recording, and so may have several lines.
-        mark: a checksum of the lines; 0 for Arrow's rows.
-        part: the share of its file that is read after it, up to 1; ``None`` if unknown.
-    """
-
+    # number, first: its index among all blocks, and that of its first row among all rows.
     number: int
     file: str
     first: int
-    rows: pa.RecordBatch | list[bytes | None]
-    recorded: bool = False
-    mark: int = 0
-    part: float | None = None
+    rows: pa.RecordBatch | list[bytes | None]  # Arrow's rows, or raw lines; ``None`` replaces a line that is too long
+    recorded: bool = False  # whether each row is a recording, and so may have several lines
+    mark: int = 0  # a checksum of the lines; 0 for Arrow's rows
+    part: float | None = None  # the share of its file that is read after it, up to 1; ``None`` if unknown
 
 
 def find_inputs(patterns: Sequence[str]) -> list[str]:
-    """The input files, in order. A pattern is a file, a folder, a glob of either, or ``-`` for standard input;
-    `InputError` if it matches nothing."""
+    """The input files, in order, of patterns: files, folders, globs, ``-``. `InputError` if one matches nothing."""
     found: list[str] = []
     for pattern in patterns:
         if pattern == "-":
@@ -76,8 +66,7 @@ def _within(folder: str) -> list[str]:
 
 
 def blocks(files: Iterable[str], rows: int = ROWS) -> Iterator[Block]:
-    """The rows of files, at most so many at once. `InputError` if a file does not have the format of its ending,
-    `OSError` if it cannot be read."""
+    """The rows of files, at most so many at once. `InputError` if a file is not what its ending says; `OSError`."""
     number = first = 0
     for file in files:
         for found, recorded, part in _parquet(file, rows) if file.endswith(".parquet") else _lines(file, rows):

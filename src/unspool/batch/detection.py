@@ -15,8 +15,7 @@ from .blocks import Block, blocks
 from .reading import AUTO, RECORDED, Columns, Detected, Reader, Reading, RowError
 from .work import line_values, values_of
 
-SAMPLE: Final = 64
-"""The rows of a stream that are read before its dialect is decided."""
+SAMPLE: Final = 64  # the rows of a stream that are read before its dialect is decided
 _FILES: Final = 8  # the most files that are sampled; of more, a sample is spread evenly
 _MODELS: Final = 8  # the most models without a known dialect whose outputs are sampled
 _RIVAL: Final = 0.9  # the share of the best score from which another dialect counts as equally good
@@ -106,7 +105,6 @@ class _Read(NamedTuple):
 
 
 def _decide(model: str, outputs: list[str]) -> Detected:
-    """What the outputs of a model show."""
     texts = _spread([text for text in dict.fromkeys(outputs) if _TELLS.search(text)], OUTPUTS)
     whose = f"the outputs of {model!r}" if model else "the outputs"
     rivals = _rivals(texts)

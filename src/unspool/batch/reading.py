@@ -100,8 +100,7 @@ RECORDED: Final = Columns(prompt="prompt", stage="stage", dialect="dialect")
 
 
 class Detected(msgspec.Struct, frozen=True):
-    """The dialect that outputs show (``None`` if they do not decide), and the evidence for it, or the candidates that
-    are left."""
+    """The dialect that outputs show (``None`` if they do not decide), and the evidence, or the candidates left."""
 
     dialect: str | None
     reason: str

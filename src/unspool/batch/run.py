@@ -46,8 +46,7 @@ class Progress(NamedTuple):
 
 
 class _State(msgspec.Struct):
-    """The state of a part, in a file next to it: the checksum and the rows of its block, its size in bytes; see also
-    `Done`."""
+    """The state of a part, in a file beside it: the checksum and the rows of its block, its bytes; see `Done`."""
 
     mark: int
     rows: int
@@ -63,8 +62,7 @@ class Job:
         inputs: files, folders, patterns, or ``-``.
         output: a ``.parquet`` or ``.jsonl`` file, or a folder for parts of parquet.
         reading: how rows are read.
-        workers: the number of processes, or of threads if the interpreter has no global lock. A single worker works in
-            this process.
+        workers: the number of processes, or of threads without a global lock. A single one works in this process.
         resume: whether to continue an earlier run with the same inputs and settings.
         rows: the most rows of a part.
         start: multiprocessing's start method for workers.
@@ -292,7 +290,6 @@ def _columns(_: Reader, block: Block) -> dict[str, str]:
 
 
 def _names(folder: Path, number: int, ending: str) -> tuple[Path, Path]:
-    """The paths of a part and of its state."""
     return folder / f"part-{number:08d}{ending}", folder / _STATE / f"{number:08d}.json"
 
 

@@ -54,8 +54,7 @@ class _Cell(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The result of a block: the rows that were read, as a table or as JSON lines; those that could not be read; and
-    the counts."""
+    """The result of a block: the rows, as a table or as JSON lines; those that could not be read; the counts."""
 
     rows: pa.Table | bytes
     bad: list[BadRow]
@@ -75,8 +74,7 @@ def _is_nested(kind: pa.DataType) -> bool:
 
 
 def values_of(batch: pa.RecordBatch, name: str) -> list[Any]:
-    """The values of a table's column as JSON can carry them. Times that Python has no type for are Arrow's text.
-    `InputError` if Arrow cannot read the column."""
+    """The values of a table's column for JSON; times unknown to Python are Arrow's text. `InputError` if unreadable."""
     column = batch.column(name)
     if _is_nested(column.type):
         column = getattr(column, "storage", column)
@@ -85,7 +83,7 @@ def values_of(batch: pa.RecordBatch, name: str) -> list[Any]:
         try:
             values = _cast(column, _in_microseconds).to_pylist()
         except (ValueError, OverflowError):  # parts of a microsecond, or years after 9999
-            values = _cast(column, _as_text).to_pylist()
+            values = _cast(column, lambda kind: pa.string()).to_pylist()
     except (ValueError, NotImplementedError) as error:
         raise InputError(f"{name}: {error}") from None
     return values
@@ -119,10 +117,6 @@ def _in_microseconds(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz)
     return pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us")
-
-
-def _as_text(kind: pa.DataType) -> pa.DataType:
-    return pa.string()
 
 
 def line_columns(block: Block) -> _Carried:
@@ -199,8 +193,7 @@ def read_block(reader: Reader, block: Block, schema: pa.Schema | None) -> Done:
 
 
 class Worker:
-    """Works on one block after another. The schema has the columns of the output tables; without one, it is JSON
-    lines."""
+    """Works on block after block. The schema has the columns of the output tables; without one, it is JSON lines."""
 
     def __init__(self, reader: Reader, schema: pa.Schema | None) -> None:
         self._reader = reader

@@ -18,8 +18,7 @@ from .blocks import Block
 
 _AHEAD: Final = 2  # blocks per worker: one to work on, and one in reserve, so that the worker never waits
 
-Step = Callable[[Any, Any], Any]
-"""The work on a block, given the worker's own task. It can be sent to other processes."""
+Step = Callable[[Any, Any], Any]  # the work on a block, given the worker's own task. It can be sent to other processes.
 Mapped = Callable[[Step, Iterable[Block]], Iterator[Any]]
 """The results of a step for blocks, in order. Only a few per worker are in memory."""
 

@@ -13,8 +13,7 @@ _BEGINNINGS: Final = "<|[｜"  # the first characters of markers: markers that b
 
 
 class Bridge(NamedTuple):
-    """The text between two answers: what ends the first one, in order (none if the template writes nothing), and the
-    rest, the next answer's opening included."""
+    """The text between two answers: what ends the first one, in order, and the rest, with the next answer's opening."""
 
     closings: tuple[str, ...]
     text: str

@@ -28,8 +28,7 @@ class _Generation(jinja2.ext.Extension):
 def environment(
     kind: type[jinja2.sandbox.SandboxedEnvironment], strftime_now: Callable[[str], str]
 ) -> jinja2.Environment:
-    """A sandbox that renders chat templates, which ``strftime_now`` tells the time. The immutable kind refuses
-    templates that append to lists."""
+    """A sandbox that renders chat templates, with the time. The immutable kind refuses to append to lists."""
     env = kind(trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, _Generation])
     env.filters["tojson"] = tojson
     env.filters["from_json"] = json.loads

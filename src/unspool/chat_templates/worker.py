@@ -55,12 +55,7 @@ class Worker:
 
     Args:
         special: named special tokens, such as ``bos_token``.
-        clock: whether the template is told the real time, instead of a constant one.
-
-    Attributes:
-        asked: the variables that the template asks for.
-        texts: the texts that it contains, whether it writes them or not.
-    """
+        clock: whether the template is told the real time, instead of a constant one."""
 
     def __init__(self, template: str, special: Mapping[str, str], limits: Limits, *, clock: bool = False) -> None:
         if importlib.util.find_spec("jinja2") is None:
@@ -80,8 +75,8 @@ class Worker:
         except BaseException:
             self.end()
             raise
-        self.asked = frozenset(head["asked"])
-        self.texts: tuple[str, ...] = tuple(head["texts"])
+        self.asked = frozenset(head["asked"])  # the variables that the template asks for
+        self.texts: tuple[str, ...] = tuple(head["texts"])  # the texts that it contains, whether it writes them or not
 
     def render(self, requests: Sequence[Mapping[str, Any]]) -> list[Rendered]:
         """Render with each of these variables. `TemplateError` if the template met a limit, or tried what the sandbox

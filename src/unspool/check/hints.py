@@ -18,8 +18,7 @@ from .reading import Reading, Writing, trace
 from .spacing import mended
 from .trials import Case
 
-ENDS = Rules()
-"""Why an `end` inside a text ends the turn for the parser."""
+ENDS = Rules()  # why an `end` inside a text ends the turn for the parser
 HINTS = Rules()
 WRITING = Rules()
 

@@ -85,8 +85,7 @@ def own_closings(dialect: Dialect) -> list[str]:
 
 
 def check_truncated(whole: Message, cut: Message, text: str, ends: tuple[str, ...]) -> None:
-    """Check that the message of a truncated output invents nothing; `Broken` if it contains something that was not
-    written.
+    """Check that the message of a truncated output invents nothing; `Broken` if something was not written.
 
     ``cut`` is the message of ``text``, the beginning of the output. A closing of a text value at its end (``ends``)
     counts, whatever followed it in the whole output.
@@ -222,8 +221,7 @@ TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
         ("h", {"a": ["<u>&lt;</u>", "it's;"], "o": {"k": "{[1]}", "m": "x"}}),
     ),
 )
-"""Calls that every dialect with calls writes and reads: texts that look like other values, edge cases, escapes, and
-values that contain such texts."""
+"""Calls that every dialect with calls writes and reads: texts like other values, edge cases, escapes."""
 
 
 def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:

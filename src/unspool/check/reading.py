@@ -30,8 +30,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class Writing(msgspec.Struct, frozen=True):
-    """The first text of an example, whether it is read as the message, and what writes the message in a dialect
-    instead; that raises a `DialectError` if it cannot."""
+    """The first text of an example, whether it is read as the message, and what writes the message in a dialect."""
 
     dialect: Dialect
     raw: str

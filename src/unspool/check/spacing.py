@@ -9,14 +9,12 @@ from ..dialect.file import Dialect
 from ..dialect.template import parse_template
 from ..errors import DialectError
 
-Edit = dict[str, str]
-"""New texts by key: of first templates, and of separators."""
+Edit = dict[str, str]  # new texts by key: of first templates, and of separators
 
 
 def mended(dialect: Dialect, written: str, raw: str, at: int, write: Callable[[Dialect], str]) -> str:
-    """The keys with which an example is written as its text; empty if no small change has this effect. Now it is
-    ``written`` with other white space, from ``at`` on. ``write`` writes it in a dialect; it raises `DialectError` if it
-    cannot."""
+    """The keys with which an example is written as its text; empty if no small change does it. Now it is ``written``
+    with other white space, from ``at`` on. ``write`` writes it in a dialect; it raises `DialectError` if it cannot."""
     spaces = list(dict.fromkeys((_around(raw, at), _around(written, at))))
     edits = [e for e in _edits(dialect, spaces) if any(_current(dialect, key) != text for key, text in e.items())]
     for few in itertools.chain(((e,) for e in edits), itertools.combinations(edits, 2)):

@@ -171,8 +171,7 @@ def empty(message: Message) -> bool:
 
 
 def check_events(events: Sequence[Event], output: str) -> None:
-    """Check that events tile an output and quote it, that calls come in order, and that the output ends once; `Broken`
-    if one of these does not hold."""
+    """Check that events tile and quote an output, that calls come in order, and that it ends once; else `Broken`."""
     _check_places(events, output)
     _check_reasoning(events)
     _check_calls(events)
@@ -230,4 +229,7 @@ def _check_places(events: Sequence[Event], output: str) -> None:
                 raise Broken(f"{event} is empty")
             if event.text != output[event.start : event.end]:
                 raise Broken(f"{event} is not the output's own text")
+        elif isinstance(event, Notice):
+            demand(event.kind in NOTICES, f"{event} is of no documented kind")
+            demand(event.start == event.end, f"{event} has a span")
     demand(at == len(output), f"events cover {at} of {len(output)} characters")

@@ -16,14 +16,11 @@ from .batch import batch_arguments, run_batch
 from .chat import chat_arguments, run_chat
 from .common import Arguments, Misuse, forget_output
 from .completion import completion_arguments, run_completion
-from .convert import convert_arguments, run_convert
 from .generate import generate_arguments, run_generate
-from .infer import infer_arguments, run_infer
 from .models import models_arguments, run_models
-from .new import new_arguments, run_new
 from .open import run_show, show_arguments
 from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
-from .prove import prove_arguments, run_prove
+from .prove import convert_arguments, infer_arguments, prove_arguments, run_convert, run_infer, run_prove
 from .serve import run_serve, serve_arguments
 from .sessions import run_sessions, sessions_arguments
 from .show import (
@@ -31,10 +28,12 @@ from .show import (
     demo_arguments,
     detect_arguments,
     dialects_arguments,
+    new_arguments,
     run_check,
     run_demo,
     run_detect,
     run_dialects,
+    run_new,
 )
 
 _VARIABLE = re.compile(r"\A[A-Z]+: ")  # a positional argument's name in the usage, at a message's beginning
@@ -105,8 +104,7 @@ def parsers() -> tuple[Arguments, dict[str, argparse.ArgumentParser]]:
     return whole, found
 
 
-FIRST = ("serve", "chat", "parse", "batch", "detect")
-"""The commands that the help shows first."""
+FIRST = ("serve", "chat", "parse", "batch", "detect")  # the commands that the help shows first
 COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int], str]] = {
     "parse": (parse_arguments, run_parse, "parse a model's output"),
     "batch": (batch_arguments, run_batch, "parse many outputs, from files into files"),

@@ -13,15 +13,13 @@ from typing import Any, Final, NamedTuple
 from ..arguments import described, json_shown, near
 from .common import Misuse
 
-Add = Callable[[argparse.ArgumentParser], None]
-"""Adds arguments to a parser."""
+Add = Callable[[argparse.ArgumentParser], None]  # adds arguments to a parser
 _MODELS: Final = "models"
 _LEFT_OUT: Final = frozenset({"help", "config"})
 _LIMITS: Final = "limits"
 _LIMIT: Final = "max-"  # the table ``[limits]`` contains the arguments with this prefix, without the prefix
 _KINDS: Final[dict[Any, str]] = {int: "an integer", float: "a number"}
-MOST: Final = 1024 * 1024
-"""The most bytes of a file."""
+MOST: Final = 1024 * 1024  # the most bytes of a file
 
 
 class Key(NamedTuple):
@@ -50,8 +48,7 @@ def keys(server: Add, model: Add) -> dict[str, Key]:
 
 
 def configured(words: Sequence[str], path: str, server: Add, model: Add) -> dict[str, argparse.Namespace]:
-    """The arguments of each model in a file, by its name; without models, the name is ``""``. The command line takes
-    precedence."""
+    """The arguments of each model in a file, by its name (``""`` without models). The command line takes precedence."""
     data = _read(path)
     known = keys(server, model)
     models = data.pop(_MODELS, {})
@@ -150,8 +147,7 @@ def _pair(
 
 
 def _value(action: argparse.Action, value: Any) -> Any:
-    """The value in the form of a parsed command line; `ValueError` or `ArgumentTypeError` if the argument does not take
-    it."""
+    """The value in the form of a parsed command line; `ValueError` or `ArgumentTypeError` if that cannot be."""
     if action.nargs == 0:
         if not isinstance(value, bool):
             raise ValueError(f"must be true or false, not {described(value)}")

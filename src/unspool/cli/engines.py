@@ -1,5 +1,4 @@
-"""The engines that ``--engine`` can name: the built-in ones, and those of the entry-point group
-``unspool.engines``."""
+"""The engines that ``--engine`` can name: its own, and those of the entry points ``unspool.engines``."""
 
 import argparse
 from collections.abc import Callable, Sequence

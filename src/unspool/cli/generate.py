@@ -53,7 +53,10 @@ def run_generate(options: argparse.Namespace) -> int:
     if len(options.texts) > 1:
         raise Misuse(f"PROMPT: {options.texts[1]!r} is one too many; put quotes around the prompt")
     options.prompt = options.texts[0] if options.texts else None
-    body = _body(options)
+    body = request_body(options)
+    body["messages"].append({"role": "user", "content": _prompt(options)})
+    if options.response_format is not None:
+        body["response_format"] = read_json("--response-format", options.response_format)
     model = open_model(options)
     import asyncio
 
@@ -65,15 +68,6 @@ def run_generate(options: argparse.Namespace) -> int:
         print(f"unspool generate: the engine failed: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-def _body(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments as a chat completions request, which is then checked as in the server."""
-    body = request_body(options)
-    body["messages"].append({"role": "user", "content": _prompt(options)})
-    if options.response_format is not None:
-        body["response_format"] = read_json("--response-format", options.response_format)
-    return body
 
 
 def request_body(options: argparse.Namespace) -> dict[str, Any]:

@@ -31,19 +31,14 @@ STORES: Final = ("ollama", "lmstudio", "hf")
 
 
 class LocalModel(NamedTuple):
-    """A GGUF, with its served name.
-
-    Attributes:
-        template: a chat template to use instead of its own.
-        adapters: the paths of LoRA adapters, each with its scale.
-        fields: see `unspool.engines.local.Launch`.
-    """
+    """A GGUF, with its served name."""
 
     name: str
     gguf: "Gguf"
-    template: str | None = None
-    adapters: tuple[tuple[str, float], ...] = ()
+    template: str | None = None  # a chat template to use instead of its own
+    adapters: tuple[tuple[str, float], ...] = ()  # the paths of LoRA adapters, each with its scale
     projector: str | None = None
+    # See `unspool.engines.local.Launch`.
     fields: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 

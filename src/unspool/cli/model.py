@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Model:
-    """A model, its engine and its chat template. For the other fields, see `Settings`; the tools are the recordings'
-    own."""
+    """A model, its engine and its chat template. For the other fields, see `Settings`; the tools are recordings'."""
 
     name: str
     dialect: Dialect

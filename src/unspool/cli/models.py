@@ -57,7 +57,7 @@ def _read(name: str, gguf: "Gguf") -> dict[str, str]:
         return {"proven": "no: it needs jinja2"}
     from ..errors import UnknownDialect
     from ..infer.choosing import choose_dialect, writes_tools
-    from ..request.gguf import gguf_tokenizer
+    from ..request.tokenizer import gguf_tokenizer
     from .prove import WITH_TOOLS
 
     tokenizer = gguf_tokenizer(gguf)

@@ -1,23 +1,30 @@
-"""The command ``prove``, and how ``serve`` reports the same proof."""
+"""The commands on chat templates: ``prove``, ``infer``, ``convert``; and how ``serve`` reports the same proof."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import msgspec
+
 from ..dialect.file import Dialect
-from ..infer import Case, Limits, TemplateError
+from ..errors import DialectError
+from ..infer import Case, Limits, TemplateError, infer_dialect
 from ..infer.choosing import Choice, choose_dialect, holds, prove_dialect, summary, writes_tools
+from ..infer.describing import agree, agreed, to_response_template
+from ..infer.exchange import from_response_template
 from ..infer.sources import Checkpoint, read_checkpoint
-from .common import Misuse, blaming, named_dialect, needing, write, write_json
+from .common import Misuse, OneOf, blaming, named_dialect, needing, read_json, write, write_json
+
+_SOURCE = "a checkpoint's folder, its tokenizer_config.json, a chat template, or a GGUF"
+_WHICH = "the name of the template, if there are several; default: tool_use, else default"
 
 
 def prove_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("dialect", metavar="DIALECT|FILE.toml", help="see `unspool dialects`; auto: the one that proves")
-    text = "a checkpoint's folder, its tokenizer_config.json, a chat template, or a GGUF"
-    p.add_argument("--template", metavar="PATH", required=True, help=text)
-    text = "the name of the template, if there are several; default: tool_use, else default"
-    p.add_argument("--template-name", metavar="NAME", help=text)
+    p.add_argument("--template", metavar="PATH", required=True, help=_SOURCE)
+    p.add_argument("--template-name", metavar="NAME", help=_WHICH)
     p.add_argument("--json", action="store_true", help="print the proof as JSON")
 
 
@@ -42,15 +49,14 @@ def run_prove(options: argparse.Namespace) -> int:
         print(f"unspool prove: {error}", file=sys.stderr)
         return 1
     if options.json:
-        write_json({"dialect": dialect.name, "proven": holds(proof), "proof": proof_json(proof)})
+        write_json({"dialect": dialect.name, "proven": holds(proof), "proof": proof})
     else:
         write(proof_table(proof) + "\n")
         print(f"{dialect.name}: {summary(proof)}", file=sys.stderr)
     return 0 if holds(proof) else 1
 
 
-AUTO = "auto"
-"""Instead of a dialect's name: the dialect that the chat template proves."""
+AUTO = "auto"  # instead of a dialect's name: the dialect that the chat template proves
 
 
 def read_template(argument: str, path: str, named: str, name: str | None) -> tuple[Checkpoint, str]:
@@ -75,13 +81,113 @@ def read_tokenizer_file(argument: str, checkpoint: Checkpoint) -> Any:
         raise Misuse(f"{argument}: {checkpoint.tokenizer}: {error}") from None
 
 
-def proof_json(proof: list[Case]) -> list[dict[str, str]]:
-    return [{"case": c.case, "result": c.result, "reason": c.reason} for c in proof]
-
-
 def proof_table(proof: list[Case]) -> str:
     wide = max((len(c.case) for c in proof), default=0)
     return "\n".join(f"{c.case:{wide}}  {c.result:11}  {c.reason}".rstrip() for c in proof)
+
+
+# --- infer ------------------------------------------------------------------------------------------------------------
+def infer_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("path", metavar="PATH", help=_SOURCE)
+    p.add_argument("--template", metavar="NAME", help=_WHICH)
+    p.add_argument("--name", metavar="NAME", help="the dialect's name; default: the name of the folder or file")
+    p.add_argument("--output", metavar="FILE.toml", help="write the dialect file here, not to standard output")
+    p.add_argument("--json", action="store_true", help="print dialect file and proof as JSON")
+
+
+def run_infer(options: argparse.Namespace) -> int:
+    checkpoint, template = read_template("PATH", options.path, "--template", options.template)
+    with needing("server"), blaming(f"PATH: {options.path}", None, TemplateError):
+        found = infer_dialect(
+            template,
+            read_tokenizer_file("PATH", checkpoint),
+            name=options.name or _name(Path(options.path)),
+            special_tokens=checkpoint.special_tokens,
+        )
+    if options.output is not None and found.toml:
+        with blaming("--output", options.output):
+            Path(options.output).write_text(found.toml, encoding="utf-8")
+    if options.json:
+        proven = found.dialect is not None
+        write_json({"proven": proven, "proof": found.proof, "toml": found.toml, "seen": found.seen})
+    else:
+        if options.output is None:
+            write(found.toml)
+        said = "proven" if found.dialect is not None else "not proven"
+        print("\n".join([proof_table(found.proof), *found.seen, said]), file=sys.stderr)
+    return 0 if found.dialect is not None else 1
+
+
+def _name(path: Path) -> str:
+    """A dialect's name, from the name of a folder or file."""
+    named = path.resolve()
+    if named.name.startswith(("tokenizer", "chat_template")) and not named.is_dir():
+        named = named.parent
+    stem = named.name if named.is_dir() else named.stem
+    return stem.lower() or "inferred"
+
+
+# --- convert ----------------------------------------------------------------------------------------------------------
+FORMAT = "response_template"
+
+
+def convert_arguments(p: argparse.ArgumentParser) -> None:
+    text = "with --from: a checkpoint's folder, its tokenizer_config.json, or the template's JSON; with --to: a dialect"
+    p.add_argument("path", metavar="PATH|DIALECT|FILE.toml", help=text)
+    way = p.add_mutually_exclusive_group(required=True)
+    way.add_argument("--from", dest="source", type=OneOf((FORMAT,)), metavar="FORMAT", help=FORMAT)
+    way.add_argument("--to", dest="target", type=OneOf((FORMAT,)), metavar="FORMAT", help=FORMAT)
+    p.add_argument(
+        "--name", metavar="NAME", default="converted", help="the dialect's name, with --from; default: converted"
+    )
+    p.add_argument("--output", metavar="FILE", help="write there, not to standard output")
+    p.add_argument("--json", action="store_true", help="write what was converted, the proof and the losses as JSON")
+
+
+def run_convert(options: argparse.Namespace) -> int:
+    with blaming(f"{'PATH' if options.source is not None else 'DIALECT'}: {options.path}", None, DialectError):
+        if options.source is not None:
+            template = _response_template(options.path)
+            converted = from_response_template(template, options.name)
+            dialect, text, lossy = converted.dialect, converted.toml, converted.lossy
+        else:
+            dialect = named_dialect("DIALECT", options.path)
+            described = to_response_template(dialect)
+            template, lossy = described.template, described.lossy
+            text = msgspec.json.format(json.dumps(template, ensure_ascii=False).encode(), indent=2).decode() + "\n"
+    proof = _agreed(dialect, template)
+    holds = bool(proof) and agreed(proof, dialect)
+    if options.output is not None:
+        with blaming("--output", options.output):
+            Path(options.output).write_text(text, encoding="utf-8")
+    if options.json:
+        result: dict[str, Any] = {"proven": holds, "proof": proof, "lossy": list(lossy)}
+        write_json({**result, "toml": text} if options.source is not None else {**result, FORMAT: template})
+        return 0 if holds else 1
+    if options.output is None:
+        write(text)
+    lines = [f"lossy: {line}" for line in lossy]
+    lines += [proof_table(proof), "proven" if holds else "not proven"] if proof else []
+    print("\n".join(lines), file=sys.stderr)
+    return 0 if holds else 1
+
+
+def _response_template(path: str) -> dict[str, Any]:
+    """The ``response_template`` of a checkpoint, or from its own file."""
+    file = Path(path) / "tokenizer_config.json" if Path(path).is_dir() else Path(path)
+    value = read_json("PATH", str(file))
+    template = value.get(FORMAT, value) if isinstance(value, dict) else value
+    if not isinstance(template, dict) or "fields" not in template:
+        raise Misuse(f"PATH: {file}: contains no {FORMAT}")
+    return template
+
+
+def _agreed(dialect: Dialect, template: dict[str, Any]) -> list[Case]:
+    try:
+        return agree(dialect, template)
+    except ImportError as error:
+        print(f"unspool convert: nothing is proven: {error}", file=sys.stderr)
+        return []
 
 
 # --- what serve does --------------------------------------------------------------------------------------------------
@@ -92,20 +198,17 @@ _LIMITS = Limits(total=30.0)
 
 (TOOLS,) = (Path(__file__).parents[1] / "models" / "tools").glob("*.jinja")
 """What is put before a chat template that writes no tools."""
-WITH_TOOLS: Final = TOOLS.stem
-"""The dialect that it writes."""
+WITH_TOOLS: Final = TOOLS.stem  # the dialect that it writes
 
 
 def with_tools(argument: str, template: str, special: dict[str, str]) -> str:
     """The template, with tools in its first message if it writes none itself; this is said on standard error."""
-    try:
+    with blaming(argument, None, TemplateError):
         if writes_tools(template, special_tokens=special, limits=_LIMITS):
             return template
         role, whole = "system", wrapped(template)
         if not writes_tools(whole, special_tokens=special, limits=_LIMITS, declared=True):
             role, whole = "user", wrapped(template, "user")
-    except TemplateError as error:
-        raise Misuse(f"{argument}: {error}") from None
     print(
         f"unspool: {argument}: this model was not trained for tools: its chat template writes none; they are put into "
         f"the {role} message, and calls are read as {WITH_TOOLS}",

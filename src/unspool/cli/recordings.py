@@ -82,22 +82,14 @@ def recorded_dialect(argument: str, recording: "Recording") -> Dialect | None:
 
 
 class Reading(NamedTuple):
-    """How outputs are read: as the command line says, or as the recordings of the engine do.
-
-    Attributes:
-        dialect, policy: how they are read.
-        proof: of the dialect by the chat template.
-        tools: all tools that recordings declare; ``None`` if one of them does not record its tools.
-        tool_choice: their tool choice; ``auto`` if they differ.
-        recordings: the recordings to replay.
-    """
+    """How outputs are read: as the command line says, or as the recordings of the engine do."""
 
     dialect: Dialect
     policy: Policy
-    proof: Sequence[Case] = ()
-    tools: Sequence[Any] | None = ()
-    tool_choice: Any = "auto"
-    recordings: "Sequence[Recording]" = ()
+    proof: Sequence[Case] = ()  # of the dialect by the chat template
+    tools: Sequence[Any] | None = ()  # all tools that recordings declare; ``None`` if one does not record its tools
+    tool_choice: Any = "auto"  # of the recordings; ``auto`` if they differ
+    recordings: "Sequence[Recording]" = ()  # to replay
 
 
 def read_in_common(

@@ -1,20 +1,25 @@
-"""The commands on dialects: ``dialects``, ``check``, ``detect``, ``demo``."""
+"""The commands on dialects: ``dialects``, ``check``, ``detect``, ``demo``, ``new``."""
 
 import argparse
+import contextlib
 import sys
 import time
 from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
 
 from ..check import check_dialect, read_file
 from ..dialect.examples import example_tools
 from ..dialect.file import Dialect, Example
 from ..dialect.patterns import worded
-from ..dialect.registry import list_dialects
+from ..dialect.registry import find_base, list_dialects
 from ..dialect.template import Field, Template, pieces
+from ..errors import DialectError
 from ..events import Event
 from ..parser import Parser
 from ..policy import CHOICES
-from .common import Misuse, candidates, colors, named_dialect, read_text, table, write
+from ..regex import Regex
+from .common import Misuse, blaming, candidates, colors, named_dialect, read_text, table, write
 from .pretty import Pretty
 
 _DEMO_PIECE = 4  # characters per chunk, about a token
@@ -208,3 +213,35 @@ def _showcase() -> list[tuple[Dialect, Example]]:
             if kind not in best or best[kind][0] < richness:
                 best[kind] = richness, dialect, example
     return [(dialect, example) for _, dialect, example in best.values()]
+
+
+_NAME = Regex(r"[A-Za-z0-9][\w.-]*")
+
+
+def new_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("name", metavar="NAME", help="the dialect's name; the file is NAME.toml")
+    p.add_argument("-o", "--output", metavar="FILE", help="another file; - for standard output")
+
+
+def run_new(options: argparse.Namespace) -> int:
+    name: str = options.name
+    if not _NAME.fullmatch(name):
+        raise Misuse(
+            f"NAME: {name!r} is not a name; allowed are letters, digits and _ . -, with a letter or digit first"
+        )
+    with contextlib.suppress(DialectError):
+        known = find_base(name)
+        raise Misuse(f"NAME: {name!r} is a dialect already, {known.name!r}; `unspool dialects {known.name}` shows it")
+    text = (resources.files("unspool.dialect") / "new.toml").read_text(encoding="utf-8").replace("NAME", name)
+    if options.output == "-":
+        write(text)
+        return 0
+    path, argument = Path(options.output or f"{name}.toml"), "--output" if options.output else "NAME"
+    with blaming(argument, path):
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            raise Misuse(f"{argument}: {path} exists already") from None
+    write(f"{path}: a dialect to start from; change it, and test it with `unspool check {path}`\n")
+    return 0

@@ -44,7 +44,7 @@ def find_template(options: argparse.Namespace, kind: EngineKind, argument: str) 
 
 
 def _own(argument: str) -> "Tokenizer":
-    from ..request.gguf import gguf_tokenizer
+    from ..request.tokenizer import gguf_tokenizer
 
     model = find_local(argument)
     with blaming("--engine", None, TemplateError):
@@ -106,8 +106,8 @@ def _read(path: str | Path) -> "Tokenizer":
     from ..engines.upstream.discovery import possible_tokens
     from ..infer.gguf import read_gguf
     from ..infer.sources import read_checkpoint
-    from ..request.gguf import gguf_tokenizer
     from ..request.prompts import Tokenizer, read_tokenizer
+    from ..request.tokenizer import gguf_tokenizer
 
     path = Path(path)
     if path.is_dir():

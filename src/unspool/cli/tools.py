@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .common import Container, Misuse, needing
+from .common import Container, Misuse, blaming, needing
 
 if TYPE_CHECKING:
     from ..tools import Tools
@@ -48,13 +48,11 @@ def open_tools(options: argparse.Namespace) -> "Tools | None":
     named = frozenset(filter(None, map(str.strip, rule.split(","))))
     approval = Approval(rule == "always") if rule in ("never", "always") else Approval(always=named)
     opened: dict[str, Tools] = {}
-    try:
+    if options.sandbox != "none" and "demo" in (options.tool_server or "").split(","):
         from ..tools.interpreter import InterpreterError, monty
 
-        if options.sandbox != "none" and "demo" in (options.tool_server or "").split(","):
+        with blaming(f"--sandbox: {options.sandbox}", None, InterpreterError):
             monty(limits)
-    except InterpreterError as error:
-        raise Misuse(f"--sandbox: {options.sandbox}: {error}") from None
     for argument, value, settings in (
         ("--tool-server", options.tool_server, {"tool_server": options.tool_server}),
         ("--mcp-config", options.mcp_config, {"mcp_config": options.mcp_config}),
@@ -73,10 +71,8 @@ def open_tools(options: argparse.Namespace) -> "Tools | None":
             search=options.search_provider,
         )
     servers = [server for tools in opened.values() for server in tools.servers.values()]
-    try:
+    with blaming("--tool-server, --mcp-config", None, ValueError):
         return Tools(servers, approval)
-    except ValueError as error:
-        raise Misuse(f"--tool-server, --mcp-config: {error}") from None
 
 
 def tools_of(argument: str, value: Any, **settings: Any) -> "Tools":

@@ -1,5 +1,4 @@
-"""What a dialect is: its file and templates, the patterns and the plan compiled from them, and the registry of
-names."""
+"""What a dialect is: its file and templates, the patterns and the plan made of them, the registry of names."""
 
 from .file import Dialect
 

@@ -97,8 +97,7 @@ _BRACKETS: Final = "[{("
 
 
 def loose(block: Template, call: Template, anywhere: tuple[str, ...]) -> bool:
-    """Whether calls may begin anywhere in text, but only of declared tools: the file lists brackets, which text
-    contains too."""
+    """Whether calls may begin anywhere in text, but only of declared tools: the file lists mere brackets."""
     text = block.opening + call.opening
     return text.startswith(tuple(a for a in anywhere if not a.strip(_BRACKETS)))
 
@@ -173,13 +172,10 @@ class _Parts(msgspec.Struct, frozen=True):
 
     policy: Policy
     forms: list[Form]
-    inside: list[Form]
-    """The calls that may come after another call."""
+    inside: list[Form]  # the calls that may come after another call
     blocks: list[Block]
-    calls: list[Opening]
-    """Calls with their block's opening."""
-    forced: list[Opening]
-    """Bare objects, if the request demands a call."""
+    calls: list[Opening]  # calls with their block's opening
+    forced: list[Opening]  # bare objects, if the request demands a call
     reasoning: list[Opening]
     frames: list[Opening]
     ends: list[Closing]
@@ -187,8 +183,7 @@ class _Parts(msgspec.Struct, frozen=True):
     frame_ends: list[Closing]
     reasoning_ends: list[Closing]
     words: frozenset[str]
-    """What begins a message only where none has begun: openings without their ``start``, and starts, if no tag is
-    first in them."""
+    """What begins a message only where none has begun: openings without their ``start``, and starts without a tag."""
 
     def within(self, markers: Iterable[_M]) -> list[_M]:
         """The markers that count in a message that has begun."""
@@ -262,13 +257,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
     inner = ranked(Opening(CALL, f.opening, form=f) for f in parts.inside)
     readable = any(c.form is _OBJECT for c in parts.calls)
     objects = [Opening(CALL, _OBJECT.opening, False, form=_OBJECT)] if readable else []
-    # In markup, calls that no word marks, or that begin with their name or number, count if the tool is declared,
-    # unless arguments begin alike.
-    alike = tuple(first for t in d.argument if (first := Pattern(t.before, barriers).first))
-    others = [f for f in parts.inside if d.argument and not (f.marked and f.opening.first)]
-    others = [f for f in others if not f.opening.first.startswith(alike)]
-    begun = [f for f in others if f.opening.atoms and f.opening.atoms[0].kind in (LITERAL, NAME, DIGITS)]
-    named = [Opening(CALL, f.opening, False, form=f) for f in begun]
+    named = _named(d, parts, barriers) if d.argument else []
     call_closings = sorted((f.closing for f in forms if f.closing), key=lambda p: -p.weight)
     closed_blocks = sorted((b for b in blocks if b.closing), key=lambda b: -b.closing.weight)
     return CallPlan(
@@ -291,6 +280,15 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
         recover=_recover(parts),
         string_ends=Scan([*_string_ends(forms, blocks), *parts.ends]),
     )
+
+
+def _named(d: Dialect, parts: _Parts, barriers: tuple[str, ...]) -> list[Opening]:
+    """In markup, calls that no word marks, or that begin with their name or number: they count if the tool is declared
+    and no argument begins alike."""
+    alike = tuple(first for t in d.argument if (first := Pattern(t.before, barriers).first))
+    others = [f for f in parts.inside if f.opening and not (f.marked and f.opening.first)]
+    begun = [f for f in others if f.opening.atoms[0].kind in (LITERAL, NAME, DIGITS)]
+    return [Opening(CALL, f.opening, False, form=f) for f in begun if not f.opening.first.startswith(alike)]
 
 
 def _begun(parts: _Parts) -> list[Opening]:
@@ -329,17 +327,11 @@ def _gap(d: Dialect, t: Template) -> str:
     return trail + ("" if broken else "\n") + between[shared:]
 
 
-def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:
+def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:  # a line for each kind
     def openings(kind: str, t: Template, *, any_case: bool = False) -> list[Opening]:
         return [Opening(kind, Pattern(b, barriers, any_case=any_case), template=t) for b in _openings(t, d)]
 
-    forms = [_form(t, before, d, barriers) for t in d.call for before in _openings(t, d)]
-    forms += _text_forms(d, barriers)
-    named = {text(f.opening) for f in forms if ANY not in [a.kind for a in f.opening.atoms]}
-    for form in forms:
-        kinds = [a.kind for a in form.opening.atoms if a.kind in (ANY, NAME)]
-        form.demands = kinds[:1] == [ANY] and text(form.opening) in named
-    blocks = _blocks(d, policy, barriers)
+    forms, blocks = _forms(d, barriers), _blocks(d, policy, barriers)
     framed = _framed(d)
     return _Parts(
         policy=policy,
@@ -357,6 +349,16 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
         frame_ends=[Closing(FRAME_END, closing(t.after)) for t in framed if t.after],
         reasoning_ends=[Closing(REASONING_END, closing(t.after, any_case=True)) for t in d.reasoning],
     )
+
+
+def _forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
+    forms = [_form(t, before, d, barriers) for t in d.call for before in _openings(t, d)]
+    forms += _text_forms(d, barriers)
+    named = {text(f.opening) for f in forms if ANY not in [a.kind for a in f.opening.atoms]}
+    for form in forms:
+        kinds = [a.kind for a in form.opening.atoms if a.kind in (ANY, NAME)]
+        form.demands = kinds[:1] == [ANY] and text(form.opening) in named
+    return forms
 
 
 def _starts(d: Dialect) -> list[str]:
@@ -444,7 +446,7 @@ def _forced_calls() -> list[Opening]:
     return found
 
 
-def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outline]:
+def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outline]:  # a line for each field
     """The markers that count when calls are read, and those that count when calls are text."""
     policy, blocks, calls = parts.policy, parts.blocks, parts.within(parts.calls)
     ends, frame_ends, reasoning_ends = parts.ends, parts.frame_ends, parts.reasoning_ends
@@ -454,12 +456,8 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     reasoning = parts.within(parts.reasoning)
     content: list[Marker] = [*reasoning, *headers, *ends, *starts]
     undecided = reasoning if policy.reasoning_in_content != "text" else []
-    # When calls are text, their closings are text too, even those that would end a frame or the turn.
-    closers = {o.pattern.first for o in (*frame_ends, *ends)}
-    shared = [c for c in calls if c.form and c.block and {c.form.closing.first, c.block.closing.first} & closers]
-    known = {text(o.pattern) for o in (*reasoning_ends, *ends)}
-    answers = [o for o in frame_ends if tag_of(o.pattern) and text(o.pattern) not in known]
-    thought: list[Marker] = [*reasoning_ends, *answers, *headers, *ends, *starts]
+    shared = _shared(calls, [*frame_ends, *ends])
+    thought: list[Marker] = [*reasoning_ends, *_answers_ends(parts), *headers, *ends, *starts]
     in_thoughts = policy.call_in_reasoning != "text"
     frame_inner = _longest([t.inner_trail for t in _framed(d)])
     content_inner = "" if parts.frames else _longest([t.inner_trail for t in d.content])
@@ -492,17 +490,25 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     return reading, plain
 
 
+def _shared(calls: list[Opening], ends: list[Closing]) -> list[Opening]:
+    """Calls whose closings end a frame or the turn too: when calls are text, their closings are."""
+    closers = {o.pattern.first for o in ends}
+    return [c for c in calls if c.form and c.block and {c.form.closing.first, c.block.closing.first} & closers]
+
+
+def _answers_ends(parts: _Parts) -> list[Closing]:
+    """The closings of answers that end open reasoning."""
+    known = {text(o.pattern) for o in (*parts.reasoning_ends, *parts.ends)}
+    return [o for o in parts.frame_ends if tag_of(o.pattern) and text(o.pattern) not in known]
+
+
 def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barriers: tuple[str, ...]) -> list[Parameter]:
-    outer = [
-        *(f.closing.first for f in parts.forms if f.closing),
-        *(b.closing.first for b in parts.blocks if b.closing),
-    ]
-    openings = [first for t in d.argument if (first := Pattern(t.before, barriers).first)]
-    others = [*outer, *(f.opening.first for f in parts.inside), *(b.opening.first for b in parts.blocks)]
-    others += [end.pattern.first for end in parts.ends]
-    rivals = [*(p for f in parts.forms for p in (f.closing, f.opening)), *(f.opening for f in parts.inside)]
-    rivals += [p for b in parts.blocks for p in (b.closing, b.opening)]
+    # A line for each field.
+    around: tuple[Form | Block, ...] = (*parts.forms, *parts.inside, *parts.blocks)
+    outer = [a.closing.first for a in around if a.closing]
+    rivals = [p for a in around for p in (a.closing, a.opening) if p]
     rivals += [m.pattern for m in (*parts.ends, *parts.starts)]
+    openings = [first for t in d.argument if (first := Pattern(t.before, barriers).first)]
     found: list[Parameter] = []
     for t in templates:
         own = closing(t.after)
@@ -522,8 +528,8 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
                 firsts="".join(sorted({x[0] for x in triggers})),
                 gap=gap,
                 held=_margin([trail, gap]),
-                vague=any(first.startswith(opening.first) for first in others),
-                rivals=[p for p in rivals if p],
+                vague=any(p.first.startswith(opening.first) for p in rivals),
+                rivals=rivals,
                 loose=Loose(opening, tags) if len(tags) > 1 else None,
                 head=opening.first if _solid(opening)[1:2] == ["key"] else "",
                 last=tags[-1].first if tags else "",
@@ -558,23 +564,34 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
     )
 
 
-def _recover(parts: _Parts) -> Scan:
-    forms, blocks = parts.forms, parts.blocks
-    sure = all(b.marked for b in blocks)  # a fence in a marked block also belongs to its call
+def _recover(parts: _Parts) -> Scan:  # a line for each kind of marker
+    """What ends a broken call."""
+    marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
+    # In a block, the next call ends one that nothing closes.
+    inside = [] if any(f.closing for f in parts.forms) else [f for f in parts.inside if f.marked]
+    others = [*parts.starts, *marked, *(Opening(CALL, f.opening, form=f) for f in inside)]
+    blocks = [(b, b.closing) for b in parts.blocks if worded(b.closing.first) or b.closing.weight > 1]
+    return Scan(
+        [
+            *_broken_ends(parts.forms, sure=all(b.marked for b in parts.blocks)),
+            *(Closing(BLOCK_END, closing, block=b) for b, closing in blocks),
+            *(Closing(BLOCK_END, rest) for rest in _bare(parts.blocks)),
+            *parts.ends,
+            *parts.within(others),
+        ]
+    )
+
+
+def _broken_ends(forms: list[Form], *, sure: bool) -> list[Closing]:  # a line for each kind of closing
+    """The closings that end a broken call; ``sure``: a fence in a marked block also belongs to its call."""
     # Brackets after an object, or after Python arguments, close in turn, like their own.
     brackets = [f for f in forms if set(text(f.closing)) <= set("]}) ")]
     nested = [f for f in brackets if f.shape is not None or f.syntax == Syntax.PYTHON]
     closed = [f for f in forms if f.closing and f not in nested and (f.marked or (sure and f.closing.weight > 1))]
-    closings = [
+    return [
         *(Closing(CALL_END, _outer(f)) for f in forms if f in closed or worded(_outer(f).first)),
         *(Closing(CALL_END, f.closing) for f in forms if f.closing.first and f.closing.last_name >= 0),
-        *(Closing(BLOCK_END, b.closing, block=b) for b in blocks if worded(b.closing.first) or b.closing.weight > 1),
-        *(Closing(BLOCK_END, rest) for rest in _bare(blocks)),
     ]
-    marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
-    # In a block, the next call ends one that nothing closes.
-    inside = [Opening(CALL, f.opening, form=f) for f in parts.inside if f.marked and not any(o.closing for o in forms)]
-    return Scan([*closings, *parts.ends, *parts.within([*parts.starts, *marked, *inside])])
 
 
 def _outer(form: Form) -> Pattern:
@@ -608,8 +625,7 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
 
 
 def _stray_openings(parts: _Parts, pairs: list[tuple[Pattern, Pattern]]) -> list[Stray]:
-    """The openings of calls and blocks, by the pairs of their openings and closings, that are dropped with nothing
-    after them."""
+    """The openings of calls and blocks, by their pairs, that are dropped with nothing after them."""
     openings: list[Stray] = []
     for head, end in pairs:
         first = tags(head)[:1]

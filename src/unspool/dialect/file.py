@@ -131,8 +131,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         return bool(self.call)
 
     def text_call(self, tool: Mapping[str, Any] | None, name: str) -> TextCall | None:
-        """How calls of a tool (an OpenAI tool dict, if it is known) are written as bare text; ``None`` if they are not,
-        or if the tool has other arguments."""
+        """How calls of a tool (an OpenAI tool dict, if known) are written as bare text; ``None`` if they are not."""
         found = next((t for t in self.trained.text if t.name == name), None)
         return found if found is not None and (tool is None or takes_text(tool, found.key)) else None
 
@@ -168,8 +167,7 @@ def literal(glob: str) -> int:
 
 
 def read_toml(text: str, where: str) -> dict[str, Any]:
-    """Read the tables of a TOML text; `DialectError` if it is not TOML, or a key has too many parts (reading a key
-    takes time quadratic in their number)."""
+    """Read a TOML text; `DialectError` if it is none, or a key has too many parts, which takes quadratic time."""
     import tomllib  # slow to import; `import unspool` alone does not need it
 
     if long := _DOTTED.search(text):
@@ -193,7 +191,7 @@ def read_examples(data: Mapping[str, Any], where: str) -> tuple[Example, ...]:
     return tuple(_example(t, where, f"examples[{i}]") for i, t in enumerate(tables))
 
 
-def _example(table: dict[str, Any], where: str, at: str) -> Example:
+def _example(table: dict[str, Any], where: str, at: str) -> Example:  # a check for each field
     for key in table:
         if key not in _EXAMPLE_KEYS:
             raise _fail(where, f"{at}.{key}", f"unknown key; allowed are {', '.join(_EXAMPLE_KEYS)}")

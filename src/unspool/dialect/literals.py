@@ -43,8 +43,7 @@ def finder(literals: Set[str], follows: Mapping[str, str] = {}) -> re.Pattern[st
 
 
 _Tree = dict[str, Any]
-"""Maps a character (or class of characters) to the tree of what follows; the empty text marks the end of a
-literal, with what must follow it."""
+"""Maps a character, or a class, to the tree of what follows; the empty text ends a literal, with what must follow."""
 
 _RUN: Final = 4
 """How many characters of a literal are matched together: each group takes time to compile, long ones time to fail."""
@@ -53,7 +52,7 @@ _RUN: Final = 4
 # Both are written without recursion, because literals come from users' files.
 
 
-def _tree(literals: list[str], any_case: Container[str], follows: Mapping[str, str]) -> _Tree:
+def _tree(literals: list[str], any_case: Container[str], follows: Mapping[str, str]) -> _Tree:  # in one loop
     root: _Tree = {}
     open_: list[tuple[_Tree, int, list[str]]] = [(root, 0, literals)]
     for node, depth, alive in open_:

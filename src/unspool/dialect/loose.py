@@ -18,11 +18,10 @@ from .patterns import (
     without_beginning,
 )
 
-MAX_AGAIN: Final = 8
-"""How often a tag may be repeated, and still be one."""
+MAX_AGAIN: Final = 8  # how often a tag may be repeated, and still be one
 
 
-def value_tags(opening: Pattern) -> list[Pattern]:
+def value_tags(opening: Pattern) -> list[Pattern]:  # one pass that groups atoms
     """The tags between the key and the value of an argument; empty if the key is inside of a tag."""
     key = next((i for i, a in enumerate(opening.atoms) if a.text == "key" and a.kind != LITERAL), -1)
     found: list[list[Atom]] = [[]]
@@ -56,7 +55,6 @@ class Loose(Pattern):
         return self._read(text, i, fields, {})
 
     def begins_in(self, key: str) -> bool:
-        """Whether one of the tags is in a key."""
         return any(t.first in key for t in self.tags)
 
     def deviations(self, text: str, i: int) -> list[tuple[str, str]]:
@@ -67,18 +65,11 @@ class Loose(Pattern):
         return found + [("doubled_marker", t.first) for n, t in enumerate(self.tags) if counts[n] > 1]
 
     def _read(self, text: str, i: int, fields: dict[str, str], counts: dict[int, int]) -> int:
-        begins = self._before.match(text, i, fields)
-        if begins < 0:
-            return begins
-        window = begins + MAX_FIELD + max(len(t.first) for t in self.tags)
-        ends = [p for t in self.tags if (p := text.find(t.first, begins, window)) >= 0]
-        i = min(ends, default=len(text))
-        key = text[begins:i].strip() if ends else without_beginning(text[begins:i], [t.first for t in self.tags])
-        if "\n" in key or self.tags[0].first[0] in key or i - begins > MAX_FIELD or (ends and not key):
-            return NO
-        if not ends:
-            return MORE
-        fields["key"] = key
+        i = self._before.match(text, i, fields)
+        if i >= 0:
+            i = self._key(text, i, fields)
+        if i < 0:
+            return i
         for n, tag in enumerate(self.tags):
             counts[n] = 0
             while counts[n] < (MAX_AGAIN if n < len(self.tags) - 1 else 1):  # what follows the last is the value
@@ -93,3 +84,16 @@ class Loose(Pattern):
         if list(counts.values()).count(0) > 1:
             return NO
         return i if counts[n] or not text.startswith(self._margin, i) else i + len(self._margin)
+
+    def _key(self, text: str, begins: int, fields: dict[str, str]) -> int:
+        """The end of the key that begins at an index: one of the tags is there."""
+        window = begins + MAX_FIELD + max(len(t.first) for t in self.tags)
+        ends = [p for t in self.tags if (p := text.find(t.first, begins, window)) >= 0]
+        i = min(ends, default=len(text))
+        key = text[begins:i].strip() if ends else without_beginning(text[begins:i], [t.first for t in self.tags])
+        if "\n" in key or self.tags[0].first[0] in key or i - begins > MAX_FIELD or (ends and not key):
+            return NO
+        if not ends:
+            return MORE
+        fields["key"] = key
+        return i

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Set
 from functools import cached_property, lru_cache
-from typing import Final, Literal, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -45,18 +45,13 @@ NAME_KEYS: Final = frozenset(("name", "function", "function_name", "tool", "tool
 
 
 class Outside(NamedTuple):
-    """A plain object around the arguments of a call.
+    """A plain object around the arguments of a call."""
 
-    Attributes:
-        header: matches everything from the first key up to the arguments; its groups are ``name`` and ``id``.
-        late: the call is announced with its arguments, because its id may come after its name.
-        quote: the quote of its strings.
-    """
-
+    # Matches everything from the first key up to the arguments; its groups are ``name`` and ``id``.
     header: re.Pattern[str]
     tail: re.Pattern[str]
-    late: bool
-    quote: str
+    late: bool  # the call is announced with its arguments, because its id may come after its name
+    quote: str  # the quote of its strings
 
 
 def outside(shape: ObjectShape) -> Outside | None:
@@ -84,44 +79,33 @@ def outside(shape: ObjectShape) -> Outside | None:
     return Outside(re.compile(header), re.compile(rf"{FEW_SPACES}{''.join(after)}{FEW_SPACES}\}}"), late, q)
 
 
-class Form(msgspec.Struct, eq=False):
+class Form(msgspec.Struct, eq=False, dict=True):
     """One way a call is written."""
 
     opening: Pattern
     closing: Pattern
     shape: ObjectShape | None
-    syntax: str | None
-    """The syntax of the arguments; ``None`` if each argument has a template."""
-    arguments: bool
-    """Whether the form contains arguments at all."""
+    syntax: str | None  # the syntax of the arguments; ``None`` if each argument has a template
+    arguments: bool  # whether the form contains arguments at all
     marked: bool
-    forced: bool = False
-    """A bare object accepted because the request demands a call."""
+    forced: bool = False  # a bare object accepted because the request demands a call
     other: bool = False
     """A JSON object in a block of a dialect that writes none: it counts only if it names a declared tool."""
-    name: str = ""
-    """The tool, if the form is for one tool only."""
-    key: str = ""
-    """The tool's argument, if the form contains bare text."""
-    triggers: frozenset[str] = frozenset()
-    """The texts that may end the bare text."""
-    demands: bool = False
-    """Whether it must have arguments, because it skips text that is the name in another form."""
+    name: str = ""  # the tool, if the form is for one tool only
+    key: str = ""  # the tool's argument, if the form contains bare text
+    triggers: frozenset[str] = frozenset()  # the texts that may end the bare text
+    demands: bool = False  # whether it must have arguments, because it skips text that is the name in another form
     template: Template | None = None
-    _find: re.Pattern[str] | None = None
-    around: Outside | Literal[False] | None = False
 
+    @cached_property
     def outside(self) -> Outside | None:
         """How a call that is an object is written plainly, around its arguments."""
-        if self.around is False:
-            self.around = None if self.shape is None else outside(self.shape)
-        return self.around
+        return None if self.shape is None else outside(self.shape)
 
+    @cached_property
     def find(self) -> re.Pattern[str]:
         """Finds what may end the bare text."""
-        if self._find is None:
-            self._find = finder(self.triggers)
-        return self._find
+        return finder(self.triggers)
 
 
 class Block(msgspec.Struct, eq=False):
@@ -132,8 +116,7 @@ class Block(msgspec.Struct, eq=False):
     lead: str
     trail: str
     marked: bool
-    margin: str = ""
-    """White space that it removes from the text before it: its own, or the longest of all."""
+    margin: str = ""  # white space that it removes from the text before it: its own, or the longest of all
     inner: "Candidates[Opening]" = msgspec.field(default_factory=lambda: Candidates())
     """The calls that may follow in it, if they are not the dialect's."""
     template: Template | None = None
@@ -145,10 +128,8 @@ class Marker(msgspec.Struct, eq=False):
     kind: str
     pattern: Pattern
     marked: bool = True
-    """Whether letters or digits distinguish it from text. If not, it counts only for declared tools, at the beginning
-    of content or of a line."""
-    block: Block | None = None
-    """The block that it opens or closes, alone or with a call's marker."""
+    """Whether letters or digits mark it. If not, it counts for declared tools, where content or a line begins."""
+    block: Block | None = None  # the block that it opens or closes, alone or with a call's marker
 
 
 class Opening(Marker, eq=False):
@@ -156,10 +137,8 @@ class Opening(Marker, eq=False):
 
     template: Template | None = None
     form: Form | None = None
-    spaced: bool = False
-    """Whether it counts after any space too, though it is not marked."""
-    anywhere: bool = False
-    """Whether it counts anywhere, though it is not marked."""
+    spaced: bool = False  # whether it counts after any space too, though it is not marked
+    anywhere: bool = False  # whether it counts anywhere, though it is not marked
 
 
 class Closing(Marker, eq=False):
@@ -171,13 +150,12 @@ class Stray(msgspec.Struct, eq=False):
 
     pattern: Pattern
     opens: bool
-    closings: list[Pattern]
-    """If it is an opening: its closings."""
+    closings: list[Pattern]  # if it is an opening: its closings
     text: bool = False
     """Whether it is an opening that counts only in a block: elsewhere it is text, and so are its closings."""
 
 
-class Parameter(msgspec.Struct, eq=False):
+class Parameter(msgspec.Struct, eq=False, dict=True):
     """One way an argument is written."""
 
     opening: Pattern
@@ -186,69 +164,47 @@ class Parameter(msgspec.Struct, eq=False):
     trail: str
     triggers: frozenset[str]
     """The ends of its value: its own closing, its call's, its block's, the next argument's opening."""
-    firsts: str
-    """The first characters of ``triggers``."""
-    gap: str
-    """The text between a value and the next argument's opening, if the closing between them is missing."""
-    held: str
-    """Text that may belong to either: `trail`, `gap`."""
-    vague: bool
-    """Whether it begins as a call or a closing does, so that what follows decides."""
-    rivals: list[Pattern]
-    """The markers of calls, blocks and turns."""
-    loose: Loose | None
-    """The opening with a tag missing or repeated between the key and the value."""
-    head: str
-    """The text before its key, if that begins it; ``""`` if anything else does."""
-    last: str
-    """What the last tag before its value begins with, if there are several tags; else ``""``."""
-    repeats: bool
-    """Whether its value is between tags, of which the same one twice is one."""
-    token: str
-    """The token before each of its tags, if its closing names it; else ``""``."""
-    _names: re.Pattern[str] | None = None
-    _opened: re.Pattern[str] | Literal[False] | None = False
-    _plain: re.Pattern[str] | Literal[False] | None = False
-    _find: re.Pattern[str] | None = None
+    firsts: str  # the first characters of ``triggers``
+    gap: str  # the text between a value and the next argument's opening, if the closing between them is missing
+    held: str  # text that may belong to either: `trail`, `gap`
+    vague: bool  # whether it begins as a call or a closing does, so that what follows decides
+    rivals: list[Pattern]  # the markers of calls, blocks and turns
+    loose: Loose | None  # the opening with a tag missing or repeated between the key and the value
+    head: str  # the text before its key, if that begins it; ``""`` if anything else does
+    last: str  # what the last tag before its value begins with, if there are several tags; else ``""``
+    repeats: bool  # whether its value is between tags, of which the same one twice is one
+    token: str  # the token before each of its tags, if its closing names it; else ``""``
 
+    @cached_property
     def find(self) -> re.Pattern[str]:
         """Finds what may end its value."""
-        if self._find is None:
-            self._find = finder(self.triggers)
-        return self._find
+        return finder(self.triggers)
 
+    @cached_property
     def names(self) -> re.Pattern[str]:
         """Finds a closing that names an argument."""
-        if self._names is None:
-            self._names = re.compile(rf"{re.escape(self.closing.first)}([^<>\s]{{1,{MAX_FIELD}}}+)>")
-        return self._names
+        return re.compile(rf"{re.escape(self.closing.first)}([^<>\s]{{1,{MAX_FIELD}}}+)>")
 
+    @cached_property
     def opened(self) -> re.Pattern[str] | None:
-        """Matches its opening, with a group for each field, where nothing else may begin alike. ``None`` if the
-        template is too complex."""
-        if self._opened is False:
-            before = self.opening.plain()
-            if self.vague:
-                heads = [p.head().whole() or re.escape(p.first) for p in self.rivals]
-                before = "" if "" in heads else f"(?!{'|'.join(dict.fromkeys(heads))}){before}"
-            self._opened = re.compile(f"{FEW_SPACES}{before}") if "(?P<key>" in before else None
-        return self._opened
+        """Matches its opening, with a group for each field, unless others begin alike. ``None``: too complex."""
+        before = self.opening.plain()
+        if self.vague:
+            heads = [p.head().whole() or re.escape(p.first) for p in self.rivals]
+            before = "" if "" in heads else f"(?!{'|'.join(dict.fromkeys(heads))}){before}"
+        return re.compile(f"{FEW_SPACES}{before}") if "(?P<key>" in before else None
 
+    @cached_property
     def plain(self) -> re.Pattern[str] | None:
-        """Matches a whole argument whose value contains nothing that may end it, except its own closing. The groups
-        are those of its opening, and `value`, with the white space around it. ``None`` if the template is too
-        complex."""
-        if self._plain is False:
-            self._plain = None
-            opened = self.opened()
-            if opened is None or not (after := self.closing.plain()):
-                return None
-            ends = "|".join(map(re.escape, sorted(self.triggers)))
-            first = re.escape(self.firsts)
-            again = rf"(?!\s*+{re.escape(self.last)})" if self.last else ""
-            value = rf"{again}(?P<value>(?:(?!{ends})[{first}]|[^{first}]++)*+)"
-            self._plain = re.compile(f"{opened.pattern}{value}{after}")
-        return self._plain
+        """Matches a whole argument whose value contains nothing that may end it, except its own closing. The groups are
+        those of its opening, and `value`, with white space around it. ``None`` if it is too complex."""
+        if self.opened is None or not (after := self.closing.plain()):
+            return None
+        ends = "|".join(map(re.escape, sorted(self.triggers)))
+        first = re.escape(self.firsts)
+        again = rf"(?!\s*+{re.escape(self.last)})" if self.last else ""
+        value = rf"{again}(?P<value>(?:(?!{ends})[{first}]|[^{first}]++)*+)"
+        return re.compile(f"{self.opened.pattern}{value}{after}")
 
 
 _HEAD: Final = 3  # the number of characters by which candidates are chosen
@@ -310,8 +266,7 @@ class Scan:
 
     @cached_property
     def markers(self) -> "Candidates[Marker]":
-        """The markers in the order in which they are tried, the most literal first; those that begin with a field
-        cannot be found in text."""
+        """The markers in the order in which they are tried, the most literal first, without those of a field."""
         return Candidates(ranked(m for m in self._given[0] if m.pattern.first))
 
     @cached_property
@@ -332,8 +287,7 @@ class Scan:
 
 def _follows(markers: Iterable[Marker], strays: Iterable[Stray]) -> dict[str, str]:
     """What must follow the first literals of some markers, as regular expressions. The bracket or fence that begins a
-    closing, or a call without a marker, may be in a text thousands of times without one; so may the sign of which the
-    beginning of a marker is a run."""
+    closing, or a call without a marker, may be in a text thousands of times; so may the sign that a marker repeats."""
     followed: dict[str, set[str]] = {s.pattern.first: {""} for s in strays}
     for marker in markers:
         followed.setdefault(marker.pattern.first, set()).add(_then(marker))
@@ -355,35 +309,24 @@ def _then(marker: Marker) -> str:
 
 
 class Region(msgspec.Struct, eq=False):
-    """A stretch of running text, with the markers that count in it.
-
-    Attributes:
-        inner: white space at its end that belongs to its closing.
-        margin: white space of which a block of calls, or reasoning, may remove a part at its end.
-    """
+    """A stretch of running text, with the markers that count in it."""
 
     scan: Scan
-    inner: str = ""
-    margin: str = ""
+    inner: str = ""  # white space at its end that belongs to its closing
+    margin: str = ""  # white space of which a block of calls, or reasoning, may remove a part at its end
 
 
 class Outline(msgspec.Struct, eq=False):
-    """The markers that count in each place. A plan has two: for when calls are read, and for when they are text.
-
-    Attributes:
-        edge: what may begin at a boundary, the most literal first.
-        text, frame: content outside of frames, and in a frame.
-        undecided: text that the next marker decides to be reasoning or content.
-        strays: markers that are dropped if they open or close nothing.
-    """
+    """The markers that count in each place. A plan has two: for when calls are read, and for when they are text."""
 
     calls: bool
-    edge: Candidates[Marker]
+    edge: Candidates[Marker]  # what may begin at a boundary, the most literal first
+    # text, frame: content outside of frames, and in a frame.
     text: Region
     frame: Region
     reasoning: Region
-    undecided: Scan
-    strays: Candidates[Stray]
+    undecided: Scan  # text that the next marker decides to be reasoning or content
+    strays: Candidates[Stray]  # markers that are dropped if they open or close nothing
 
 
 def ranked(markers: Iterable[_M]) -> list[_M]:
@@ -403,7 +346,7 @@ def is_spelled(o: Marker) -> bool:
 
 
 @lru_cache(256)
-def tags(pattern: Pattern) -> tuple[Pattern, ...]:
+def tags(pattern: Pattern) -> tuple[Pattern, ...]:  # one pass that groups atoms
     """The tags and special tokens in a pattern that contain no field."""
     found: list[Pattern] = []
     group: list[Atom] = []

@@ -1,8 +1,7 @@
 """Patterns: markers with fields, matched against text that is still arriving.
 
-Matching returns where the pattern ends, that it cannot match (`NO`), or that more text must decide (`MORE`). It is
-one pass without backtracking. White space, names and other fields are bounded, so a match looks at a bounded stretch
-of text.
+Matching returns where the pattern ends, that it cannot match (`NO`), or that more text must decide (`MORE`). It is one
+pass without backtracking, and all fields and white space are bounded, so a match looks at bounded text.
 """
 
 import itertools
@@ -24,17 +23,14 @@ MAX_FIELD: Final = 1024
 MAX_ANY: Final = 256
 
 TAG_BEGINS: Final = "<[]◁"
-TAG_ENDS: Final = "]>▷"
-"""The characters around tags and special tokens."""
+TAG_ENDS: Final = "]>▷"  # the characters around tags and special tokens
 
 # Kinds of atoms.
 LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
 
-SPACES: Final = rf"\s{{0,{MAX_SPACE}}}+"
-"""White space in regular expressions, as far as it counts."""
+SPACES: Final = rf"\s{{0,{MAX_SPACE}}}+"  # white space in regular expressions, as far as it counts
 _SPACES: Final = Prefix(SPACES)
-FEW_SPACES: Final = r"\s{0,64}+"
-"""White space in regular expressions for plain text; the machine reads longer runs."""
+FEW_SPACES: Final = r"\s{0,64}+"  # white space in regular expressions for plain text; the machine reads longer runs
 _NAME = Regex(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
 _DIGITS = Regex(r"[0-9]{1,18}+")
 _KEYS = r"[\w.\-]{1,64}+"
@@ -85,22 +81,14 @@ def _bounded_space(text: str, i: int) -> int:
 
 
 class Atom(msgspec.Struct, eq=False):
-    """One step of a pattern.
-
-    Attributes:
-        text: a literal, the name of a field, or white space as it is written.
-        quote: the quote on either side of a field, if any.
-        stops: the texts that end a field.
-        any_case: whether the literal is a tag that is matched in any case.
-        tag: whether the field is a tag's name, as in ``<{name}>``: it does not begin with ``/``, as an end tag does,
-            nor contain ``<``.
-    """
+    """One step of a pattern."""
 
     kind: int
-    text: str = ""
-    quote: str = ""
-    stops: tuple[str, ...] = ()
-    any_case: bool = False
+    text: str = ""  # a literal, the name of a field, or white space as it is written
+    quote: str = ""  # the quote on either side of a field, if any
+    stops: tuple[str, ...] = ()  # the texts that end a field
+    any_case: bool = False  # whether the literal is a tag that is matched in any case
+    # Whether the field is a tag's name, as in ``<{name}>``: it neither begins with ``/`` nor contains ``<``.
     tag: bool = False
 
 
@@ -124,12 +112,12 @@ class Pattern:
     _simple: Callable[[str, int], re.Match[str] | None] | None
     """Matches the whole pattern, with fields that are written simply, each in a group; any other text may still match.
     ``None`` if there is no such expression."""
-    _fields: list[str]
-    """The names of those fields."""
+    _fields: list[str]  # the names of those fields
     begins: Callable[[str, int], object]
     """Whether a text may match at a place, as far as the literals before the first field tell."""
 
     def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = (), *, any_case: bool = False) -> None:
+        # A branch for each kind of atom.
         self.atoms = _atoms(parts)
         for atom in self.atoms:
             if any_case and atom.kind == LITERAL and _TAG.fullmatch(atom.text):
@@ -151,30 +139,25 @@ class Pattern:
                 atom.stops = () if begun is None else (begun.group(),)
         self._measure()
 
-    def _measure(self) -> None:
+    def _measure(self) -> None:  # derives a field after the other
         atoms = self.atoms
-        if len(atoms) < 2 and (not atoms or atoms[0].kind == LITERAL):  # as most closings are
-            self.first = atoms[0].text if atoms else ""
-            self.alone = bool(atoms)
-            self.any_case = bool(atoms) and atoms[0].any_case
-            self.weight = len(self.first)
-            self.last_name = -1
-            self.splits_name = 0
-            self.after_name = False
-            self._simple = None
-            self.begins = _may
+        self.first = atoms[0].text if atoms and atoms[0].kind == LITERAL else ""
+        others = atoms[1:] if self.first else atoms
+        self.alone = bool(self.first) and not others
+        self.any_case = bool(self.first) and atoms[0].any_case
+        self.weight = len(self.first)
+        self.last_name, self.splits_name, self.after_name = -1, 0, False
+        self._simple, self.begins = None, _may
+        if not others:  # as in most closings
             return
         kinds = [a.kind for a in atoms]
-        self.first = atoms[0].text if atoms and kinds[0] == LITERAL else ""
-        self.alone = kinds == [LITERAL]
-        self.any_case = bool(self.first) and atoms[0].any_case
         self.weight = sum(len(a.text) for a in atoms if a.kind == LITERAL)
-        named = [i for i, a in enumerate(atoms) if a.text == "name" and a.kind in (NAME, SAME)]
-        self.last_name = max(named, default=-1)
-        self.splits_name = next((i + 1 for i, a in enumerate(atoms) if a.kind == NAME and not a.quote and a.stops), 0)
-        self.after_name = self.last_name >= 0 and LITERAL in kinds[self.last_name :]
-        simple = self.first and not self.any_case and SAME not in kinds and ANY not in kinds
-        self._simple = self._first_match if simple else None
+        names = [i for i, kind in enumerate(kinds) if kind in (NAME, SAME) and atoms[i].text == "name"]
+        self.last_name = max(names, default=-1)
+        self.splits_name = next((i + 1 for i in names if atoms[i].stops and not atoms[i].quote), 0)
+        self.after_name = bool(names) and LITERAL in kinds[self.last_name :]
+        if self.first and not self.any_case and not {SAME, ANY}.intersection(kinds):
+            self._simple = self._first_match
         self.begins = self._first_begins
 
     def _first_match(self, text: str, i: int) -> re.Match[str] | None:
@@ -222,7 +205,7 @@ class Pattern:
         """Whether its literals contain a letter or digit, not only punctuation."""
         return any(worded(a.text) for a in self.atoms if a.kind == LITERAL)
 
-    def match(self, text: str, i: int, fields: dict[str, str]) -> int:
+    def match(self, text: str, i: int, fields: dict[str, str]) -> int:  # hot
         """The end of the pattern if it matches at ``i``, `NO`, or `MORE`; fills ``fields`` as far as it matches."""
         n = len(text)
         first = self.first
@@ -242,20 +225,13 @@ class Pattern:
         for atom in self.atoms:
             kind = atom.kind
             if kind == LITERAL:
-                literal = atom.text
-                if not text.startswith(literal, i):
-                    here = text[i : i + len(literal)]
-                    if atom.any_case and here.isascii():
-                        here = here.lower()
-                    if here != literal:
-                        return MORE if n - i < len(literal) and literal.startswith(here) else NO
-                i += len(literal)
+                i = i + len(atom.text) if text.startswith(atom.text, i) else _literal(text, i, atom)
             elif kind == SPACE:
                 i = _bounded_space(text, i)
             else:
                 i = self._field(text, i, n, atom, fields)
-                if i < 0:
-                    return i
+            if i < 0:
+                return i
         return i
 
     def plain(self) -> str:
@@ -264,9 +240,8 @@ class Pattern:
         return self._regex(_plain_field) or ""
 
     def begun(self, then: str = "") -> str | None:
-        """A regular expression that matches the empty text and any proper beginning of the pattern, and the whole
-        pattern followed by ``then``, if that is given; ``None`` if its fields, or a tag in any case, are too
-        complex."""
+        """A regular expression for the empty text and any proper beginning of the pattern, and the whole pattern
+        followed by ``then``, if that is given; ``None`` if its fields, or a tag in any case, are too complex."""
         regex = then
         for atom in reversed(self.atoms):
             if atom.kind == LITERAL and not atom.any_case:
@@ -309,8 +284,7 @@ class Pattern:
         return self.last_name >= 0 and self._place(text, i, next(behind, len(self.atoms)) + 1) >= 0
 
     def cut(self, text: str, i: int) -> str:
-        """The beginning of a field with which a text ends, inside the pattern that begins at ``i``; ``""`` if it ends
-        in no field."""
+        """The beginning of a field with which a text ends, in the pattern that begins at ``i``; ``""``: none."""
         for at in range(len(self.atoms) - 1, -1, -1):
             begins = self._place(text, i, at)
             if begins >= 0:
@@ -421,7 +395,18 @@ def _may(text: str, i: int) -> bool:
     return True
 
 
-def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
+def _literal(text: str, i: int, atom: Atom) -> int:
+    """Match a literal that is not spelled exactly at ``i``: perhaps in another case, or cut by the end of the text."""
+    literal = atom.text
+    here = text[i : i + len(literal)]
+    if atom.any_case and here.isascii():
+        here = here.lower()
+    if len(here) < len(literal):
+        return MORE if literal.startswith(here) else NO
+    return i + len(literal) if here == literal else NO
+
+
+def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:  # hot
     """Match a field that extends to the first of its stops."""
     limit = MAX_ANY if atom.kind == ANY else MAX_FIELD
     end = NO
@@ -430,19 +415,15 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
         found = text.find(stop, i, i + limit + len(stop) if end < 0 else end + len(stop) - 1)
         if found >= 0 and (end < 0 or found < end):
             end = found
-    if end < 0 and n - i >= limit + max(map(len, atom.stops), default=1):
+    if end - i > limit or (end < 0 and n - i >= limit + max(map(len, atom.stops), default=1)):
         return NO  # no stop begins within the limit
     if atom.kind == ANY:
-        return MORE if end < 0 else end if end - i <= limit else NO
-    if end < 0:
-        rest = without_beginning(text[i:n], atom.stops)
-        return NO if "\n" in rest or (atom.tag and "<" in rest) else MORE
-    value = text[i:end]
-    if end - i > limit:
-        return NO
-    value = value.strip()
+        return MORE if end < 0 else end
+    value = text[i:end].strip() if end >= 0 else without_beginning(text[i:n], atom.stops)
     if "\n" in value or (atom.tag and "<" in value):
         return NO
+    if end < 0:
+        return MORE
     fields[atom.text] = unescape(value) if atom.quote else value
     return end
 
@@ -478,8 +459,7 @@ def _whole_field(atom: Atom) -> str:
 
 
 def _field_in_doubt(atom: Atom) -> str:
-    """A regular expression that matches what a field may contain before its end is certain; ``""`` if there is
-    none."""
+    """A regular expression for what a field may contain before its end is certain; ``""`` if there is none."""
     if atom.kind == WORD:
         return r"[A-Za-z_]{0,31}+"
     if atom.kind not in (UNTIL, ANY, SAME) or not atom.stops:
@@ -507,8 +487,7 @@ def worded(text: str) -> bool:
 
 @lru_cache(1024)
 def shows(text: str) -> bool:
-    """Whether a text shows a marker, however it goes on: it has letters or digits, and ends with neither these nor
-    white space."""
+    """Whether a text shows a marker, however it goes on: it has letters or digits, and ends with a sign."""
     return bool(text) and not (text[-1].isalnum() or text[-1].isspace()) and worded(text)
 
 
@@ -527,7 +506,7 @@ def names_call(name: str) -> bool:
     return plain_name(name) and (worded(name) or "_" in name)
 
 
-def _atoms(parts: Iterable[Piece]) -> list[Atom]:
+def _atoms(parts: Iterable[Piece]) -> list[Atom]:  # a branch for each kind of piece
     atoms: list[Atom] = []
     seen: set[str] = set()
     before = ""

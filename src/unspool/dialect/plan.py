@@ -14,14 +14,10 @@ class ReasoningPlan(msgspec.Struct, eq=False):
     """How reasoning ends, and the white space around it."""
 
     ends: list[Closing]
-    ends_in_text: Scan
-    """The same, for searching in text."""
-    resuming: list[Marker]
-    """The parts that may follow a call in reasoning, other than more reasoning."""
-    lead: str
-    """White space after the opening."""
-    trail: str
-    """White space after the closing."""
+    ends_in_text: Scan  # the same, for searching in text
+    resuming: list[Marker]  # the parts that may follow a call in reasoning, other than more reasoning
+    lead: str  # white space after the opening
+    trail: str  # white space after the closing
 
 
 class CallPlan(msgspec.Struct, eq=False):
@@ -29,33 +25,21 @@ class CallPlan(msgspec.Struct, eq=False):
 
     forms: list[Form]
     blocks: list[Block]
-    inner: Candidates[Opening]
-    """Calls inside a block, without its opening."""
-    begun: list[Opening]
-    """Calls without the marker they begin with, which a prompt may contain."""
-    inner_bare: Candidates[Opening]
-    """The same, if the block is not marked."""
-    following: Candidates[Opening]
-    """Marked calls that may follow one whose block is closed."""
+    inner: Candidates[Opening]  # calls inside a block, without its opening
+    begun: list[Opening]  # calls without the marker they begin with, which a prompt may contain
+    inner_bare: Candidates[Opening]  # the same, if the block is not marked
+    following: Candidates[Opening]  # marked calls that may follow one whose block is closed
     following_inside: Candidates[Opening]
     """The same, if the block may be open; also calls without a marker, if their name is declared."""
     separator: Pattern
-    block_text: Scan
-    """The ends of stray text in a block."""
-    block_trail: str
-    """White space after a block."""
-    call_closings: list[Pattern]
-    """Closings of calls."""
-    closed_blocks: list[Block]
-    """Blocks that have a closing."""
-    bare_closings: list[Pattern]
-    """The closings of blocks that begin with a bracket, without it."""
-    closings: list[Pattern]
-    """Closings of calls and of blocks."""
-    recover: Scan
-    """The markers that end a call with broken arguments."""
-    string_ends: Scan
-    """The markers that end a call even inside an open string, if the policy says so."""
+    block_text: Scan  # the ends of stray text in a block
+    block_trail: str  # white space after a block
+    call_closings: list[Pattern]  # closings of calls
+    closed_blocks: list[Block]  # blocks that have a closing
+    bare_closings: list[Pattern]  # the closings of blocks that begin with a bracket, without it
+    closings: list[Pattern]  # closings of calls and of blocks
+    recover: Scan  # the markers that end a call with broken arguments
+    string_ends: Scan  # the markers that end a call even inside an open string, if the policy says so
 
 
 class ArgumentPlan(msgspec.Struct, eq=False):
@@ -63,18 +47,14 @@ class ArgumentPlan(msgspec.Struct, eq=False):
 
     parameters: list[Parameter]
     items: list[Parameter]
-    comma: Pattern
-    """The separator of arguments."""
+    comma: Pattern  # the separator of arguments
     breaks: tuple[str, ...]
     """If arguments are written with line breaks: what begins a line, without and with indentation."""
-    quoted: bool
-    """Whether a string that would read as something else is written in double quotes."""
-    closings: list[Pattern]
-    """The markers that may follow the last argument of a call: closings of calls and of blocks."""
+    quoted: bool  # whether a string that would read as something else is written in double quotes
+    closings: list[Pattern]  # the markers that may follow the last argument of a call: closings of calls and of blocks
     stray_closings: list[Pattern]
     """Closings of arguments that are one tag: where no argument is open, they close nothing."""
-    others: list[Pattern]
-    """Other markers that end a call: the next call, or the end of the turn."""
+    others: list[Pattern]  # other markers that end a call: the next call, or the end of the turn
     _awaited: dict[tuple[int, ...], Awaited] = {}
 
     def awaited(self, within: Parameter | None, children: list[Parameter]) -> Awaited | None:
@@ -98,23 +78,16 @@ class Plan(msgspec.Struct, eq=False):
     dialect: Dialect
     policy: Policy
     framed: bool
-    headed: bool
-    """Whether the header of a frame begins as the turn does."""
-    reading: Outline
-    """The markers that count while calls are read."""
-    plain: Outline
-    """The markers that count while calls are text."""
+    headed: bool  # whether the header of a frame begins as the turn does
+    reading: Outline  # the markers that count while calls are read
+    plain: Outline  # the markers that count while calls are text
     reasoning: ReasoningPlan
     calls: CallPlan
     arguments: ArgumentPlan
-    ends: Candidates[Marker]
-    """The markers that end a turn, or begin another."""
-    content_lead: str
-    """White space before a turn's first text, if content has no markers of its own."""
-    frame_trail: str
-    """White space after a frame of content."""
-    literals: frozenset[str]
-    """All literals, for recognizing special tokens by their ids."""
+    ends: Candidates[Marker]  # the markers that end a turn, or begin another
+    content_lead: str  # white space before a turn's first text, if content has no markers of its own
+    frame_trail: str  # white space after a frame of content
+    literals: frozenset[str]  # all literals, for recognizing special tokens by their ids
 
     @property
     def naming(self) -> tuple[tuple[str, ...], bool]:

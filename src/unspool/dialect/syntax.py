@@ -10,16 +10,13 @@ class Syntax:
 
     JSON: Final = "json"
     PYTHON: Final = "python"
-    TEXT: Final = "text"
-    """No literal but bare text, which is the value of the only argument."""
-    QUOTE: Final = "quote"
-    """JSON with bare keys, whose strings are unescaped between quotes that the dialect defines."""
+    TEXT: Final = "text"  # no literal but bare text, which is the value of the only argument
+    QUOTE: Final = "quote"  # JSON with bare keys, whose strings are unescaped between quotes that the dialect defines
 
 
 KEYWORDS = r"[\w.$@:/#-]++(?: [\w.$@:/#-][\w.$@:/#-]*+)*+"
 KEYWORD = Prefix(f"(?:{KEYWORDS})?")
-"""The name of a keyword argument: a Python name, or one with the other characters that templates write as they
-are."""
+"""The name of a keyword argument: a Python name, or one with other characters that are written as they are."""
 
 
 def is_keyword(key: str) -> bool:

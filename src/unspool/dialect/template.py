@@ -46,27 +46,21 @@ Piece = str | Field
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A parsed template.
+    """A parsed template."""
 
-    Attributes:
-        text: as written in the file.
-        before, after: the text on either side of the body, without white space that touches a text body.
-        body: the name of the body's field; ``""`` if there is none (a call without arguments).
-        lead, trail: white space at the outer edges (the margins).
-        inner_lead, inner_trail: white space between the markers and a text body; it belongs to the markers.
-        object: a call written as an object, or ``None``.
-        spelled: the other spelling of a literal with which this copy of a template is read; ``None`` if it is none.
-    """
-
-    text: str
+    text: str  # as written in the file
+    # before, after: the text on either side of the body, without white space that touches a text body.
     before: tuple[Piece, ...]
-    body: str
+    body: str  # the name of the body's field; ``""`` if there is none (a call without arguments)
     after: tuple[Piece, ...]
+    # lead, trail: white space at the outer edges (the margins).
     lead: str
     trail: str
+    # inner_lead, inner_trail: white space between the markers and a text body; it belongs to the markers.
     inner_lead: str
     inner_trail: str
-    object: "ObjectShape | None" = None
+    object: "ObjectShape | None" = None  # a call written as an object, or ``None``
+    # The other spelling of a literal with which this copy of a template is read; ``None`` if it is none.
     spelled: str | None = None
 
     @property
@@ -108,8 +102,7 @@ class Template(msgspec.Struct, frozen=True):
 class ObjectShape(msgspec.Struct, frozen=True, gc=False):
     """A call that is written as an object: the meaning of each key.
 
-    ``keys`` pairs a key with ``name``, ``arguments``, ``id``, ``index`` or ``number``. ``name_is_key``: the name is
-    itself the only key.
+    ``keys`` pairs a key with ``name``, ``arguments``, ``id``, ``index`` or ``number``. ``name_is_key``: the only one.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -118,8 +111,7 @@ class ObjectShape(msgspec.Struct, frozen=True, gc=False):
 
 
 class TextCall(msgspec.Struct, frozen=True):
-    """How a model writes calls of a tool that it was trained on, whose only argument is bare text: ``{value}`` in the
-    templates."""
+    """How a model writes calls of a tool that it was trained on, whose only argument is bare text, ``{value}``."""
 
     name: str
     key: str
@@ -166,8 +158,26 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
     """Parse a template; `DialectError` if it has an unknown field, no body, two bodies, or one that is skipped where it
     would have to be written."""
     parts = pieces(text)
+    body = _body(kind, text, [p.name for p in parts if isinstance(p, Field)], where, first=first)
+    shaped = _object_call(text, where) if kind == "call" and body else None
+    if shaped is not None:
+        return shaped
+    at = parts.index(Field(body)) if body else len(parts)
+    before, after = parts[:at], parts[at + 1 :]
+    lead = trail = inner_lead = inner_trail = ""
+    if body in ("reasoning", "content", "value"):
+        before, inner_lead = _cut_end(before)
+        after, inner_trail = _cut_start(after)
+    before, lead = _cut_start(before)
+    after, trail = _cut_end(after)
+    if not body:
+        before, trail = _cut_end(before)
+    return Template(text, tuple(before), body, tuple(after), lead, trail, inner_lead, inner_trail)
+
+
+def _body(kind: str, text: str, names: list[str], where: str, *, first: bool) -> str:  # a check for each rule
+    """The field of a template that is its body, ``""`` if it has none; the arguments are those of `parse_template`."""
     allowed = FIELDS[kind]
-    names = [p.name for p in parts if isinstance(p, Field)]
     for name in names:
         if name not in allowed:
             listed = ", ".join(f"{{{a}}}" for a in allowed)
@@ -181,6 +191,12 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
         raise DialectError(f"{where}: {{{bodies[0]}}} may occur only once")
     if not bodies and kind != "call":
         raise DialectError(f"{where}: needs the field {' or '.join(f'{{{b}}}' for b in BODIES[kind])}")
+    _check_named(kind, text, names, where)
+    return bodies[0] if bodies else ""
+
+
+def _check_named(kind: str, text: str, names: list[str], where: str) -> None:
+    """`DialectError` if a call's template has no name, or an argument's no key."""
     if kind == "call" and "name" not in names:
         object_ = '{"name": "{name}", "arguments": {arguments}}'
         single = single_braces(text)
@@ -188,23 +204,6 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
         raise DialectError(f"{where}: needs {{name}}; where one object has both, write {written!r}")
     if kind == "argument" and "key" not in names:
         raise DialectError(f"{where}: needs {{key}}")
-    body = bodies[0] if bodies else ""
-    if kind == "call" and body:
-        shaped = _object_call(text, where)
-        if shaped is not None:
-            return shaped
-    at = next((i for i, p in enumerate(parts) if isinstance(p, Field) and p.name == body), len(parts))
-    before, after = parts[:at], parts[at + 1 :]
-    lead = trail = inner_lead = inner_trail = ""
-    textual = body in ("reasoning", "content", "value")
-    if textual:
-        before, inner_lead = _cut_end(before)
-        after, inner_trail = _cut_start(after)
-    before, lead = _cut_start(before)
-    after, trail = _cut_end(after)
-    if not body:
-        before, trail = _cut_end(before)
-    return Template(text, tuple(before), body, tuple(after), lead, trail, inner_lead, inner_trail)
 
 
 def single_braces(text: str) -> str:
@@ -333,7 +332,6 @@ def _sides(template: Template) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
 
 
 def id_steps(text: str) -> tuple[Step, ...]:
-    """The steps of an ``id``."""
     return _steps(text, False)
 
 

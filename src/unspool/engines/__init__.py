@@ -9,17 +9,6 @@ from .media import Medium
 from .replay import Replay
 
 __all__ = [
-    "Capture",
-    "Delta",
-    "Engine",
-    "EngineError",
-    "Medium",
-    "Recording",
-    "Replay",
-    "Request",
-    "Sampled",
-    "Sampling",
-    "Thinking",
-    "check_media",
-    "read_recordings",
-]
+    "Capture", "Delta", "Engine", "EngineError", "Medium", "Recording", "Replay", "Request", "Sampled", "Sampling",
+    "Thinking", "check_media", "read_recordings",
+]  # fmt: skip

@@ -16,8 +16,7 @@ class EngineError(Exception):
 
     Args:
         message: the message for the client, without anything that only the operator may know.
-        status: the HTTP status of the answer: 400 if the engine cannot do what the request demands, 503 if the engine
-            is unavailable, 500 otherwise.
+        status: the HTTP status of the answer: 400 for what the engine cannot do, 503 if it is unavailable, else 500.
         retry_after: seconds after which a retry may succeed, if the engine reports them.
         detail: details for the operator only.
         code: the kind of fault as OpenAI calls it, where clients act on it, such as ``context_length_exceeded``.
@@ -69,8 +68,7 @@ class Thinking(msgspec.Struct, frozen=True, kw_only=True):
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One output to generate.
 
-    Stop strings are not part of it. Only a parser knows whether a text is content, so the server matches them and
-    closes the generation.
+    Stop strings are not part of it. Only a parser knows what is content, so the server matches them.
 
     Attributes:
         id: the response's id, for logs.
@@ -81,12 +79,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             need a prompt then refuse the request.
         prompt_ids: the prompt's tokens, if they are known and may differ from those that a tokenizer makes of its
             text. Engines that take tokens generate from these.
-        add_special: whether the tokenizer adds its own special tokens to the prompt's text, such as the first one. A
-            rendered prompt has them.
+        add_special: whether the tokenizer adds its own special tokens to the prompt; a rendered one has them.
         echo: whether the first entries of `Delta.logprobs` are those of the prompt's tokens; needs
             ``sampling.logprobs``. Only engines whose attribute ``echoes`` is true are asked that.
-        messages, tools, tool_choice, variables: what the prompt was rendered from, in OpenAI's form: the last are those
-            of the chat template.
+        messages, tools, tool_choice, variables: what the prompt was rendered from, in OpenAI's form.
         spoken: the messages, tools and variables as the chat template was given them, without special tokens in their
             texts, for engines that render prompts with media themselves; ``None`` if that would not be the prompt.
         media: the media of the messages, in the order of their placeholders in the prompt. An engine whose attribute

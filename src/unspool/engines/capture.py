@@ -37,26 +37,20 @@ log = logging.getLogger("unspool.engines")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The first line of a recording: the request, and what is needed to parse the output again.
-
-    Attributes:
-        dialect, reasoning: the arguments of `unspool.get_dialect`; ``dialect`` may also be the path of a file.
-        toml: the text of the dialect's file, if it is not a shipped one.
-        policy: the policies that the server's configuration overrides.
-        match: for replay: this recording answers requests whose last message or prompt contains this text.
-        media: the media of the prompt in order; the messages name them by their digests.
-        prompt, stage, messages, tools, tool_choice: see `Request`. ``tools`` is ``None`` if they are unknown.
-    """
+    """The first line of a recording: the request, and what is needed to parse the output again."""
 
     id: str = ""
     model: str = ""
+    # dialect, reasoning: the arguments of `unspool.get_dialect`; ``dialect`` may also be the path of a file.
     dialect: str = ""
     reasoning: str | None = None
-    toml: str = ""
-    policy: Policy = Policy()
+    toml: str = ""  # the text of the dialect's file, if it is not a shipped one
+    policy: Policy = Policy()  # the policies that the server's configuration overrides
+    # For replay: this recording answers requests whose last message or prompt contains this text.
     match: str | None = None
+    # prompt, stage, messages, tools, tool_choice: see `Request`. ``tools`` is ``None`` if they are unknown.
     prompt: str | list[int] | None = None
-    media: list[PlacedMedium] = []
+    media: list[PlacedMedium] = []  # the media of the prompt in order; the messages name them by their digests
     stage: Stage | None = None
     messages: list[Any] = []
     tools: list[Any] | None = None
@@ -276,7 +270,6 @@ class Capture:
 
     @property
     def tokenizer(self) -> Any:
-        """The engine's tokenizer."""
         return self._engine.tokenizer
 
     def __getattr__(self, name: str) -> Any:
@@ -308,7 +301,6 @@ class Capture:
         await self._engine.health()
 
     async def close(self) -> None:
-        """Close the engine."""
         await self._engine.close()
 
     def _keep(self, media: Sequence[Medium]) -> None:

@@ -6,10 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-MEDIA: Final = ("image", "audio", "video")
-"""The kinds of parts that a prompt has placeholders for."""
-FOLDER: Final = "media"
-"""The folder of the bytes of recorded media, beside the recordings."""
+MEDIA: Final = ("image", "audio", "video")  # the kinds of parts that a prompt has placeholders for
+FOLDER: Final = "media"  # the folder of the bytes of recorded media, beside the recordings
 
 
 class Medium(msgspec.Struct, frozen=True, kw_only=True):

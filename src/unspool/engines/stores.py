@@ -26,19 +26,12 @@ _LATER: Final = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
 
 
 class Stored(NamedTuple):
-    """A model in a store.
+    """A model in a store."""
 
-    Attributes:
-        name: what ``--engine`` names it, such as ``ollama:llama3.2:1b``.
-        path: its GGUF.
-        adapters: the LoRA adapters that belong to it.
-        projector: the projector that belongs to it.
-    """
-
-    name: str
-    path: Path
-    adapters: tuple[Path, ...] = ()
-    projector: Path | None = None
+    name: str  # what ``--engine`` names it, such as ``ollama:llama3.2:1b``
+    path: Path  # its GGUF
+    adapters: tuple[Path, ...] = ()  # the LoRA adapters that belong to it
+    projector: Path | None = None  # the projector that belongs to it
 
 
 def stored() -> Iterator[Stored]:

@@ -64,8 +64,7 @@ class Awaited:
 
 
 class _Job(Generic[_T]):
-    """Work for a thread. It is released as soon as it begins, or nobody waits for it, since it may contain a whole
-    request.
+    """Work for a thread. It is released once it begins or nobody waits, since it may contain a whole request.
 
     Args:
         work: the function to run.

@@ -20,8 +20,7 @@ class Overloaded(Exception):
 
 
 class Admission:
-    """A number of places for outputs that are generated at once, with a queue of at most ``queue`` outputs, served in
-    order."""
+    """Places for outputs that are generated at once, with a queue of at most ``queue`` outputs, served in order."""
 
     def __init__(self, places: int, queue: int) -> None:
         self._places = places

@@ -27,14 +27,7 @@ from ..request.server_history import result_of
 from ..request.server_tools import Pending, Served, ServerTools
 from ..tools import Session, ToolResult
 from ..tools.base import shortened
-from ..wire.server_tools import (
-    TOOL_LIMIT,
-    AnyEvent,
-    ApprovalAsked,
-    Clients,
-    ServerCallResult,
-    ServerCallStart,
-)
+from ..wire.server_tools import TOOL_LIMIT, AnyEvent, ApprovalAsked, Clients, ServerCallResult, ServerCallStart
 from .service import Service, log
 
 _N = TypeVar("_N", int, float)
@@ -42,8 +35,7 @@ _AT_ONCE: Final = 16  # how many calls of an answer run at once
 
 
 class Loop:
-    """The rounds of one choice. ``session`` opens the session of the tools; `kept` are the events so far, if
-    ``keep``."""
+    """The rounds of one choice. ``session`` opens the session of the tools; `kept`: the events, if ``keep``."""
 
     def __init__(
         self,
@@ -122,8 +114,7 @@ class Loop:
         send: Callable[[Sequence[AnyEvent]], Awaitable[None]],
     ) -> None:
         """Run all rounds: ``generate`` generates the output of a round, whose events go through `translate`, and
-        ``send`` passes events on to the client. `EngineError` if the engine fails, `BadRequest` if the chat template
-        refuses the results."""
+        ``send`` passes them on. `EngineError` if the engine fails, `BadRequest` if the template refuses results."""
         self._generate, self._send = generate, send
         session = self._open()
         try:
@@ -166,8 +157,7 @@ class Loop:
             prepared = await self._next(prepared, written, reason, most)
 
     async def _answer(self, session: Session, message: Message, left: int) -> "str | dict[int, ToolResult]":
-        """Run the calls of a round; return the finish reason if the answer is over, else the results by the calls'
-        indexes."""
+        """Run the calls of a round; return the finish reason if that ends the answer, else the results by index."""
         ours = [call for call in message.tool_calls if self._tools.answers(call.name)]
         whole = message.finish_reason not in ("length", "content_filter")
         asked = [c for c in ours if self._asks(c) and whole]

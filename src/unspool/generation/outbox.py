@@ -5,8 +5,7 @@ import types
 from collections.abc import Awaitable, Generator
 from typing import Any, Final, Protocol
 
-MOST_BYTES: Final = 512 * 1024
-"""The most bytes of a response that may wait for a client before its engine waits too."""
+MOST_BYTES: Final = 512 * 1024  # the most bytes of a response that may wait for a client before its engine waits too
 
 
 class Sink(Protocol):
@@ -24,13 +23,7 @@ class Outbox:
 
     As long as the sink takes bytes, they go there at once, without a task or an iteration of the event loop. Engines
     often have several pieces at once: further bytes of the same time, by the loop's clock, wait for the end of the
-    iteration. Bytes that are put while the client does not read wait until it does. Both are then sent in one piece.
-
-    Attributes:
-        events: the number of waiting events, including those that are being sent; ``limit`` of them make it `full`.
-        stalled_since: the time, by the loop's clock, since which the sink has taken nothing.
-        sent_at: the time, by the loop's clock, of the last write.
-    """
+    iteration. Bytes that are put while the client does not read wait until it does. Both are then sent in one piece."""
 
     def __init__(self, sink: Sink, limit: int) -> None:
         self._sink = sink
@@ -41,10 +34,11 @@ class Outbox:
         self._sender: asyncio.Future[None] | None = None
         self._room = asyncio.Event()
         self._bytes = 0  # the number of waiting bytes
+        # The number of waiting events, including those that are being sent; ``limit`` of them make it `full`.
         self.events = 0
         self.begun = self.over = False
-        self.stalled_since: float | None = None
-        self.sent_at = 0.0
+        self.stalled_since: float | None = None  # the time, by the loop's clock, since which the sink has taken nothing
+        self.sent_at = 0.0  # the time, by the loop's clock, of the last write
 
     @property
     def full(self) -> bool:

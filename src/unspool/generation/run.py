@@ -64,11 +64,7 @@ class Run:
     Args:
         client_id: the client's own id for the request, for the log and the engine; empty if there is none.
         tools: the tool servers of the request, if it may use any.
-        session: the session that records it, if it belongs to one.
-
-    Attributes:
-        body: the whole answer, once it is generated, if it is not `streamed`.
-    """
+        session: the session that records it, if it belongs to one."""
 
     def __init__(
         self,
@@ -87,7 +83,7 @@ class Run:
         self._client_id = client_id
         self.deposit = deposit
         self._last: tuple[Continued, Written] | None = None
-        self.body = b""
+        self.body = b""  # the whole answer, once it is generated, if it is not `streamed`
         self._name = f"{self.id} ({client_id})" if client_id else self.id
         self._prepared = prepared
         self._request = prepared.request
@@ -416,7 +412,7 @@ class Run:
         service = self._service
         settings = service.settings
         line = asked_of(asked, *named(settings.dialect), policy=settings.policy)
-        special = () if service.prompts is None else service.prompts.special
+        special = () if service.prompts is None else service.prompts.tokenizer.added
         for medium, placed in zip(asked.media, line.get("media", ()), strict=True):
             placed["url"] = medium.url
         return {**line, "special": special, "constrained": asked.constraint is not None}

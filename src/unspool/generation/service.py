@@ -48,18 +48,7 @@ class Answer(Protocol):
 
 
 class Service:
-    """Shared by all requests of a server.
-
-    Attributes:
-        prompts: the model's chat template; without it, the engine gets messages instead of a prompt.
-        store: keeps what outlives a request; by default in memory.
-        approval_key: the secret for approvals of calls.
-        turns: the turns that prompts may continue; ``None`` without a chat template.
-        held: bytes of the requests that are being read and answered.
-        draining: whether the server is shutting down.
-        models: the services of all models of the server, including this one, with the default first.
-        sessions: the runs of agents that are recorded; ``None`` if none are.
-    """
+    """Shared by all requests of a server."""
 
     def __init__(
         self,
@@ -71,22 +60,26 @@ class Service:
         telemetry: "Telemetry | None" = None,
     ) -> None:
         self.settings = settings
+        # Keeps what outlives a request; by default in memory.
         self.store = store or Store(size=settings.limits.stored, days=settings.limits.days)
         self.telemetry = telemetry
         self.tools = tools or Tools(())
+        # The secret for approvals of calls.
         self.approval_key = settings.approval_key or hmac.digest(self.store.secret, b"approvals", "sha256")
         self.engine = engine
-        self.prompts = prompts
+        self.prompts = prompts  # the model's chat template; without it, the engine gets messages instead of a prompt
         name = engine_name(engine)
+        # The turns that prompts may continue; ``None`` without a chat template.
         self.turns = None if prompts is None else Turns(settings, prompts, engine.tokenizer, name, self.store.secret)
         self.admission = Admission(settings.limits.generations, settings.limits.waiting)
         self.constraints = Constraints(settings)
         self.metrics = Metrics(settings.dialect.name)
         self.runs: set[Answer] = set()
-        self.held = 0
-        self.draining = False
+        self.held = 0  # bytes of the requests that are being read and answered
+        self.draining = False  # whether the server is shutting down
+        # The services of all models of the server, including this one, with the default first.
         self.models: tuple[Service, ...] = (self,)
-        self.sessions: Sessions | None = None
+        self.sessions: Sessions | None = None  # the runs of agents that are recorded; ``None`` if none are
         self._threads = Threads(4, "requests"), Threads(1, "long-requests")  # they mostly wait for templates
         self._asides = Threads(1, "texts"), Threads(1, "long-texts")
 
@@ -126,8 +119,7 @@ class Service:
             self.runs.discard(run)
 
     async def fetched(self, request: ChatRequest) -> dict[str, bytes]:
-        """The bytes of a request's parts, by their URLs; `BadRequest` if there are too many, or one cannot be
-        fetched."""
+        """The bytes of a request's parts by URL; `BadRequest` if there are too many, or one cannot be fetched."""
         parts = urls(request, self.settings.limits)
         if not parts:
             return {}

@@ -132,8 +132,7 @@ class Telemetry:
     def request(self, scope: Mapping[str, Any]) -> Iterator[None]:
         """A context in which a request is answered. It continues the client's trace.
 
-        Of what a client sends, only well-formed headers of the trace itself count, and never its baggage, which would
-        be passed on.
+        Of what a client sends, only well-formed headers of the trace itself count, never its baggage.
         """
         path, server = scope["path"], scope.get("server") or (None, None)
         attributes = {

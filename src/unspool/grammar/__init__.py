@@ -5,13 +5,6 @@ from .constraint import Constraint, constrain, structure_constraint
 from .matchers import Llguidance, Matcher, Xgrammar
 
 __all__ = [
-    "Constraint",
-    "Llguidance",
-    "Matcher",
-    "StructureInfo",
-    "ToolStrictLevel",
-    "Xgrammar",
-    "constrain",
-    "structure_constraint",
-    "structure_info",
-]
+    "Constraint", "Llguidance", "Matcher", "StructureInfo", "ToolStrictLevel", "Xgrammar", "constrain",
+    "structure_constraint", "structure_info",
+]  # fmt: skip

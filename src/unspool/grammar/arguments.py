@@ -1,5 +1,4 @@
-"""Builds nodes for the arguments of calls: JSON, keyword arguments, JSON with the dialect's own quotes, and
-markup."""
+"""Builds nodes for arguments of calls: JSON, keyword arguments, JSON with other quotes, and markup."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterable
@@ -27,17 +26,12 @@ from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, named, other_
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool that may be called, with the prepared schema of its arguments, which are an object.
-
-    Attributes:
-        text: how its calls are written as bare text; ``None`` if they are not.
-        free: for a custom tool, the grammar of its only argument, a text.
-    """
+    """A tool that may be called, with the prepared schema of its arguments, which are an object."""
 
     name: str
     parameters: dict[str, Any]
-    text: TextCall | None = None
-    free: Freeform | None = None
+    text: TextCall | None = None  # how its calls are written as bare text; ``None`` if they are not
+    free: Freeform | None = None  # for a custom tool, the grammar of its only argument, a text
 
 
 class Arguments:
@@ -287,8 +281,7 @@ class _Markup:
         return _factored(found)
 
     def one_of(self, i: int) -> Node:
-        """One of the arguments from ``i`` on that may come next, after the beginning of its opening, with all that
-        follows."""
+        """An argument from ``i`` on that may come next, after its opening's beginning, with all that follows."""
         separator = self.arguments.d.separator.arguments
         if i == len(self.entries):
             return self.argument(i, self.next(i, separator))
@@ -470,8 +463,7 @@ def _named(opening: str, names: list[str]) -> list[str]:
 
 
 _MAX_TOLD: Final = 64
-"""The largest number of argument names that a text value excludes one by one; if there are more, it excludes all
-openings."""
+"""The largest number of argument names that a text value excludes one by one; of more, it excludes all openings."""
 
 
 def _opening(pattern: Pattern, names: list[str]) -> Node:

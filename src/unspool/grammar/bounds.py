@@ -16,22 +16,15 @@ from typing import Any, Final
 
 from ..errors import ConstraintError
 
-MAX_NODES: Final = 50_000
-"""How many nodes the schemas of one request may contain."""
-MAX_TEXT: Final = 500_000
-"""How many characters the names, values and patterns of one request may have."""
-MAX_VALUES: Final = 10_000
-"""How many values the enums of one request may list."""
-MAX_PROPERTIES: Final = 1_000
-"""How many properties an object may declare."""
-MAX_PATTERN: Final = 2_000
-"""How many characters a pattern may have."""
+MAX_NODES: Final = 50_000  # how many nodes the schemas of one request may contain
+MAX_TEXT: Final = 500_000  # how many characters the names, values and patterns of one request may have
+MAX_VALUES: Final = 10_000  # how many values the enums of one request may list
+MAX_PROPERTIES: Final = 1_000  # how many properties an object may declare
+MAX_PATTERN: Final = 2_000  # how many characters a pattern may have
 MAX_MULTIPLE: Final = 10_000
 """How large ``multipleOf`` may be without its decimal point: a grammar has a state for each remainder."""
-MAX_LEAST: Final = 10_000
-"""How large ``minLength``, ``minItems`` and ``minProperties`` may be."""
-MAX_NUMBER: Final = 10**30
-"""How large the bounds of numbers may be."""
+MAX_LEAST: Final = 10_000  # how large ``minLength``, ``minItems`` and ``minProperties`` may be
+MAX_NUMBER: Final = 10**30  # how large the bounds of numbers may be
 MAX_STEPS: Final = 500_000
 """How many steps deriving one grammar may take; 128 tools with 20 properties take up to 300,000."""
 _EVERY: Final = 4096  # how many steps pass between two checks whether anybody still waits for the grammar
@@ -69,8 +62,7 @@ _SCHEMAS: Final = "tools: their schemas combine too much; allowed are fewer prop
 
 @contextmanager
 def derivation(too_much: str = _SCHEMAS) -> Iterator[None]:
-    """A context for deriving one grammar, or reading those of one request; a `ConstraintError` with this message if it
-    takes too many steps."""
+    """A context for deriving one grammar, or reading a request's; a `ConstraintError` if it takes too many steps."""
     before, _left.steps, _left.look = _left.steps, MAX_STEPS, MAX_STEPS
     try:
         yield
@@ -172,8 +164,7 @@ def check_count(keyword: str, value: int, at: str) -> None:
 
 
 def check_finite(root: Any, definitions: Mapping[str, Any], at: str) -> None:
-    """Refuse a prepared schema with a `ConstraintError` if every value that satisfies it would have to contain itself,
-    as far as its references show."""
+    """Refuse a prepared schema with a `ConstraintError` if each of its values contains itself, by its references."""
     done: set[str] = set()
     walk = _Walk(done)
     changed = True

@@ -17,17 +17,7 @@ from ..dialect.markers import ARGUMENT_KEYS, CALL, NAME_KEYS, REASONING, Opening
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
 from ..dialect.plan import Plan
 from ..dialect.syntax import Syntax
-from ..dialect.template import (
-    ObjectShape,
-    Step,
-    Template,
-    id_steps,
-    literal,
-    unstarted,
-    without,
-    writable,
-    written,
-)
+from ..dialect.template import ObjectShape, Step, Template, id_steps, literal, unstarted, without, writable, written
 from ..errors import ConstraintError
 from ..events import Stage
 from ..renderer.values import JSON
@@ -66,28 +56,18 @@ _TAG: Final = re.compile(r"</?[A-Za-z]+>")
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What the request demands, in the terms of the grammar.
+    """What the request demands, in the terms of the grammar."""
 
-    Attributes:
-        tools: the tools that may be called.
-        names: the names of all declared tools; text must not call any of them.
-        low, high: the number of calls; ``None``: no bound.
-        stage: where the output begins.
-        bare: no reasoning before demanded calls.
-        spoken: no reasoning before an answer of this schema.
-        forced: the parser reads bare objects as calls (``"required"`` or ``"named"``), else ``""``.
-        answer: the prepared schema of the content; ``None``: any text.
-    """
-
-    tools: tuple[Tool, ...]
-    names: tuple[str, ...]
+    tools: tuple[Tool, ...]  # the tools that may be called
+    names: tuple[str, ...]  # the names of all declared tools; text must not call any of them
+    # low, high: the number of calls; ``None``: no bound.
     low: int
     high: int | None
-    stage: Stage
-    bare: bool = False
-    spoken: bool = False
-    forced: str = ""
-    answer: dict[str, Any] | bool | None = None
+    stage: Stage  # where the output begins
+    bare: bool = False  # no reasoning before demanded calls
+    spoken: bool = False  # no reasoning before an answer of this schema
+    forced: str = ""  # the parser reads bare objects as calls (``"required"`` or ``"named"``), else ``""``
+    answer: dict[str, Any] | bool | None = None  # the prepared schema of the content; ``None``: any text
 
 
 def build(d: Dialect, demand: Demand) -> Grammar:
@@ -225,8 +205,7 @@ class _Builder:
         return [c for t in apart for c in self.cases(t)]
 
     def unlike_calls(self, without: list[str]) -> list[Node]:
-        """The beginnings and continuations that text must avoid, because they would be read as calls without
-        markers."""
+        """The beginnings and continuations that text must avoid: they would be read as unmarked calls."""
         if not self.demand.names:
             return []
         names = choice(map(Const, self.demand.names))

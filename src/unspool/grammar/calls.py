@@ -1,5 +1,4 @@
-"""The begin, end and trigger of calls, and the constraint that applies, for hosts that build structural tags
-themselves."""
+"""The begin, end and trigger of calls, for hosts that build structural tags, and what is constrained."""
 
 import enum
 from collections.abc import Mapping, Sequence

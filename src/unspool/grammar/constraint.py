@@ -29,8 +29,7 @@ from .nodes import Choice, Const, Grammar, Seq
 from .schemas import mapped, prepare
 from .tag import structural_tag
 
-MAX_NAME: Final = 256
-"""How many characters the name of a tool may have."""
+MAX_NAME: Final = 256  # how many characters the name of a tool may have
 
 
 class Constraint:
@@ -62,6 +61,13 @@ class Constraint:
         """A Lark grammar for llguidance, with special tokens of the tokenizer by id, and other markers as text."""
         with derivation():
             return lark(self.grammar, self._special)
+
+    @cached_property
+    def lark_spaced(self) -> str:
+        """`lark` with one space after each comma and colon of JSON, and no other white space, of which the llguidance
+        in llama.cpp has no limit."""
+        with derivation():
+            return lark(self.grammar, self._special, spaced=True)
 
     def ending(self, tokens: Sequence[str]) -> "Constraint":
         """The same constraint, with one of these special tokens allowed at the end of `lark`.

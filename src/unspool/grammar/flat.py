@@ -7,15 +7,13 @@ from functools import lru_cache
 from ..dialect.patterns import solid
 from .nodes import Chars, Choice, Const, Node, Repeat, Seq, Word, seq
 
-ANY = r"[\s\S]"
-"""Any character."""
+ANY = r"[\s\S]"  # any character
 
 _PLAIN = "(?:[^`\\n]|``+[^`\\n])"
 OPEN_SPAN = rf"(?:{ANY}*\n)?(?:{_PLAIN}|`[^`\n]{_PLAIN}*`[^`\n])*`(?:[^`\n]{_PLAIN}*(?:``+)?)?"
 """Text that ends in an open code span: an odd number of single backticks on its last line."""
 
-MAX_CASES = 5
-"""How many letters of a marker are written in both cases if each mixture must be listed."""
+MAX_CASES = 5  # how many letters of a marker are written in both cases if each mixture must be listed
 
 _SPECIAL = frozenset('\\.+*?()|[]{}^$#&-~/"')
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -32,8 +30,7 @@ def folded(text: str) -> str:
 
 
 def cases(text: str) -> list[str]:
-    """The beginning of a text in each mixture of cases: whatever contains the text, in any case, contains one of
-    them."""
+    """The beginning of a text in each mixture of cases: what contains the text, in any case, contains one."""
     found = [""]
     letters = 0
     for c in text:

@@ -21,8 +21,7 @@ from .flat import ANY, literal
 
 NO_LARK: Final = "tools: the grammar of a custom tool is in Lark, which cannot be kept in this form"
 """The error of all formats other than Lark."""
-MAX_GRAMMAR: Final = 64 * 1024
-"""The longest grammar, in characters."""
+MAX_GRAMMAR: Final = 64 * 1024  # the longest grammar, in characters
 
 _COMMON: Final = {
     "DIGIT": '"0".."9"',

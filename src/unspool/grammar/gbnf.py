@@ -34,8 +34,7 @@ _ITEM: Final = re.compile(r"\\x[0-9a-fA-F]{2}|\\.|-|[^\\]", re.S)
 
 
 def gbnf(grammar: Grammar) -> str:
-    """The text of a grammar whose rule ``root`` is the grammar's root; `ConstraintError` if GBNF cannot express a
-    schema, or the text would be too long."""
+    """The text of a grammar, from the rule ``root``; `ConstraintError` if GBNF cannot express it, or it is too long."""
     return _Printer(lowered(grammar, _ABILITIES)).all()
 
 
@@ -135,8 +134,7 @@ class _Printer(Printer):
             body = _all_but(lacking((node.stop, *without), node.stop)) + _times(node.min, node.max)
             rest = node.stop
         else:
-            # If the stop contains another marker, the text ends where that marker ends, and the rest of the stop must
-            # follow.
+            # If the stop contains another marker, the text ends where that ends, and the rest of the stop must follow.
             whole, lower = node.stop, node.stop.lower()
             ends = [whole.find(w) + len(w) for w in without if w in whole]
             ends += [lower.find(f) + len(f) for f in node.folded if f in lower]
@@ -287,8 +285,7 @@ def _quoted(text: str) -> str:
 
 
 def integers(schema: Mapping[str, Any]) -> Node:
-    """The whole numbers of a schema with ``minimum``, ``maximum``, ``exclusiveMinimum`` or ``exclusiveMaximum``;
-    `ConstraintError` if there is none."""
+    """The whole numbers between a schema's bounds; `ConstraintError` if there is none."""
     low = [math.ceil(schema["minimum"])] if "minimum" in schema else []
     low += [math.floor(schema["exclusiveMinimum"]) + 1] if "exclusiveMinimum" in schema else []
     high = [math.floor(schema["maximum"])] if "maximum" in schema else []

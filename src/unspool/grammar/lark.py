@@ -19,13 +19,21 @@ from .nodes import MAX_JSON_SPACE, Chars, Const, Free, Grammar, Json, Node, Text
 
 _ABILITIES: Final = Abilities(guards=True, beginnings=True, mixed_case=True)
 _OPTIONS: Final = {"whitespace_pattern": f"[\\x20\\x0A\\x0D\\x09]{{1,{MAX_JSON_SPACE}}}", "coerce_one_of": True}
+_SPACED: Final = {
+    "whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "coerce_one_of": True
+}  # fmt: skip
 
 
-def lark(grammar: Grammar, special: Mapping[str, int]) -> str:
-    """The text of a Lark grammar whose rule ``start`` is the grammar's root. ``special``: the tokenizer's special
-    tokens."""
+def lark(grammar: Grammar, special: Mapping[str, int], *, spaced: bool = False) -> str:
+    """The text of a Lark grammar, from the rule ``start``.
+
+    Args:
+        grammar: the grammar.
+        special: the tokenizer's special tokens.
+        spaced: JSON has one space after each comma and colon, and no other white space.
+    """
     grammar = lowered(grammar, _ABILITIES)
-    printer = _Printer(special)
+    printer = _Printer(special, _SPACED if spaced else _OPTIONS)
     rules = [f"start: {printer.node(grammar.root)}"]
     # Only rules that are referred to, in the order of references.
     for name in printer.wanted:
@@ -34,8 +42,9 @@ def lark(grammar: Grammar, special: Mapping[str, int]) -> str:
 
 
 class _Printer(Printer):
-    def __init__(self, special: Mapping[str, int]) -> None:
+    def __init__(self, special: Mapping[str, int], options: Mapping[str, Any]) -> None:
         self.special = special
+        self.options = options
         longest = sorted((t for t in special if t), key=len, reverse=True)
         self.cut = re.compile(f"({'|'.join(map(re.escape, longest)) or '(?!)'})")
         self.definitions: list[str] = []
@@ -116,7 +125,7 @@ class _Printer(Printer):
         return f" & ~/{'|'.join(refused)}/" if refused else ""
 
     def json(self, node: Json) -> str:
-        whole: dict[str, Any] = {"x-guidance": _OPTIONS, **(node.schema if isinstance(node.schema, dict) else {})}
+        whole: dict[str, Any] = {"x-guidance": self.options, **(node.schema if isinstance(node.schema, dict) else {})}
         return self.define("j", "%json " + json.dumps(whole, ensure_ascii=False))
 
 

@@ -19,24 +19,16 @@ _T = TypeVar("_T", covariant=True)
 
 
 class Abilities(msgspec.Struct, frozen=True):
-    """What a format can express.
+    """What a format can express."""
 
-    Attributes:
-        guards: text that may contain a marker unless something follows it.
-        beginnings: text that does not begin with something.
-        mixed_case: text that contains no marker in any mixture of upper and lower case.
-        excludes: JSON whose strings do not contain some texts.
-    """
-
-    guards: bool = False
-    beginnings: bool = False
-    mixed_case: bool = False
-    excludes: bool = False
+    guards: bool = False  # text that may contain a marker unless something follows it
+    beginnings: bool = False  # text that does not begin with something
+    mixed_case: bool = False  # text that contains no marker in any mixture of upper and lower case
+    excludes: bool = False  # JSON whose strings do not contain some texts
 
 
 def lowered(grammar: Grammar, abilities: Abilities) -> Grammar:
-    """The same grammar or a narrower one, without `Finer`, without what the format cannot express, and without unused
-    rules."""
+    """The same grammar or a narrower one, without `Finer`, what the format cannot express, and unused rules."""
     lower = _Lowering(abilities)
     root = lower.node(grammar.root)
     rules: dict[str, Node] = {}

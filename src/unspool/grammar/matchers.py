@@ -22,8 +22,7 @@ LIMITS: Final[dict[str, Any]] = {
     "verbose_errors": False,
 }
 """The limits of a matcher, by llguidance's names. Each state takes about two kilobytes, a million of fuel about 50 ms
-of processor time. Text that is taken without a mask uses the initial fuel. Its errors do not repeat the grammar or the
-output."""
+of processor time. Text that is taken without a mask uses the initial fuel. Errors do not repeat the output."""
 
 _SLICES: Final = [r"[\x20\x0A\x0D\x09]+", *(_WORDS + count for count in ("{1,10}", "{1,30}", "+"))]
 

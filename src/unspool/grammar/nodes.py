@@ -11,8 +11,7 @@ import msgspec
 
 from .bounds import step
 
-MAX_JSON_SPACE: Final = 32
-"""The longest white space in one place of a JSON value, in characters."""
+MAX_JSON_SPACE: Final = 32  # the longest white space in one place of a JSON value, in characters
 
 
 class Const(msgspec.Struct, frozen=True, gc=False):
@@ -20,17 +19,13 @@ class Const(msgspec.Struct, frozen=True, gc=False):
 
 
 class Chars(msgspec.Struct, frozen=True, gc=False):
-    """Characters from a set.
+    """Characters from a set."""
 
-    Attributes:
-        set: the inside of a character class as regular expressions write it: ``a-z``, ``\\x00`` for control characters,
-            ``\\\\`` before a backslash, a bracket, a caret or a hyphen that means itself. Empty: any character.
-        negated: the characters that are not in the set.
-        min, max: how many; ``None``: no bound.
-    """
-
+    # The inside of a character class as regular expressions write it: ``a-z``, ``\\x00`` for control characters,
+    # ``\\\\`` before a backslash, a bracket, a caret or a hyphen that means itself. Empty: any character.
     set: str
-    negated: bool = False
+    negated: bool = False  # the characters that are not in the set
+    # min, max: how many; ``None``: no bound.
     min: int = 1
     max: int | None = 1
 
@@ -51,8 +46,7 @@ class Repeat(msgspec.Struct, frozen=True):
 
 
 class Word(msgspec.Struct, frozen=True):
-    """A flat node, to be matched as a unit that contains no text of ``without``, and as a whole matches none of
-    ``unlike``."""
+    """A flat node, matched as a unit, that contains no text of ``without``, and matches none of ``unlike``."""
 
     part: "Node"
     without: tuple[str, ...] = ()
@@ -60,46 +54,30 @@ class Word(msgspec.Struct, frozen=True):
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Free text, with the marker that ends it.
+    """Free text, with the marker that ends it."""
 
-    Attributes:
-        stop: the marker, which belongs to the node; ``""``: the text ends with the output.
-        without: markers that the text must not contain; ``stop`` is always one.
-        unlike: flat nodes with which the text must not begin.
-        min, max: its length in characters, without the marker.
-        pattern: a regular expression of JSON Schema that the text matches.
-        head: a fixed text before it, which belongs to the node.
-        guard: flat nodes that the text must not contain. Printers that support them let it contain what ``without``
-            lists.
-        ends: flat nodes with which the text must not end, for printers that support ``guard``.
-        folded: markers that the text must not contain in any mixture of upper and lower case.
-        code: the marker must not be in a code span: an even number of single backticks comes before it on its line.
-    """
-
-    stop: str
-    without: tuple[str, ...] = ()
-    unlike: "tuple[Node, ...]" = ()
+    stop: str  # the marker, which belongs to the node; ``""``: the text ends with the output
+    without: tuple[str, ...] = ()  # markers that the text must not contain; ``stop`` is always one
+    unlike: "tuple[Node, ...]" = ()  # flat nodes with which the text must not begin
+    # min, max: its length in characters, without the marker.
     min: int = 0
     max: int | None = None
-    pattern: str = ""
-    head: str = ""
+    pattern: str = ""  # a regular expression of JSON Schema that the text matches
+    head: str = ""  # a fixed text before it, which belongs to the node
+    # Flat nodes that the text must not contain. With them, it may contain what ``without`` lists.
     guard: "tuple[Node, ...]" = ()
-    ends: "tuple[Node, ...]" = ()
-    folded: tuple[str, ...] = ()
+    ends: "tuple[Node, ...]" = ()  # flat nodes with which the text must not end, for printers that support ``guard``
+    folded: tuple[str, ...] = ()  # markers that the text must not contain in any mixture of upper and lower case
+    # The marker must not be in a code span: an even number of single backticks comes before it on its line.
     code: bool = False
 
 
 class Json(msgspec.Struct, frozen=True, eq=False):
-    """A JSON value of a schema, whose references start at its own root.
-
-    Attributes:
-        without: texts that no string in it may contain.
-        spelled, unspelled: the same value as other nodes, for printers that cannot exclude texts from strings; or why
-            there are no such nodes.
-    """
+    """A JSON value of a schema, whose references start at its own root."""
 
     schema: "dict[str, Any] | bool"
-    without: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()  # texts that no string in it may contain
+    # spelled, unspelled: the same value as other nodes, for printers that cannot exclude texts; or why not.
     spelled: "Node | None" = None
     unspelled: str = ""
 

@@ -1,5 +1,4 @@
-"""Parses regular expressions of requests into a tree, and writes them again: as they are, or for text in a JSON
-string.
+"""Parses regular expressions of requests into a tree, and writes them again: as they are, or for JSON strings.
 
 It supports what engines have in common: characters, classes, groups, alternatives, counts. Anything else is refused
 by name. Since expressions are written from the tree, nothing else can reach an engine.
@@ -291,8 +290,7 @@ def write(part: Part, quote: str = "") -> str:
 def wavers(part: Part, quote: str) -> bool:
     """Whether a word of the expression may end before a character that strings escape.
 
-    An engine's lexer would take the backslash as part of the word, without backtracking, so such words are written as
-    rules.
+    An engine's lexer would take the backslash as part of the word, so such words are rules.
     """
     if isinstance(part, Set):
         return False
@@ -366,8 +364,7 @@ def _char(code: int) -> str:
 
 
 def node(part: Part, banned: frozenset[int]) -> Node:
-    """A tree as a node that matches the text as it is spelled in a JSON string. Characters that are ``banned``, because
-    markers need them, are written as escapes only."""
+    """A tree as a node for the text in a JSON string. ``banned`` characters, which markers need, are escaped."""
     step()
     if isinstance(part, Set):
         return _character(part.ranges, banned)

@@ -15,11 +15,9 @@ from ..errors import ConstraintError
 from ..schema import MAX_DEPTH, resolve
 from .bounds import MAX_PATTERN, Budget, check_count, check_finite, check_number, step
 
-MAX_NODES: Final = 20_000
-"""How many nodes the schemas of one tool may contain."""
+MAX_NODES: Final = 20_000  # how many nodes the schemas of one tool may contain
 
-MAX_KEY: Final = 256
-"""The longest name of a property, in characters."""
+MAX_KEY: Final = 256  # the longest name of a property, in characters
 
 FORMATS: Final = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")
@@ -216,9 +214,9 @@ _ALLOWED: Final = (
 
 
 def _refuse(node: Mapping[str, Any], at: str) -> None:
-    for key in _REFUSED:
-        if node.get(key) not in (None, False, {}, []) or (key == "not" and key in node):
-            raise ConstraintError(f"{at}.{key}: is not supported by grammars; supported are {_ALLOWED}")
+    refused = next((key for key in _REFUSED if node.get(key) not in (None, False, {}, [])), "not")
+    if refused in node:  # ``not`` means something in any case
+        raise ConstraintError(f"{at}.{refused}: is not supported by grammars; supported are {_ALLOWED}")
 
 
 def _number(key: str, value: Any, at: str) -> Any:

@@ -11,21 +11,7 @@ from typing import Any, Final
 from ..errors import ConstraintError
 from .flat import begun, count, expression, lacking
 from .lower import Abilities, Printer, Writer, lowered
-from .nodes import (
-    MAX_JSON_SPACE,
-    Chars,
-    Choice,
-    Const,
-    Grammar,
-    Json,
-    Node,
-    Ref,
-    Repeat,
-    Seq,
-    Text,
-    Word,
-    children,
-)
+from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word, children
 from .schemas import mapped, tables
 
 Format = dict[str, Any]

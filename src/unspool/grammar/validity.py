@@ -11,8 +11,7 @@ from ..schema import function_of, tool_name
 
 
 class Validators:
-    """The validators of a request's tools, if they are known. ``unusable``: tools whose parameters are not a usable
-    schema, with the reason."""
+    """The validators of a request's tools, if they are known. ``unusable``: tools without a usable schema, and why."""
 
     def __init__(self, tools: Sequence[Any] | None) -> None:
         import jsonschema_rs

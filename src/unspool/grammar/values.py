@@ -20,8 +20,7 @@ from .schemas import merged
 
 Schema = dict[str, Any] | bool
 
-MAX_NAME: Final = 64
-"""The longest name of an undeclared argument, in characters."""
+MAX_NAME: Final = 64  # the longest name of an undeclared argument, in characters
 
 _DIGITS = Chars("0-9", max=None)
 _INTEGER: Final = seq(optional(Const("-")), choice((Const("0"), seq(Chars("1-9"), Chars("0-9", min=0, max=None)))))
@@ -94,19 +93,14 @@ class Rules:
 
 
 class Spelling(msgspec.Struct, frozen=True):
-    """How values are spelled.
+    """How values are spelled."""
 
-    Attributes:
-        style: how the renderer writes them.
-        string: makes strings with a minimum and a maximum length, without certain texts.
-        key: makes an object's key other than those given, without certain texts.
-    """
-
-    style: Style
+    style: Style  # how the renderer writes them
+    # Makes strings with a minimum and a maximum length, without certain texts.
     string: Callable[[int, int | None, tuple[str, ...]], Node]
+    # Makes an object's key other than those given, without certain texts.
     key: Callable[[list[str], tuple[str, ...]], Node]
-    quote: str = ""
-    """The marker that no text contains, because it is not escaped."""
+    quote: str = ""  # the marker that no text contains, because it is not escaped
 
     def writes(self, value: object) -> bool:
         """Whether no text in a value contains the quote."""
@@ -348,8 +342,7 @@ class Values:
         return tail
 
     def key(self, name: str, at: str) -> str:
-        """The name of a property; in JSON, markers in it are escaped, as `unspool.render` does; `ConstraintError` if
-        another spelling has no escapes."""
+        """The name of a property, with markers escaped as in `unspool.render`; `ConstraintError` if they cannot be."""
         text = self.style.key(name)
         marker = next((t for t in self.without if t and t in text), "")
         if marker and self.style is not JSON:

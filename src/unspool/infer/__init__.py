@@ -40,8 +40,7 @@ class Inference(msgspec.Struct, frozen=True):
         draft: the best candidate; ``None`` if there is none.
         proof: the cases that were rendered and read back.
         toml: the text of the candidate's file; empty if there is none.
-        seen: what was cut out of the template's text for a call, and where that stopped, line by line; empty if the
-            dialect is proven.
+        seen: what was cut out of the template's text for a call, and where that stopped; empty if it is proven.
     """
 
     dialect: Dialect | None
@@ -100,8 +99,7 @@ def infer_dialect(
 def template_renderer(
     template: str, special_tokens: Mapping[str, str] | None = None, limits: Limits | None = None
 ) -> Renderer:
-    """A renderer of a template. Unless ``special_tokens`` say otherwise, ``bos_token`` is empty and ``eos_token`` is
-    `EOS`."""
+    """A renderer of a template. By default, ``bos_token`` is empty and ``eos_token`` is `EOS`."""
     check("template", template, str, "the text of a chat template")
     check("special_tokens", special_tokens, (Mapping, type(None)), "an object of texts by the tokens' names, or None")
     for name, text in (special_tokens or {}).items():

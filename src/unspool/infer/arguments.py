@@ -8,8 +8,7 @@ from typing import Any, Final
 from . import histories as h
 from . import marks as t
 
-Keys = dict[str, Any]
-"""The keys of a dialect file."""
+Keys = dict[str, Any]  # the keys of a dialect file
 
 FIELDS: Final = {
     t.NAME[0]: "{name}",
@@ -39,8 +38,7 @@ def as_template(text: str) -> str:
     return text
 
 
-Hide = Callable[[str], str]
-"""Replaces the arguments of each call by one sentinel."""
+Hide = Callable[[str], str]  # replaces the arguments of each call by one sentinel
 
 
 def _hide(pattern: str) -> Hide:

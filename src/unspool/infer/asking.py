@@ -116,8 +116,7 @@ def _views(renderer: Renderer, style: h.Style) -> Views:
 
 
 def _trailing(asked: str, answered: str, followed: str) -> str:
-    """The text that the template writes after every conversation: a generation prompt that was not requested, or a
-    last instruction."""
+    """What the template writes after every conversation: an opening that was not requested, or an instruction."""
     own = marks(behind_user(answered).partition(h.CONTENT)[2])
     behind = marks(behind_user(followed).partition(h.CONTENT)[2])
     always, shared = len(own) - suffix(marks(behind_user(asked)), own), prefix(own, behind)

@@ -19,8 +19,7 @@ from .histories import NAMES
 from .proof import NEEDED, STAGE, Case, Prover
 from .rendering import Renderer
 
-MOST: Final = 6
-"""The most shipped dialects that are tried."""
+MOST: Final = 6  # the most shipped dialects that are tried
 
 Origin = Literal["shipped", "response_template", "inferred"]
 

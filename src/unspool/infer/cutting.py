@@ -24,33 +24,21 @@ _TELLING_ID: Final = re.compile(r"functions\.(\w+):\d+")
 
 
 class Views(msgspec.Struct, frozen=True):
-    """The renderings of a template in one style of histories.
-
-    Attributes:
-        asked: the prompt after the user's words, without the text that asks for an answer.
-        prompted: the same prompt with that text.
-        whole: the whole rendering of each turn.
-        followed: the rendering of content with another user message after it.
-        resulted, resumed: the rendering of a call with a tool's result after it, and the same as a prompt.
-        switched: the prompts after the user's words, for each setting of a thinking switch.
-        errors: why turns were refused.
-        behind: the text between a turn and another user message; empty if the style has none.
-        trailing: the text after every conversation, which belongs to no turn; usually empty.
-        source: the template's text. It is searched only for the closing of reasoning that appears in no turn.
-    """
+    """The renderings of a template in one style of histories."""
 
     style: h.Style
-    asked: str
-    prompted: str
-    whole: dict[str, str]
-    followed: str = ""
+    asked: str  # the prompt after the user's words, without the text that asks for an answer
+    prompted: str  # the same prompt with that text
+    whole: dict[str, str]  # the whole rendering of each turn
+    followed: str = ""  # the rendering of content with another user message after it
+    # resulted, resumed: the rendering of a call with a tool's result after it, and the same as a prompt.
     resulted: str = ""
     resumed: str = ""
-    switched: dict[str, str] = {}
-    errors: dict[str, str] = {}
-    behind: str = ""
-    trailing: str = ""
-    source: str = ""
+    switched: dict[str, str] = {}  # the prompts after the user's words, for each setting of a thinking switch
+    errors: dict[str, str] = {}  # why turns were refused
+    behind: str = ""  # the text between a turn and another user message; empty if the style has none
+    trailing: str = ""  # the text after every conversation, which belongs to no turn; usually empty
+    source: str = ""  # the template's text. It is searched only for the closing of reasoning that appears in no turn.
 
     def alone(self, text: str) -> str:
         """A rendering without the text after the turn."""
@@ -60,19 +48,12 @@ class Views(msgspec.Struct, frozen=True):
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """The turns of a template.
+    """The turns of a template."""
 
-    Attributes:
-        start: the opening of a turn.
-        given: what the prompt writes after it, usually the opening of reasoning.
-        turns: each turn after its opening, with sentinels as characters.
-        at: where turns without an opening begin after the user's words; else -1.
-    """
-
-    start: str
-    given: str
-    turns: dict[str, str]
-    at: int = -1
+    start: str  # the opening of a turn
+    given: str  # what the prompt writes after it, usually the opening of reasoning
+    turns: dict[str, str]  # each turn after its opening, with sentinels as characters
+    at: int = -1  # where turns without an opening begin after the user's words; else -1
 
     def split(self, whole: str) -> tuple[str, str]:
         """Split a whole rendering into the prompt, up to the turn's opening, and the turn."""

@@ -64,10 +64,8 @@ def detect_dialect(
     Args:
         model: the model's name; case and organization (``unsloth/…``) do not matter.
         chat_template: the text of its chat template.
-        output: one or several raw outputs. The more calls and reasoning they contain, the better; plain text decides
-            nothing.
-        awaited: called before each reading of an output, since all of them may take seconds; an error that it raises
-            ends them.
+        output: one or several raw outputs. Calls and reasoning in them decide; plain text does not.
+        awaited: called before each reading of an output, since all may take seconds; an error that it raises ends them.
 
     Raises:
         ValueError: no argument is given.
@@ -174,8 +172,7 @@ class _Marks(msgspec.Struct, frozen=True):
 
     turns: tuple[_Group, ...]
     parts: tuple[_Group, ...]
-    exact: tuple[str, ...]
-    """The text between fields, if that is more than one marker."""
+    exact: tuple[str, ...]  # the text between fields, if that is more than one marker
 
     @property
     def of_parts(self) -> set[str]:
@@ -237,10 +234,8 @@ def _spelled_out(template: str) -> str:
 
 # --- by output --------------------------------------------------------------------------------------------------------
 
-OUTPUTS = 50
-"""The largest number of outputs that are read."""
-LONGEST = 200_000
-"""The largest number of characters of an output that are read."""
+OUTPUTS = 50  # the largest number of outputs that are read
+LONGEST = 200_000  # the largest number of characters of an output that are read
 MARKERS = re.compile(r"<\|?/?[A-Za-z][\w/.:|=\u2581\uff5c-]{0,60}\|?>|<[|\uff5c][^<>\n]{1,60}>|\[/?[A-Z][A-Z_]{2,40}\]")
 """A text that looks like a marker."""
 _NAMES = re.compile(r"""["']name["']\s*:\s*["']([^"'\\\n]{1,64})["']|(?:^|[\[,;]\s*)([A-Za-z_][\w.]{0,63})\(""", re.M)

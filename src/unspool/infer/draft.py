@@ -28,8 +28,7 @@ class Reasoning(msgspec.Struct, frozen=True):
 
 
 def drafts(views: Views, source: str) -> list[Keys]:
-    """Candidates for a dialect, the best first. The template's text is searched only if it drops the reasoning of
-    histories."""
+    """Candidates for a dialect, the best first. The template's text is searched if it drops earlier reasoning."""
     found = cut(views)
     if found is None:
         return []
@@ -341,8 +340,7 @@ def _unenclosed(keys: Keys, before: str, call: str) -> Keys:
 
 
 def _without_late_id(call: str) -> str | list[str]:
-    """Handle a call whose id follows the arguments, too late for a stream: write it without the id, read it with or
-    without."""
+    """Handle a call whose id follows the arguments, too late for a stream: write it without, read it either way."""
     head, found, rest = call.partition("{arguments}")
     bare = _LATE_ID.sub("", rest, count=1)
     return [head + found + bare, call] if found and bare != rest else call

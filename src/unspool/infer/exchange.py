@@ -25,8 +25,7 @@ _KEYS: Final = ("version", "defaults", "fields", "start_anchor", "start_anchor_p
 
 
 class Converted(msgspec.Struct, frozen=True):
-    """A dialect from a ``response_template``, the text of its file, and what it does not keep, one sentence per
-    item."""
+    """A dialect from a ``response_template``, the text of its file, and what is lost, one sentence per item."""
 
     dialect: Dialect
     toml: str
@@ -34,8 +33,7 @@ class Converted(msgspec.Struct, frozen=True):
 
 
 def from_response_template(template: Mapping[str, Any], name: str = "converted") -> Converted:
-    """The dialect that a ``response_template`` describes; a `DialectError` names a field that no dialect can
-    express."""
+    """The dialect that a ``response_template`` describes; a `DialectError` names what none can express."""
     if not isinstance(template, Mapping) or not isinstance(template.get("fields"), Mapping):
         raise DialectError("response_template: must be an object with fields")
     for key in template:

@@ -40,8 +40,7 @@ def read_pattern(pattern: str, where: str) -> tuple[tuple[Part, ...], ...]:
     """The alternatives of a pattern, each a sequence. ``$`` is an empty sequence.
 
     A pattern may contain literals, white space of any length, named groups, alternatives, options, and a look-ahead for
-    a literal at any distance. Optional white space becomes an optional text. For anything else, a `DialectError` names
-    ``where``.
+    a literal at any distance. Optional white space becomes an optional text. Anything else is a `DialectError`.
     """
     if len(pattern) > _MOST:
         raise DialectError(f"{where}: a pattern of more than {_MOST:,} characters")

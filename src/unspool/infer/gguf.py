@@ -14,12 +14,9 @@ import msgspec
 
 from ..errors import GgufError
 
-MOST_ITEMS: Final = 8_000_000
-"""The most keys, tensors and items of arrays, all together."""
-MOST_TEXT: Final = 16 << 20
-"""The longest text, in bytes."""
-MOST_TEXTS: Final = 256 << 20
-"""The most bytes of all texts that are read."""
+MOST_ITEMS: Final = 8_000_000  # the most keys, tensors and items of arrays, all together
+MOST_TEXT: Final = 16 << 20  # the longest text, in bytes
+MOST_TEXTS: Final = 256 << 20  # the most bytes of all texts that are read
 _MOST_KEPT: Final = 4096  # the longest array whose items are kept, apart from the vocabulary
 
 _FORMS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -28,11 +25,10 @@ _ARRAY: Final = 9
 _TOKENS: Final = "tokenizer.ggml.tokens"
 _TYPES: Final = "tokenizer.ggml.token_type"
 _TEMPLATE: Final = "tokenizer.chat_template"
-_CONTROL: Final = (2, 3)  # types of tokens that are never text: unknown and control
-_DEFINED: Final = 4
-_BYTE: Final = 6
-_FIRST, _LAST = 2, 3
-"""The versions of the format that are read."""
+CONTROL: Final = (2, 3)  # the types of tokens that are never text: unknown and control
+DEFINED: Final = 4  # the type of tokens that were added to the vocabulary, but are text
+BYTE: Final = 6  # the type of tokens that spell one byte, as ``<0x0A>``
+_FIRST, _LAST = 2, 3  # the versions of the format that are read
 
 _BLOCKS: Final = {
     0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 9: (32, 36), 10: (256, 84),
@@ -44,23 +40,16 @@ _BLOCKS: Final = {
 
 
 class Gguf(msgspec.Struct, frozen=True, kw_only=True):
-    """The metadata of a file.
-
-    Attributes:
-        values: the values by key, without the long arrays.
-        parameters: the number of weights.
-        size, needed: its bytes, and those that it must have to hold its tensors, as far as their types are known.
-        tokens: the vocabulary as the file spells it; empty unless it was asked for.
-        types: the type of each token; see `special` and `written`.
-    """
+    """The metadata of a file."""
 
     path: str
+    # size, needed: its bytes, and those that it must have to hold its tensors, as far as their types are known.
     size: int
-    values: dict[str, Any]
-    parameters: int
+    values: dict[str, Any]  # the values by key, without the long arrays
+    parameters: int  # the number of weights
     needed: int
-    tokens: tuple[str, ...] = ()
-    types: tuple[int, ...] = ()
+    tokens: tuple[str, ...] = ()  # the vocabulary as the file spells it; empty unless it was asked for
+    types: tuple[int, ...] = ()  # the type of each token; see `of_type`
 
     @property
     def architecture(self) -> str:
@@ -78,20 +67,9 @@ class Gguf(msgspec.Struct, frozen=True, kw_only=True):
         found = {k: v for k, v in self.values.items() if k == _TEMPLATE or k.startswith(_TEMPLATE + ".")}
         return {k[len(_TEMPLATE) + 1 :] or "default": v for k, v in found.items() if isinstance(v, str) and v}
 
-    @property
-    def special(self) -> tuple[int, ...]:
-        """The ids of the tokens that are never text."""
-        return tuple(i for i, kind in enumerate(self.types) if kind in _CONTROL)
-
-    @property
-    def defined(self) -> tuple[int, ...]:
-        """The ids of the tokens that were added to the vocabulary, but are text."""
-        return tuple(i for i, kind in enumerate(self.types) if kind == _DEFINED)
-
-    @property
-    def byte_tokens(self) -> frozenset[int]:
-        """The ids of the tokens that spell one byte, as ``<0x0A>``."""
-        return frozenset(i for i, kind in enumerate(self.types) if kind == _BYTE)
+    def of_type(self, *types: int) -> tuple[int, ...]:
+        """The ids of the tokens of these types, such as `CONTROL`."""
+        return tuple(i for i, kind in enumerate(self.types) if kind in types)
 
     def token(self, role: str) -> str:
         """The token with a role, such as ``bos`` or ``eos``; empty if there is none."""

@@ -8,13 +8,10 @@ Message = dict[str, Any]
 Calls = Sequence[tuple[str, dict[str, Any]]]
 
 NAMES: Final = ("zqtoola", "zqtoolb", "zqtoolc")
-DOTTED: Final = "zqspace.zq-tool_d"
-"""A tool's name that is not an identifier."""
-SNAKE: Final = "zq_Tool_E2"
-"""A tool's name of several words."""
+DOTTED: Final = "zqspace.zq-tool_d"  # a tool's name that is not an identifier
+SNAKE: Final = "zq_Tool_E2"  # a tool's name of several words
 KEYS: Final = ("zqkeya", "zqkeyb")
-WORDS: Final = "zq_Key_F2"
-"""A key of several words."""
+WORDS: Final = "zq_Key_F2"  # a key of several words
 MANY_KEYS: Final = tuple(f"zqmany{i}" for i in range(12))
 ODD_KEYS: Final = (
     "Zq-Max-N", "zq.inner.key", "zq two words", "1stZq", "größeZq北京", "class", "None", "@zq", "zq" * 100,
@@ -23,11 +20,9 @@ ODD_KEYS: Final = (
 """Keys as schemas may have them."""
 SIGNS: Final = 9
 """The index of the first key that a format may be unable to write, because it is empty or contains syntax."""
-ODD_TOOL: Final = "zqtoolg"
-"""The name of the tool that takes the odd keys."""
+ODD_TOOL: Final = "zqtoolg"  # the name of the tool that takes the odd keys
 VALUES: Final = ("zqvala", "zqvalb")
-IDS: Final = ("zqcallid1", "zqcallid2", "zqcallid3")
-"""Nine letters and digits, which some templates require."""
+IDS: Final = ("zqcallid1", "zqcallid2", "zqcallid3")  # nine letters and digits, which some templates require
 CONTENT: Final = "Zqtext."
 THOUGHT: Final = "Zqthought."
 USER: Final = ("Zqusera?", "Zquserb?")
@@ -36,13 +31,10 @@ LIVELY: Final = (
     "signs; no terminal shows it in one row.\n\n* An iPhone\n  at 50 %\n* <i>Zq</i>\nEnd."
 )
 """A second half of a text, with everything that a template may change in a text."""
-LONG: Final = " ".join(f"zqword{i}" for i in range(1500))
-"""Some 15,000 characters, which a template may truncate."""
+LONG: Final = " ".join(f"zqword{i}" for i in range(1500))  # some 15,000 characters, which a template may truncate
 RESULT: Final = "Zqresult."
-SEPARATOR: Final = "\u2028"
-"""A line separator for Python, and so for templates that indent text, but for nothing else."""
-EOS: Final = "<zq|eos|>"
-"""The default value of ``eos_token``, for which engines return no text."""
+SEPARATOR: Final = "\u2028"  # a line separator for Python, and so for templates that indent text, but for nothing else
+EOS: Final = "<zq|eos|>"  # the default value of ``eos_token``, for which engines return no text
 
 _MORE: Final = {"additionalProperties": {"type": "string"}}  # some templates require this
 _OBJECT: Final = {
@@ -111,21 +103,13 @@ SWITCHES: Final = ("enable_thinking", "thinking", "thinking_mode", "think", "rea
 
 
 class Style(NamedTuple):
-    """The form in which a template accepts a history.
+    """The form in which a template accepts a history."""
 
-    Attributes:
-        arguments: ``object`` or ``text``.
-        nothing: the value for missing content next to calls.
-        thoughts: ``keys`` of the message, or ``parts`` of its content.
-        ids: ``plain``, or ``named`` if they contain the tool's name and the call's index.
-        followed: whether another user message comes after the turn, since some templates write the last turn as an
-            answer to be continued.
-    """
-
-    arguments: str = "object"
-    nothing: str | None = ""
-    thoughts: str = "keys"
-    ids: str = "plain"
+    arguments: str = "object"  # ``object`` or ``text``
+    nothing: str | None = ""  # the value for missing content next to calls
+    thoughts: str = "keys"  # ``keys`` of the message, or ``parts`` of its content
+    ids: str = "plain"  # ``plain``, or ``named`` if they contain the tool's name and the call's index
+    # Whether another user message comes after the turn, since templates may leave the last turn open.
     followed: bool = False
 
     def id(self, index: int, name: str) -> str:
@@ -145,24 +129,17 @@ class Turn(NamedTuple):
         message: Message = {"role": "assistant", "content": self.content}
         if self.calls:
             message["content"] = self.content or style.nothing
-            message["tool_calls"] = [
-                {
-                    "id": style.id(i, name),
-                    "type": "function",
-                    "function": {"name": name, "arguments": _styled(style, a)},
-                }
-                for i, (name, a) in enumerate(self.calls)
-            ]
+            message["tool_calls"] = []
+            for i, (name, a) in enumerate(self.calls):
+                arguments = a if style.arguments == "object" else json.dumps(a, ensure_ascii=False)
+                function = {"name": name, "arguments": arguments}
+                message["tool_calls"].append({"id": style.id(i, name), "type": "function", "function": function})
         if self.reasoning and style.thoughts == "keys":
             message.update(dict.fromkeys(("reasoning_content", "reasoning", "thinking"), self.reasoning))
         elif self.reasoning:
             parts = [{"type": "thinking", "thinking": self.reasoning}]
             message["content"] = [*parts, {"type": "text", "text": self.content}] if self.content else parts
         return message
-
-
-def _styled(style: Style, arguments: dict[str, Any]) -> Any:
-    return arguments if style.arguments == "object" else json.dumps(arguments, ensure_ascii=False)
 
 
 def _first(values: Mapping[str, Any]) -> Calls:

@@ -25,10 +25,8 @@ from .cutting import Cut, Views, behind_user, first_tag
 from .marks import marks, prefix
 from .rendering import Renderer
 
-STAGE: Final = "the prompt's stage"
-"""The case of a prompt without settings; those with settings begin with it."""
-NEEDED: Final = ("content", "one call", "two arguments", "no arguments", "text and call")
-"""The cases that must pass."""
+STAGE: Final = "the prompt's stage"  # the case of a prompt without settings; those with settings begin with it
+NEEDED: Final = ("content", "one call", "two arguments", "no arguments", "text and call")  # the cases that must pass
 _TYPES: Final = (
     "integer", "boolean", "false", "zero", "number", "null", "list", "texts in a list", "nested object",
     "a big integer", "a tiny number", "a number of many digits", "empty list", "deep nesting",
@@ -41,18 +39,12 @@ _LONG: Final = 5000  # the length from which a text is no longer read character 
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One line of a proof.
+    """One line of a proof."""
 
-    Attributes:
-        case: the name of what was rendered and read back.
-        result: ``pass``, ``fail``, ``not written`` (the template writes no such text), or ``limit`` (a raw value that
-            contains its own closing).
-        reason: the reason for the result, or an empty string.
-    """
-
-    case: str
+    case: str  # the name of what was rendered and read back
+    # ``pass``, ``fail``, ``not written`` (by the template), or ``limit`` (a raw value with its own closing).
     result: str
-    reason: str = ""
+    reason: str = ""  # the reason for the result, or an empty string
 
 
 class Prover:

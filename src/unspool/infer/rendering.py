@@ -15,21 +15,15 @@ _MISSING: Final = re.compile(r"^UndefinedError: '(\w+)' is undefined")
 class Renderer:
     """Renders one chat template, in a child process.
 
-    As a context manager it keeps one process until the end; otherwise each call of `render` starts a new one.
-
-    Attributes:
-        asked: the variables that the template requires, known after the first call.
-        given: further variables that it requires, which every rendering gets; see `settle`.
-        parts: whether contents are lists of parts, as templates of vision models want them.
-    """
+    As a context manager it keeps one process until the end; otherwise each call of `render` starts a new one."""
 
     def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
         self.template = template
         self.special = dict(special)
         self.limits = limits
-        self.asked: frozenset[str] = frozenset()
-        self.given: dict[str, Any] = {}
-        self.parts = False
+        self.asked: frozenset[str] = frozenset()  # the variables that the template requires, known after the first call
+        self.given: dict[str, Any] = {}  # further variables that it requires, which every rendering gets; see `settle`
+        self.parts = False  # whether contents are lists of parts, as templates of vision models want them
         self._child: Worker | None = None
         self._kept = False
 
@@ -47,8 +41,7 @@ class Renderer:
             self._child = None
 
     def settle(self, request: Mapping[str, Any], needed: Sequence[str]) -> bool:
-        """Find out in which form the template accepts a request that it refuses as it is, and return whether there is
-        one.
+        """Find out in which form the template accepts a request that it refuses as it is, if there is one.
 
         A template may require variables of its own, such as the tools as a text. Each of them is given as a text, or
         else as the list of the tools. A template may also want contents as parts. ``needed`` are texts that must
@@ -75,8 +68,7 @@ class Renderer:
         return found[1] if found is not None and found[1] in self.asked else ""
 
     def render(self, requests: Sequence[Mapping[str, Any]]) -> list[Rendered]:
-        """Render with each of these variables. `TemplateError` if the text is not a template, met a limit, or tried
-        what the sandbox refuses."""
+        """Render with each of these variables; `TemplateError` as for `unspool.infer_dialect`."""
         try:
             if self._child is None:
                 self._child = Worker(self.template, self.special, self.limits)

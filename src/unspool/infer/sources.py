@@ -17,8 +17,7 @@ _MOST: Final = 16 << 20  # the most bytes of a text file that are read
 
 class Checkpoint(msgspec.Struct, frozen=True):
     """What a checkpoint says about its prompts: its chat templates by name (a single one is called ``default``), named
-    special tokens such as ``bos_token``, the path of its ``tokenizer.json``, and its description of how to read
-    answers, in transformers' form."""
+    special tokens such as ``bos_token``, the path of its ``tokenizer.json``, and its ``response_template``."""
 
     templates: dict[str, str]
     special_tokens: dict[str, str] = {}
@@ -26,8 +25,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     response_template: dict[str, Any] | None = None
 
     def template(self, name: str | None = None) -> str:
-        """The template of this name; without a name, the one for tools, or else the default. `TemplateError` if there
-        is none."""
+        """The template of this name; by default that for tools, else the default. `TemplateError` if there is none."""
         for key in (name,) if name is not None else ("tool_use", _DEFAULT, *self.templates):
             if key in self.templates:
                 return self.templates[key]

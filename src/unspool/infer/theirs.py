@@ -2,8 +2,7 @@
 
 It runs as a script and imports nothing from unspool. Standard input contains one JSON object: ``template``, ``tools``,
 ``texts`` (pairs of a prompt and an output), and the limits ``seconds`` (of processor time) and ``memory`` (bytes).
-Standard output gets one JSON line for each text, with its ``message`` or the ``error``. Exit code 3 means that the
-parser is not installed.
+Standard output gets one JSON line for each text, with its ``message`` or the ``error``. Exit code 3: no such parser.
 """
 
 import json

@@ -26,8 +26,7 @@ _EXAMPLES: Final[tuple[tuple[str, str, tuple[tuple[str, dict[str, Any]], ...]], 
 
 
 def file_text(keys: Mapping[str, Any], about: str) -> str:
-    """The text of a dialect file, with a comment at its beginning. Examples that the dialect cannot write are left out;
-    `DialectError` if the keys make no valid dialect."""
+    """The text of a dialect file, with a comment at its beginning. `DialectError` if the keys make no dialect."""
     head = _head(keys, about)
     draft = '\n[[examples]]\nraw = "x"\ncontent = "x"\n'
     dialect = parse_dialect(head + draft, "inferred", find_base)

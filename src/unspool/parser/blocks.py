@@ -182,7 +182,7 @@ class Blocks(Steps):
         self._calls.open(found[0], j, found[1])
         return j
 
-    def _opening_at(self, j: int) -> tuple[tuple[Opening, Match] | None, bool]:
+    def _opening_at(self, j: int) -> tuple[tuple[Opening, Match] | None, bool]:  # hot
         """The first opening that matches at ``j`` in a block, a weak one only if no other does, and whether an earlier
         one may still match."""
         plan, within = self._plan, self._calls.within
@@ -220,7 +220,7 @@ class Blocks(Steps):
             r = first_of((r, self._openings.opens_next(j)))
         return NO if r == MORE and self._tape.final else r
 
-    def text(self) -> bool:
+    def text(self) -> bool:  # hot
         """In stray text in a block: it is content, up to what ends it."""
         tape, ledger = self._tape, self._ledger
         buf = tape.buf
@@ -246,7 +246,7 @@ class Blocks(Steps):
                 return True
             pos = p + 1
 
-    def _block_text_ends(self, scan: Scan, p: int) -> int:
+    def _block_text_ends(self, scan: Scan, p: int) -> int:  # a branch for each kind of marker
         """End the text if something at ``p`` ends it: 1, 0 or `MORE`."""
         tape = self._tape
         for o in scan.markers.near(tape.buf, p):

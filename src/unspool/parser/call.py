@@ -13,8 +13,7 @@ from ..events import Status
 from ..toolset import Toolset
 from .ledger import Ledger, Why
 
-MakeId = Callable[[int, str], str]
-"""``(index, name) -> str``: makes the id of a call without one."""
+MakeId = Callable[[int, str], str]  # ``(index, name) -> str``: makes the id of a call without one
 
 _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _LETTERS: Final = bytes(ord(_ALPHABET[i % len(_ALPHABET)]) for i in range(256))
@@ -30,8 +29,7 @@ class Ids(msgspec.Struct, eq=False):
 
     _template: str
     _make: MakeId | None
-    _given: dict[str, int] = {}
-    """The ids given so far, with the index of the call that has each."""
+    _given: dict[str, int] = {}  # the ids given so far, with the index of the call that has each
 
     def of(self, index: int, name: str, fields: Mapping[str, str]) -> str:
         """The id of a call: its own, from its template's fields, or a generated one."""
@@ -140,21 +138,15 @@ class Sink:
 
 
 class Desk(msgspec.Struct, eq=False):
-    """What all calls of one output share: the ledger, the tools, and the ids given so far.
+    """What all calls of one output share: the ledger, the tools, and the ids given so far."""
 
-    Attributes:
-        ledger: where events go.
-        plan: the plan of the dialect.
-        tools, names: the tools that may be called; ``names`` is `Toolset.names`.
-    """
-
-    ledger: Ledger
-    plan: Plan
+    ledger: Ledger  # where events go
+    plan: Plan  # the plan of the dialect
+    # tools, names: the tools that may be called; ``names`` is `Toolset.names`.
     tools: Toolset
     names: Mapping[str, Any] | None
     _make_id: MakeId | None
-    _ids: Ids | None = None
-    """Made for the first call: most outputs have none."""
+    _ids: Ids | None = None  # made for the first call: most outputs have none
 
     def mended(self, name: str) -> str:
         """The declared tool whose name, with the dialect's id or prefix written wrongly around it, is an undeclared
@@ -212,7 +204,7 @@ class Call:
         self.thought = desk.ledger.thinking or desk.ledger.paused
         self.place = place
 
-    def announce(self, end: int) -> None:
+    def announce(self, end: int) -> None:  # the steps of a header, in their order
         """The name is known and its header ends at an offset: send the call, or do what the policy says."""
         desk = self.desk
         ledger = desk.ledger

@@ -13,7 +13,7 @@ from .call import Call, Desk, Sink
 from .ledger import CAP, Hold, Why
 from .lookout import first_of
 from .openings import Match
-from .parts import Steps
+from .parts import Origin, Steps
 from .readers.arguments import ArgumentsReader
 from .readers.arguments import whole_call as whole_literal
 from .readers.broken import BrokenReader
@@ -35,30 +35,21 @@ _NAMELESS = Regex(
 )
 """An object that is cut before its name is complete, with nothing but short values before it."""
 _ID = Regex(r"[\w.\-:/]++")
-_SOON: Final = 256
-"""So near the end of the text, a call without its closing is not looked at as a whole."""
+_SOON: Final = 256  # so near the end of the text, a call without its closing is not looked at as a whole
 
 
 class Calls(Steps):
-    """Opens, reads and ends calls, one at a time.
-
-    Attributes:
-        call: the open call, if any.
-        reader: reads the inside of the call; ``broken`` reads the rest of it after an error.
-        within: the open block of calls.
-        given_back: the block was opened by a call that is text, and none was sent since, so its other markers are
-            text too.
-    """
+    """Opens, reads and ends calls, one at a time."""
 
     _desk: Desk
-    call: Call | None = None
-    reader: Reader | None = None
+    call: Call | None = None  # the open call, if any
+    reader: Reader | None = None  # reads the inside of the call; ``broken`` reads the rest of it after an error
     broken: BrokenReader | None = None
-    within: Block | None = None
+    within: Block | None = None  # the open block of calls
+    # The block was opened by a call that is text, and none was sent since, so its other markers are text too.
     given_back: bool = False
     _opens_block: bool = False
-    _doubted: int = 0
-    """Where the opening of the last doubtful call ends."""
+    _doubted: int = 0  # where the opening of the last doubtful call ends
 
     def enter(self, block: Block | None) -> None:
         """A block of calls is open; ``None``: the first call decides which one."""
@@ -82,7 +73,7 @@ class Calls(Steps):
         ledger.notice("call_markers_as_text", "prose before a call")
         return True
 
-    def open(self, o: Opening, i: int, match: Match) -> None:
+    def open(self, o: Opening, i: int, match: Match) -> None:  # the steps of an opening, in their order
         """Open a call, whose opening is at ``buf[i:match.end]``."""
         tape, ledger, look, state = self._tape, self._ledger, self._look, self._at.state
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
@@ -103,11 +94,7 @@ class Calls(Steps):
         start = max(ledger.at, 0)
         tape.keep()
         place = self._parts.place()
-        if form.shape is not None:
-            ledger.hold(Why.HEADER, place)
-        elif match.doubtful and not (ledger.thinking or ledger.paused):
-            ledger.hold(Why.UNCLOSED_CALL, place)
-            self._doubted = base + end
+        self._hold_opening(form, match, place)
         if state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
             ledger.markup(base + i)
             start = base + i
@@ -122,6 +109,15 @@ class Calls(Steps):
             self._begin_forced(call, end - 1)
         else:
             self._begin_object(call, form.shape, end)
+
+    def _hold_opening(self, form: Form, match: Match, place: Origin) -> None:
+        """Hold a call until its name is known, or one that is text if it is never closed."""
+        ledger = self._ledger
+        if form.shape is not None:
+            ledger.hold(Why.HEADER, place)
+        elif match.doubtful and not (ledger.thinking or ledger.paused):
+            ledger.hold(Why.UNCLOSED_CALL, place)
+            self._doubted = self._tape.base + match.end
 
     def _mend_name(self, call: Call, end: int) -> None:
         """If the name is a declared one with the id written wrongly around it, it is that one; its header ends at an
@@ -164,30 +160,22 @@ class Calls(Steps):
         tape.i = i
         self._at.state = states.OBJECT
 
-    def _whole(self, form: Form, block: Block, match: Match) -> Whole | None:
+    def _whole(self, form: Form, block: Block, match: Match) -> Whole | None:  # each condition leaves it to the machine
         """The call whose opening matches, if all of it is there and plain."""
-        policy, tools = self._plan.policy, self._desk.tools
+        policy = self._plan.policy
         if not form.arguments or form.forced or form.syntax == Syntax.TEXT:
             return None
         buf, i, names = self._tape.buf, match.end, self._openings.names
         if len(buf) - i < _SOON and buf.find(form.closing.first, i) < 0:
             return None
-        if form.shape is not None:
-            whole = whole_object_call(form, buf, i)
-        elif form.syntax is None:
-            name = match.fields.get("name", "")
-            whole = whole_markup(self._openings, tools.schema(name), form, name, buf, i)
-        else:
-            whole = whole_literal(self._openings, form, match.fields, buf, i)
+        whole = self._plain(form, match, buf)
         if whole is None:
             return None
         name = whole.name
-        if names is None:
-            if not (form.marked or block.marked):
-                return None
-        elif name not in names:
+        counts = form.marked or block.marked if names is None else name in names
+        if not counts:
             return None
-        if form.syntax is not None and WRAPPED.match(whole.arguments) and tools.schema(name) is not None:
+        if form.syntax is not None and self._undecided(whole):
             return None
         end = whole.end
         if form.closing.atoms:
@@ -195,12 +183,25 @@ class Calls(Steps):
             end = form.closing.match(buf, closing, dict(match.fields)) if closing - end <= MAX_SPACE else NO
         if end < 0 or (end - i > CAP // 2 and policy.bad_arguments in ("drop", "text")):  # it may be beyond the cap
             return None
-        if form.syntax is not None and policy.markers_in_strings == "end":
-            scan = self._openings.string_ends()
-            if scan is not None and scan.find.search(buf, whole.header, whole.inside):
-                return None
         whole.end = end
         return whole
+
+    def _plain(self, form: Form, match: Match, buf: str) -> Whole | None:
+        """The call's name and arguments, if all of them are in the text, and plain."""
+        i, fields = match.end, match.fields
+        if form.shape is not None:
+            return whole_object_call(form, buf, i)
+        if form.syntax is not None:
+            return whole_literal(self._openings, form, fields, buf, i)
+        name = fields.get("name", "")
+        return whole_markup(self._openings, self._desk.tools.schema(name), form, name, buf, i)
+
+    def _undecided(self, whole: Whole) -> bool:
+        """Whether arguments that are a literal may be wrapped, or contain a marker that may end a string."""
+        if WRAPPED.match(whole.arguments) and self._desk.tools.schema(whole.name) is not None:
+            return True
+        scan = self._openings.string_ends()
+        return scan is not None and scan.find.search(self._tape.buf, whole.header, whole.inside) is not None
 
     def _take_whole(self, whole: Whole, form: Form, block: Block, match: Match, start: int) -> None:
         """Read a call that is complete in the text, from an offset on."""
@@ -365,7 +366,7 @@ class Calls(Steps):
         else:
             self._after(call, inner.mode)
 
-    def close(self) -> bool:
+    def close(self) -> bool:  # a branch for each thing that may stand there
         """After the arguments: the call's own closing is expected."""
         call = self.call
         assert call is not None
@@ -412,7 +413,7 @@ class Calls(Steps):
         closed = self._look.first(self._plan.calls.closings, skip_space(tape.buf, i)) >= 0
         self._end_call(call.status, tape.here, closed=closed)
 
-    def _end_call(self, status: Status, end: int, *, closed: bool = True) -> None:
+    def _end_call(self, status: Status, end: int, *, closed: bool = True) -> None:  # each policy ends a call in its way
         """The call ends at an offset; ``closed``: at a closing of its own, or of its block."""
         call = self.call
         assert call is not None

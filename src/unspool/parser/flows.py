@@ -24,8 +24,7 @@ from .readers.pieces import Pieces, StringKind, markup_values
 from .readers.strings import SHORT, unescaped
 from .white import held_suffix
 
-_WAITING: Final = 256
-"""How many characters may wait before the machine must look at them."""
+_WAITING: Final = 256  # how many characters may wait before the machine must look at them
 _DROPPED: Final = MAX_SPACE - 4 * SHORT
 """After so many characters that become no JSON, the machine must soon look at them."""
 
@@ -36,24 +35,17 @@ cannot be turned back into it."""
 
 
 class Flow:
-    """An open part of the output, and what was read of it since the machine last ran.
-
-    Attributes:
-        at: the offset up to which events cover the output, as of the last piece that `feed` took.
-        waits: text that was not read yet.
-        stretch: how to emit the pieces of a string; ``None`` if each must be fed.
-        taken: the piece that `feed` did not read to its end is part of what waits.
-    """
+    """An open part of the output, and what was read of it since the machine last ran."""
 
     def __init__(self, machine: Machine) -> None:
         tape, ledger = machine.tape, machine.ledger
         tape.drop()
         self._machine = machine
         self._lag = tape.base - ledger.at  # how many characters were read since, and became no event
-        self.at = ledger.at
-        self.waits = tape.buf
-        self.stretch: Stretch | None = None
-        self.taken = False
+        self.at = ledger.at  # the offset up to which events cover the output, as of the last piece that `feed` took
+        self.waits = tape.buf  # text that was not read yet
+        self.stretch: Stretch | None = None  # how to emit the pieces of a string; ``None`` if each must be fed
+        self.taken = False  # the piece that `feed` did not read to its end is part of what waits
 
     def feed(self, text: str, at: int) -> list[Event] | None:
         """The events of a piece of text, where events cover the output up to an offset; ``None``: the machine must
@@ -103,6 +95,7 @@ class TextFlow(Flow):
             self.waits = text[end:]
             text = text[:end]
             if not text:
+                self.at = at
                 return []
         else:
             self.waits = ""
@@ -139,6 +132,7 @@ class HeldFlow(Flow):
         ):
             return None
         self.waits = text
+        self.at = at
         return []
 
 
@@ -240,6 +234,7 @@ class LiteralFlow(CallFlow):
         end = at + size - len(waits)
         if not fragment:
             self._lag = end - at
+            self.at = at
             self._go(spot)
             return []
         self._lag = 0
@@ -329,14 +324,14 @@ def _markup(machine: Machine, fold: Fold, call: Call, reader: MarkupReader) -> F
     value = reader.streams()
     if value is not None:
         parameter = value.parameter
-        if machine.ledger.at != tape.here or parameter.find().search(tape.buf, tape.i):
+        if machine.ledger.at != tape.here or parameter.find.search(tape.buf, tape.i):
             return None
-        strings = markup_values(parameter.find(), parameter.firsts, parameter.triggers, value.margin)
+        strings = markup_values(parameter.find, parameter.firsts, parameter.triggers, value.margin)
         return ValueFlow(machine, fold, call, strings)
     if look.counted and (look.ignores or look.last_mark >= tape.here):
         return None  # a token's id decides what text alone does not
     value = reader.held()
-    find, undecided = None if value is None else value.parameter.find(), reader.undecided(value)
+    find, undecided = None if value is None else value.parameter.find, reader.undecided(value)
     return None if find is None and undecided is None else HeldFlow(machine, find, undecided)
 
 

@@ -24,21 +24,14 @@ from .quoting import Quoting
 class Tape(msgspec.Struct, eq=False):
     """The output, as far as it was fed.
 
-    Reading moves ``i``. Text that was read is dropped when the next piece comes, unless it is kept.
+    Reading moves ``i``. Text that was read is dropped when the next piece comes, unless it is kept."""
 
-    Attributes:
-        buf: ``buf[i:]`` waits.
-        base: the offset of ``buf[0]`` in the output; negative while the end of a prompt is read.
-        final: no more text will come.
-        ended: the model ended the output; it was not cut by length.
-        kept: what was read before ``buf`` and is kept, from the offset ``kept_at`` on; ``None``: nothing is.
-    """
-
-    buf: str = ""
+    buf: str = ""  # ``buf[i:]`` waits
     i: int = 0
-    base: int = 0
-    final: bool = False
-    ended: bool = False
+    base: int = 0  # the offset of ``buf[0]`` in the output; negative while the end of a prompt is read
+    final: bool = False  # no more text will come
+    ended: bool = False  # the model ended the output; it was not cut by length
+    # What was read before ``buf`` and is kept, from the offset ``kept_at`` on; ``None``: nothing is.
     kept: list[str] | None = None
     kept_at: int = 0
 
@@ -90,46 +83,33 @@ class Tape(msgspec.Struct, eq=False):
         self.i = to - self.base
 
 
-CAP: Final = 65_536
-"""How many characters may be held back before they are released."""
+CAP: Final = 65_536  # how many characters may be held back before they are released
 MAX_DETAIL: Final = 80
 
 
 class Why:
     """Why events are held back."""
 
-    HEADER: Final = "header"
-    """The name of a call is not known yet."""
+    HEADER: Final = "header"  # the name of a call is not known yet
     BAD_CALL: Final = "bad call"
     """The arguments of a call may turn out wrong, and a policy decides what then becomes of the call."""
-    THOUGHT_CALL: Final = "thought call"
-    """A call in reasoning is not a call if its arguments are wrong."""
-    UNCLOSED_CALL: Final = "unclosed call"
-    """A call whose opening is followed by text is text if it is never closed."""
-    OPEN_REASONING: Final = "open reasoning"
-    """Reasoning that is never closed is content."""
-    OPENED_REASONING: Final = "opened reasoning"
-    """Reasoning that opened in content and is never closed is content."""
+    THOUGHT_CALL: Final = "thought call"  # a call in reasoning is not a call if its arguments are wrong
+    UNCLOSED_CALL: Final = "unclosed call"  # a call whose opening is followed by text is text if it is never closed
+    OPEN_REASONING: Final = "open reasoning"  # reasoning that is never closed is content
+    OPENED_REASONING: Final = "opened reasoning"  # reasoning that opened in content and is never closed is content
 
 
 _THOUGHTS: Final = (Why.OPEN_REASONING, Why.OPENED_REASONING)
 
 
 class Hold(msgspec.Struct, eq=False):
-    """The beginning of events that wait, and the state of the ledger to restore if they are discarded.
+    """The beginning of events that wait, and the state of the ledger to restore if they are discarded."""
 
-    Attributes:
-        why: why they wait.
-        place: where the machine returns.
-        before: how many of the ledger's events come before them.
-        start: the offset at which the span of the events begins.
-        thinking, paused, index: the values of the ledger's attributes.
-    """
-
-    why: str
-    place: Any
-    before: int
-    start: int
+    why: str  # why they wait
+    place: Any  # where the machine returns
+    before: int  # how many of the ledger's events come before them
+    start: int  # the offset at which the span of the events begins
+    # thinking, paused, index: the values of the ledger's attributes.
     thinking: bool
     paused: bool
     index: int
@@ -139,34 +119,20 @@ class Ledger(msgspec.Struct, eq=False):
     """Collects events: those that go out now, and those that may still change.
 
     Events tile the output: each begins at ``at``, where the one before it ended. What comes after a hold waits:
-    popping the hold sends it after what came before, `discard` forgets it.
-
-    Attributes:
-        events: those that did not go out yet, held or not.
-        at: the offset up to which the output is covered by events.
-        holds: the open holds, the outermost first.
-        thinking: text is reasoning now.
-        paused: a call has interrupted reasoning, which goes on if text follows.
-        index: the index of the next call.
-        calls: how many calls have ended.
-        prose: text came since the beginning, or since the last call.
-        spoken: text of reasoning or content was emitted.
-        quoting: follows code in the content.
-    """
+    popping the hold sends it after what came before, `discard` forgets it."""
 
     _tape: Tape
-    foreign_spans: list[tuple[int, int]] = []
-    """Spans of special tokens that no template names."""
-    events: list[Event] = []
-    at: int = 0
-    holds: list[Hold] = []
-    thinking: bool = False
-    paused: bool = False
-    index: int = 0
-    calls: int = 0
-    prose: bool = False
-    spoken: bool = False
-    quoting: Quoting = msgspec.field(default_factory=Quoting)
+    foreign_spans: list[tuple[int, int]] = []  # spans of special tokens that no template names
+    events: list[Event] = []  # those that did not go out yet, held or not
+    at: int = 0  # the offset up to which the output is covered by events
+    holds: list[Hold] = []  # the open holds, the outermost first
+    thinking: bool = False  # text is reasoning now
+    paused: bool = False  # a call has interrupted reasoning, which goes on if text follows
+    index: int = 0  # the index of the next call
+    calls: int = 0  # how many calls have ended
+    prose: bool = False  # text came since the beginning, or since the last call
+    spoken: bool = False  # text of reasoning or content was emitted
+    quoting: Quoting = msgspec.field(default_factory=Quoting)  # follows code in the content
 
     # -- emitting -----------------------------------------------------------------------------------------------------
 

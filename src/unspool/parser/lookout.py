@@ -11,8 +11,7 @@ from ..dialect.plan import Plan
 from .ledger import Ledger, Tape
 from .tokens import is_distinct
 
-ALWAYS: Final = -(1 << 62)
-"""Before any offset."""
+ALWAYS: Final = -(1 << 62)  # before any offset
 
 
 def first_of(answers: Iterable[int]) -> int:
@@ -29,35 +28,24 @@ class Lookout(msgspec.Struct, eq=False):
     """Looks at the waiting text without reading it.
 
     A question about a place is answered with the end of the match, with `NO`, or with `MORE` if more text must decide
-    (``min`` combines `NO` and `MORE`).
-
-    Attributes:
-        outline: the markers that count: those with calls, or those without once calls are text.
-        replay: the text is a prompt's.
-        thoughts_from: before this offset, nothing opens reasoning in content.
-        counted: token ids are fed, and nothing else.
-        marks: if ids are fed: the offsets of special tokens that are markers; ``last_mark``: the last of them.
-        spared: the closings that are text because their openings are, by their literals, with their number.
-    """
+    (``min`` combines `NO` and `MORE`)."""
 
     plan: Plan
-    outline: Outline
+    outline: Outline  # the markers that count: those with calls, or those without once calls are text
     _tape: Tape
     ledger: Ledger
-    replay: bool = False
-    thoughts_from: int = ALWAYS
-    counted: bool = False
+    replay: bool = False  # the text is a prompt's
+    thoughts_from: int = ALWAYS  # before this offset, nothing opens reasoning in content
+    counted: bool = False  # token ids are fed, and nothing else
+    # If ids are fed: the offsets of special tokens that are markers; ``last_mark``: the last of them.
     marks: set[int] | None = None
     last_mark: int = ALWAYS
-    _added: Iterable[str] = ()
-    """The tokenizer's added tokens."""
-    ignores: bool = False
-    """Whether text that only spells one of them stays text."""
-    _constrained: bool = False
-    """Whether that applies in reasoning only."""
+    _added: Iterable[str] = ()  # the tokenizer's added tokens
+    ignores: bool = False  # whether text that only spells one of them stays text
+    _constrained: bool = False  # whether that applies in reasoning only
+    # The closings that are text because their openings are, by their literals, with their number.
     spared: dict[str, tuple[Pattern, int]] = {}
-    _spared_at: int = ALWAYS
-    """The last marker that was spared."""
+    _spared_at: int = ALWAYS  # the last marker that was spared
 
     def know_tokens(self, added: Iterable[str], *, counted: bool = False, constrained: bool = False) -> None:
         """Distinguish special tokens, given by their literals, from text. ``constrained``: in reasoning only."""

@@ -17,8 +17,7 @@ from .readers.object import ObjectReader
 from .states import Standing
 from .table import TABLE
 
-STEPS: Final = tuple(row.step for row in TABLE.values())
-"""The function that takes a step, by state."""
+STEPS: Final = tuple(row.step for row in TABLE.values())  # the function that takes a step, by state
 _OWNERS: Final = tuple(("Prose", "Blocks", "Calls").index(step.__qualname__.partition(".")[0]) for step in STEPS)
 """Whose method that is, by state."""
 

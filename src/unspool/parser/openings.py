@@ -55,46 +55,32 @@ _SHORT_MAYBE = Regex(r"""(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|")?|'(?:[^'\\\n]|\\.)
 
 
 class Match(msgspec.Struct, frozen=True):
-    """How the opening of a call matches.
+    """How the opening of a call matches."""
 
-    Attributes:
-        end: where it ends, `NO`, or `MORE`.
-        fields: the values of its template's fields, as far as it matches.
-        weak: the arguments do not begin as they should, or the output ends before them. Such a match counts only if
-            there is no other.
-        doubtful: they do not begin as they should, and the call is text if it is never closed.
-    """
-
-    end: int
-    fields: dict[str, str]
+    end: int  # where it ends, `NO`, or `MORE`
+    fields: dict[str, str]  # the values of its template's fields, as far as it matches
+    # The arguments do not begin as they should, or the output ends before them. Such a match counts only if there is no
+    # other.
     weak: bool = False
-    doubtful: bool = False
+    doubtful: bool = False  # they do not begin as they should, and the call is text if it is never closed
 
 
 _NONE: Final = Match(NO, {})
 
 
 class Openings(msgspec.Struct, eq=False):
-    """Recognizes calls. Like the `Lookout`, it looks at text without reading it.
+    """Recognizes calls. Like the `Lookout`, it looks at text without reading it."""
 
-    Attributes:
-        look: recognizes everything else.
-        names: the declared tools by name; ``None`` if they are unknown.
-        named: the function that the tool choice names, or ``""``.
-        text_until: openings of calls before this offset are text.
-    """
-
-    look: Lookout
+    look: Lookout  # recognizes everything else
     tape: Tape
-    names: Mapping[str, Any] | None
-    named: str
-    text_until: int = ALWAYS
-    _searched: tuple[int, int] = (0, 0)
-    """The offsets between which nothing may end an open string."""
+    names: Mapping[str, Any] | None  # the declared tools by name; ``None`` if they are unknown
+    named: str  # the function that the tool choice names, or ``""``
+    text_until: int = ALWAYS  # openings of calls before this offset are text
+    _searched: tuple[int, int] = (0, 0)  # the offsets between which nothing may end an open string
 
     # -- openings -----------------------------------------------------------------------------------------------------
 
-    def match(self, o: Opening, i: int, *, edge: bool) -> Match:
+    def match(self, o: Opening, i: int, *, edge: bool) -> Match:  # hot: the cheapest conditions first
         """How the opening of a call matches at ``i``; ``edge``: at a boundary."""
         look = self.look
         tape = self.tape
@@ -109,12 +95,7 @@ class Openings(msgspec.Struct, eq=False):
         if r == NO:
             return _NONE
         if r == MORE:
-            # A header that the output's end cuts is a call if its name is complete.
-            cut = tape.final and form.shape is None and o.pattern.named(tape.buf, i)
-            if cut and self._declared(o, i, fields):
-                return Match(len(tape.buf), fields, True)
-            named = not o.marked and o.pattern.atoms[0].kind == NAME
-            return _NONE if named and not self._begins_name(tape.buf[i:].rstrip()) else Match(MORE, fields)
+            return self._unfinished(o, form, i, fields)
         if form.shape is not None:
             return Match(self._object_begins(o, form, r), fields)
         if form.name:
@@ -125,14 +106,26 @@ class Openings(msgspec.Struct, eq=False):
         if not self._declared(o, i, fields):
             return _NONE
         peek = self._arguments_begin(o, form, r)
-        if peek == NO:
+        return Match(r, fields) if peek >= 0 else self._without_arguments(o, form, r, fields, cut=peek == MORE)
+
+    def _unfinished(self, o: Opening, form: Form, i: int, fields: dict[str, str]) -> Match:
+        """How an opening matches that the text cuts: at the output's end, it is a call's if its name is complete."""
+        tape = self.tape
+        cut = tape.final and form.shape is None and o.pattern.named(tape.buf, i)
+        if cut and self._declared(o, i, fields):
+            return Match(len(tape.buf), fields, True)
+        named = not o.marked and o.pattern.atoms[0].kind == NAME
+        return _NONE if named and not self._begins_name(tape.buf[i:].rstrip()) else Match(MORE, fields)
+
+    def _without_arguments(self, o: Opening, form: Form, end: int, fields: dict[str, str], *, cut: bool) -> Match:
+        """How an opening matches without arguments behind it; ``cut``: they may still come."""
+        final = self.tape.final
+        if not cut:
             counts = form.opening.after_name and not self._outside(o, form)
-            return Match(r, fields, True, quotable(form)) if counts else _NONE
-        if peek == MORE:
-            if tape.final and not o.pattern.first and fields.get("name") not in (self.names or ()):
-                return _NONE  # no marker and no arguments: text
-            return Match(r, fields, True) if tape.final else Match(MORE, fields)
-        return Match(r, fields)
+            return Match(end, fields, True, quotable(form)) if counts else _NONE
+        if final and not o.pattern.first and fields.get("name") not in (self.names or ()):
+            return _NONE  # no marker and no arguments: text
+        return Match(end, fields, True) if final else Match(MORE, fields)
 
     def marker(self, o: Marker, i: int, *, edge: bool = False) -> tuple[int, Match | None]:
         """The end of a marker at ``i``, if it counts, and how it matches if it opens a call."""
@@ -195,25 +188,29 @@ class Openings(msgspec.Struct, eq=False):
             wrapped = self.wrapped(i)
             native = 0 if wrapped else self._is_native(o, i)
             return MORE if MORE in (wrapped, native) else NO if native else i
-        quote = buf[j]
-        if quote != form.shape.quote and not (
-            quote == "'" and self.look.plan.repairs and form.shape.quote == '"' and not self._has_form("'")
-        ):
+        quote, written = buf[j], form.shape.quote
+        if quote != written and not self._mends_quote(quote, written):
             return NO
-        if o.marked or quote == "'":
-            return i
-        # An object that is not a call is rejected at its first key.
+        return i if o.marked or quote == "'" else self._key_begins(form.shape, i)
+
+    def _mends_quote(self, quote: str, written: str) -> bool:
+        """Whether a quote around keys is read in place of the one that a dialect writes."""
+        plan = self.look.plan
+        quotes = [f.shape.quote for f in plan.calls.forms if f.shape is not None]
+        return plan.repairs and (quote, written) == ("'", '"') and "'" not in quotes
+
+    def _key_begins(self, shape: ObjectShape, i: int) -> int:
+        """``i`` if the first key there is one of a call's object: any other object is rejected at its first key."""
+        buf = self.tape.buf
         m = _JSON_KEY.match(buf, i)
         if m is None:
-            return MORE if _JSON_KEY_MAYBE.match(buf, i) and not tape.final else NO
+            return MORE if _JSON_KEY_MAYBE.match(buf, i) and not self.tape.final else NO
         key = m.group(1)
-        if form.shape.name_is_key:
-            return i if "\\" in key or (self.names is not None and key in self.names) else NO
-        known = key == "type" or key in ARGUMENT_KEYS | NAME_KEYS or any(k == key for k, _ in form.shape.keys)
+        if shape.name_is_key:
+            known = "\\" in key or (self.names is not None and key in self.names)
+        else:
+            known = key == "type" or key in ARGUMENT_KEYS | NAME_KEYS or any(k == key for k, _ in shape.keys)
         return i if known else NO
-
-    def _has_form(self, quote: str) -> bool:
-        return any(f.shape is not None and f.shape.quote == quote for f in self.look.plan.calls.forms)
 
     def _arguments_begin(self, o: Opening, form: Form, i: int) -> int:
         """``i`` if arguments, or the closing of the call or of its block, begin there."""

@@ -141,7 +141,7 @@ class Parser:
         """The dialect of the output."""
         return self._dialect
 
-    def feed(self, text: str, stage: Stage | str | None = None) -> list[Event]:
+    def feed(self, text: str, stage: Stage | str | None = None) -> list[Event]:  # hot: most pieces go no further
         """Take the next piece of the output, and return its events.
 
         Args:
@@ -190,9 +190,8 @@ class Parser:
         flow = self._flow
         if flow is not None:
             events = flow.feed(text, self._at)
-            if events:
-                self._at = flow.at
             if events is not None:
+                self._at = flow.at
                 self._stretch = flow.stretch
                 return events
             if flow.taken:
@@ -200,7 +199,7 @@ class Parser:
                 return self._run()
         return self._feed(text, None)
 
-    def close(self, finish_reason: str | None = "stop") -> list[Event]:
+    def close(self, finish_reason: str | None = "stop") -> list[Event]:  # the steps of an end, in their order
         """End the output, and return the last events.
 
         Args:
@@ -340,6 +339,10 @@ class Parser:
                     else:
                         self._claim(tokens, events)
                 return events
+        return self._feed_ids(ids, stage)
+
+    def _feed_ids(self, ids: Iterable[int], stage: Stage | str | None) -> list[Event]:
+        """Feed unchecked token ids, which are refused before anything changes if they are wrong."""
         if self._closed:
             raise ValueError("feed_tokens: the parser is closed")
         if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
@@ -347,6 +350,7 @@ class Parser:
         ids = tuple(ids)
         check_ids("ids", ids)
         forced = None if stage is None else to_stage(stage, "stage")
+        tokens = self._tokens
         if tokens is None:
             if self._tokenizer is None:
                 raise ValueError("feed_tokens: the parser has no tokenizer; pass tokenizer= when you create it")

@@ -28,26 +28,18 @@ class Origin(msgspec.Struct, frozen=True, eq=False):
 
 
 class Parts(msgspec.Struct, eq=False):
-    """Begins and ends parts.
-
-    Attributes:
-        margin: white space that the last part removes from the text after it.
-        framed: a frame of content is open.
-        seen: a part has begun.
-        started: the offset at which the last beginning of a turn in the output ends.
-    """
+    """Begins and ends parts."""
 
     _at: Standing
     _plan: Plan
     _tape: Tape
     _ledger: Ledger
     _look: Lookout
-    _lead: str = ""
-    """White space that the last opening removes from the text after it."""
-    margin: str = ""
-    framed: bool = False
-    seen: bool = False
-    started: int = ALWAYS
+    _lead: str = ""  # white space that the last opening removes from the text after it
+    margin: str = ""  # white space that the last part removes from the text after it
+    framed: bool = False  # a frame of content is open
+    seen: bool = False  # a part has begun
+    started: int = ALWAYS  # the offset at which the last beginning of a turn in the output ends
 
     def place(self) -> Origin:
         """The state to return to."""

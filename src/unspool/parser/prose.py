@@ -31,16 +31,11 @@ from .white import common_suffix, held_suffix
 
 
 class Partial(NamedTuple):
-    """What is at a place where no marker matches fully.
+    """What is at a place where no marker matches fully."""
 
-    Attributes:
-        weak: the first weak match of a call.
-        cut: the first marker that the output's end cuts, if enough of it is there to be a marker.
-        names: the names of those cut markers that may count more than the weak match; ``None`` for other than calls.
-    """
-
-    weak: tuple[Marker, Match] | None = None
-    cut: Marker | None = None
+    weak: tuple[Marker, Match] | None = None  # the first weak match of a call
+    cut: Marker | None = None  # the first marker that the output's end cuts, if enough of it is there to be a marker
+    # The names of those cut markers that may count more than the weak match; ``None`` for other than calls.
     names: tuple[str | None, ...] = ()
 
     def and_cut(self, o: Marker, match: Match | None) -> "Partial":
@@ -62,8 +57,7 @@ class Prose(Steps):
     """Reads text, and recognizes the markers in it."""
 
     _calls: Calls
-    _scanned: int = 0
-    """How many characters of undecided text were searched."""
+    _scanned: int = 0  # how many characters of undecided text were searched
 
     def edge(self) -> bool:
         """At a boundary: read white space, then the next part or text."""
@@ -268,7 +262,7 @@ class Prose(Steps):
         self._ledger.text(tape.base + p - take)
         tape.i = p - take
 
-    def _marker_at(self, markers: Candidates[Marker], i: int, *, edge: bool) -> int:
+    def _marker_at(self, markers: Candidates[Marker], i: int, *, edge: bool) -> int:  # hot
         """Act on the marker at ``i``, at a boundary (``edge``) or in text; `NO` or `MORE` if there is none (yet)."""
         partial, buf = _NOTHING, self._tape.buf
         for o in markers.near(buf, i):
@@ -525,7 +519,7 @@ class Prose(Steps):
         self._ledger.notice("opening_as_text" if whole else "call_without_name", begun[0].pattern.first)
         return self._enter_nameless(pairs, p)
 
-    def _begun_calls(self, markers: list[Marker], p: int) -> list[Opening]:
+    def _begun_calls(self, markers: list[Marker], p: int) -> list[Opening]:  # each condition excludes other text
         """The openings of calls of which enough is at ``p`` to be markers, although they do not match."""
         look = self._look
         calls = [o for o in markers if o.kind == CALL and o.marked and isinstance(o, Opening)]

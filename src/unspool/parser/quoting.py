@@ -7,8 +7,7 @@ import msgspec
 
 from ..regex import Regex
 
-MAX_SPAN: Final = 256
-"""The longest code span, in characters. A span that is not closed by then was none."""
+MAX_SPAN: Final = 256  # the longest code span, in characters. A span that is not closed by then was none.
 MIN_FENCE: Final = 3
 
 _MARKS = Regex(r"`++")
@@ -22,27 +21,17 @@ class Quoting(msgspec.Struct, eq=False):
     single backtick, at the line's end, or after `MAX_SPAN` characters. Three or more at a line's start open a fence,
     as many or more at a line's start close it.
 
-    Content is collected as it comes, and examined only when a marker is in it.
+    Content is collected as it comes, and examined only when a marker is in it."""
 
-    Attributes:
-        upto: the offset up to which content was examined.
-        begun: there was content since the last part began.
-        fenced: how many backticks opened the open fence; 0 if there is none.
-    """
-
-    upto: int = -(1 << 62)
-    begun: bool = False
-    fenced: int = 0
+    upto: int = -(1 << 62)  # the offset up to which content was examined
+    begun: bool = False  # there was content since the last part began
+    fenced: int = 0  # how many backticks opened the open fence; 0 if there is none
     _waiting: list[tuple[str, int]] = []
-    _odd: bool = False
-    """The current line has an odd number of single backticks."""
-    _span_at: int = 0
-    """The offset of the last of them."""
-    _run: int = 0
-    """Backticks at the very end of the examined text; more may follow."""
+    _odd: bool = False  # the current line has an odd number of single backticks
+    _span_at: int = 0  # the offset of the last of them
+    _run: int = 0  # backticks at the very end of the examined text; more may follow
     _run_at: int = 0
-    _blank: bool = True
-    """The current line has only white space."""
+    _blank: bool = True  # the current line has only white space
 
     def restart(self) -> None:
         """Another part begins, in which no code continues."""

@@ -35,17 +35,11 @@ class Row(NamedTuple):
 
 
 class Outside(NamedTuple):
-    """A change of the state from outside a step.
+    """A change of the state from outside a step."""
 
-    Attributes:
-        why: what happens.
-        states: where it may happen.
-        leads_to: what it may lead to.
-    """
-
-    why: str
-    states: frozenset[State]
-    leads_to: frozenset[State]
+    why: str  # what happens
+    states: frozenset[State]  # where it may happen
+    leads_to: frozenset[State]  # what it may lead to
 
 
 _CALL: Final = {
@@ -147,8 +141,7 @@ TABLE: Final[dict[State, Row]] = {
     ),
 }
 
-INSIDE: Final = (State.OBJECT, State.ARGUMENTS, State.MARKUP, State.RECOVER, State.CLOSE)
-"""The states inside a call."""
+INSIDE: Final = (State.OBJECT, State.ARGUMENTS, State.MARKUP, State.RECOVER, State.CLOSE)  # the states inside a call
 _CUT: Final = frozenset(INSIDE)
 _OPEN: Final = frozenset(State) - _CUT
 

@@ -11,31 +11,23 @@ from ..dialect.patterns import worded
 from ..dialect.plan import Plan
 from ..events import Event, Finish
 
-_SHORTEST: Final = 3
-"""The shortest special token, in characters, that text does not contain by chance."""
+_SHORTEST: Final = 3  # the shortest special token, in characters, that text does not contain by chance
 
 
 class TokenFeed:
-    """Decodes token ids, and counts them for the events.
-
-    Attributes:
-        total: the length of the tokens that were fed, in code points.
-        starts: where the text of each token begins that no event has claimed yet.
-        pieces: the text of known ids after other text; bytes, if it is part of a character.
-        whole: the text so far ends with a whole character, so that the text of known ids is certain.
-        added: the literals of the tokenizer's added tokens.
-    """
+    """Decodes token ids, and counts them for the events."""
 
     def __init__(self, tokenizer: Any) -> None:
         from ..tokens import Detokenizer, added_tokens, marked_special  # not needed for text
 
         self._decoder = Detokenizer(tokenizer)
         self._special = marked_special(tokenizer)
-        self.added = added_tokens(tokenizer)
-        self.total = 0
-        self.starts: list[int] = []
+        self.added = added_tokens(tokenizer)  # the literals of the tokenizer's added tokens
+        self.total = 0  # the length of the tokens that were fed, in code points
+        self.starts: list[int] = []  # where the text of each token begins that no event has claimed yet
+        # The text of known ids after other text; bytes, if it is part of a character.
         self.pieces = self._decoder.pieces
-        self.whole = False
+        self.whole = False  # the text so far ends with a whole character, so that the text of known ids is certain
         self._token = 0  # the number of tokens that events have claimed
 
     def read(self, ids: tuple[int, ...]) -> list[tuple[str, str]]:

@@ -11,25 +11,20 @@ from .parser import Parser
 __all__ = ["LONGEST", "Waiting", "waiting"]
 
 _TEMPLATES: Final = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
-LONGEST: Final = 64
-"""The longest beginning of a marker, in characters."""
+LONGEST: Final = 64  # the longest beginning of a marker, in characters
 _MOST: Final = 6
 
 
 class Waiting(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Text that was fed, but has no event yet.
+    """Text that was fed, but has no event yet."""
 
-    Attributes:
-        start, end: its offsets in the output.
-        why: the value of a reason of the ledger (``header``, ``bad call``, …); ``marker``: it may be one or begin one;
-            ``space``: white space that may be beside a marker; ``more``: what follows decides.
-        may_be: the markers that it may become, if any.
-    """
-
+    # start, end: its offsets in the output.
     start: int
     end: int
+    # The value of a reason of the ledger (``header``, ``bad call``, …); ``marker``: it may be one or begin one;
+    # ``space``: white space that may be beside a marker; ``more``: what follows decides.
     why: str
-    may_be: tuple[str, ...] = ()
+    may_be: tuple[str, ...] = ()  # the markers that it may become, if any
 
 
 def waiting(parser: Parser, start: int, end: int, tail: str) -> Waiting:

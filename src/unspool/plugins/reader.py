@@ -22,7 +22,7 @@ from .. import (
     ToolCallStart,
 )
 from ..parser.parser import PairedParser
-from .host import environment_policy, foreign_tokens, ids_policy
+from .host import closings, environment_policy, foreign_tokens, ids_policy
 from .pairing import Pairing, special_of
 
 
@@ -115,9 +115,10 @@ class Reader:
         self._feed = parser.feed
         self._flows = keep is not Keep.CALLS  # a piece that is only more of a call's arguments is passed on as it is
         self._counts = keep is Keep.REASONING  # its length in the text is still counted
-        self._raw = ""  # text that was fed but not returned yet, if anything is kept
+        self._raw = ""  # text that was fed but not returned yet; empty if nothing is kept
         self._thinking = parser.stage is Stage.REASONING
         self._behind = False  # whether the output is directly after reasoning
+        self._ends = {end.lower() for _, end in closings(parser.dialect) if end}
         self._blank = ""  # markup that is returned with what follows it
         self._pieces: list[str] = []
         self.arguments: list[str] = []
@@ -229,9 +230,9 @@ class Reader:
         if keep is not Keep.NOTHING:
             self._raw += text
         used = 0
-        for event in events:
+        for i, event in enumerate(events):
             size = event.end - event.start
-            raw = self._raw[used : used + size] if keep is not Keep.NOTHING else ""
+            raw = self._raw[used : used + size]
             used += size
             if isinstance(event, ReasoningStart | ReasoningDelta | ReasoningEnd):
                 if keep is Keep.REASONING:
@@ -243,7 +244,7 @@ class Reader:
                 self._blank = ""
                 continue
             if keep is Keep.CALLS:
-                if not isinstance(event, Markup) or self._stays(raw):
+                if not isinstance(event, Markup) or self._stays(events, i, raw):
                     content += (self._blank, raw)
                     self._blank = ""
             elif isinstance(event, ContentDelta):
@@ -262,15 +263,20 @@ class Reader:
                 self.arguments[event.index] = "".join(self._pieces)
                 self.ended = event.index + 1
                 self._pieces = []
-            elif keep is Keep.REASONING and isinstance(event, Markup) and self._behind:
+            elif keep is Keep.REASONING and isinstance(event, Markup) and (self._behind or self._stray(events, i)):
                 content.append(raw)
             self._behind = self._behind and isinstance(event, Markup | Notice)
         self._raw = self._raw[used:]
         return Delta("".join(reasoning), "".join(content), calls)
 
-    def _stays(self, markup: str) -> bool:
+    def _stray(self, events: list[Event], i: int) -> bool:
+        """Whether this event is a closing of reasoning without an opening, which the prompt may have written."""
+        notice = events[i + 1] if i + 1 < len(events) else None
+        return isinstance(notice, Notice) and notice.kind == "stray_close" and notice.detail.lower() in self._ends
+
+    def _stays(self, events: list[Event], i: int, markup: str) -> bool:
         """Whether markup is returned where calls stay: that of reasoning is not, and a blank waits for what follows."""
-        if self._thinking or (self._behind and markup.isspace()):
+        if self._thinking or (self._behind and markup.isspace()) or self._stray(events, i):
             return False
         if markup.isspace():
             self._blank += markup

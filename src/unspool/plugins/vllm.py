@@ -18,15 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, ClassVar, Final
 
-from .. import (
-    ConstraintError,
-    Parser,
-    Stage,
-    ToolCallDelta,
-    ToolStrictLevel,
-    constrain,
-    get_dialect,
-)
+from .. import ConstraintError, Parser, Stage, ToolCallDelta, ToolStrictLevel, constrain, get_dialect
 from .following import Following, prompt_text
 from .host import (
     AUTO,

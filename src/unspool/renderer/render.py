@@ -38,15 +38,13 @@ def render(
     Args:
         message: a `Message`, or an OpenAI assistant message.
         dialect: a name, or a `Dialect`.
-        tools: OpenAI tool dicts, or a `Toolset`, with which the text would be read; ``None``: tools with the types of
-            the calls' values.
+        tools: OpenAI tool dicts, or a `Toolset`, for reading the text; ``None``: some with the types of the values.
         stage: where the text begins: at the beginning of the turn (``content``), after the opening of reasoning, or
             after the opening of a block of calls. Default: the stage of the dialect.
 
     Raises:
         UnknownDialect: no dialect has this name.
-        DialectError: the dialect cannot express the message, that is, no text would read back as it; names the field
-            and the reason.
+        DialectError: the dialect cannot express the message: no text reads back as it; names the field and why.
         TypeError, ValueError: an argument is wrong; the message names it.
     """
     d = as_dialect(dialect)
@@ -89,7 +87,7 @@ def _unread(part: str, field: str, why: str) -> _Difference:
 class _Renderer:
     """Writes one turn: tries alternatives in order, until the text reads back."""
 
-    def __init__(self, d: Dialect, turn: Turn, tools: Toolset, stage: Stage | None) -> None:
+    def __init__(self, d: Dialect, turn: Turn, tools: Toolset, stage: Stage | None) -> None:  # a line for each field
         self.d = d
         self.turn = turn
         self.stage = stage
@@ -316,7 +314,7 @@ class _Renderer:
 
     # -- reading back ---------------------------------------------------------------------------------------------
 
-    def differs(self, text: str) -> _Difference | None:
+    def differs(self, text: str) -> _Difference | None:  # a check for each field
         turn = self.turn
         read = parse(text, self.d, tools=self.tools, stage=self.stage)
         for name, want, got in (("reasoning", turn.reasoning, read.reasoning), ("content", turn.content, read.content)):
@@ -383,8 +381,7 @@ def _plain(value: Value) -> str:
 
 
 def _call_ids(template: str, calls: Sequence[Call]) -> list[tuple[str, str]]:
-    """The index and the id of each call. The index is that in its own id, else its position, or the next index with
-    an unused id. A missing id is generated."""
+    """The index and the id of each call: the index in its id, else its position, or the next whose id is unused."""
     counted = "{index}" in template or "{number}" in template
     indices = [_index_in(template, c) if c.id else None for c in calls]
     taken = {_fill_id(template, c.name, i) for c, i in zip(calls, indices, strict=True) if i is not None}

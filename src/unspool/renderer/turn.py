@@ -19,8 +19,7 @@ class Call:
 
     @classmethod
     def read(cls, name: str, id: str, text: str) -> "Call":
-        """Make a call from the JSON text of its arguments; an empty text means no arguments. `ValueError` if it is not
-        one object."""
+        """Make a call from the JSON text of its arguments, which may be empty. `ValueError` if it is not one object."""
         text = text.strip(" \t\n\r") or "{}"
         value = read_json(text)
         if not isinstance(value, dict):
@@ -38,8 +37,7 @@ class Turn:
 
 
 def read_turn(message: Message | Mapping[str, Any]) -> Turn:
-    """Read the parts of a message; a `DialectError` names the field that does not have OpenAI's form, or is not
-    JSON."""
+    """Read the parts of a message; a `DialectError` names the field that is not in OpenAI's form, or not JSON."""
     if isinstance(message, Message):
         calls = [_call(i, c.name, c.id, c.arguments) for i, c in enumerate(message.tool_calls)]
         return Turn(message.reasoning, message.content, calls)

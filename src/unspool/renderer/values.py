@@ -1,7 +1,6 @@
 """JSON values that keep every digit, and the styles in which dialects write them.
 
-Numbers keep their text, because ``1e-07`` and ``2 ** 70`` would not survive a float. Nothing here recurses on the
-depth of a value.
+Numbers keep their text, because ``1e-07`` and ``2 ** 70`` would not survive a float. Nothing here recurses.
 """
 
 import json
@@ -108,8 +107,7 @@ def python_string(text: str) -> str:
 
 JSON: Final = Style(encode_basestring, encode_basestring)
 """The style of `json.dumps` by default, except that characters beyond ASCII are kept."""
-PYTHON: Final = Style(python_string, python_string, "True", "False", "None")
-"""The style of Python's `repr`."""
+PYTHON: Final = Style(python_string, python_string, "True", "False", "None")  # the style of Python's `repr`
 
 
 def escaped(char: str) -> str:

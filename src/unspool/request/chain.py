@@ -41,21 +41,13 @@ _NO_TEXT: Final = _Text()
 
 
 class Chain(NamedTuple):
-    """A conversation up to a message.
+    """A conversation up to a message."""
 
-    Attributes:
-        secret: the secret for digests.
-        calls: names and arguments by id, shared by all chains of one conversation.
-        before: the digest of everything before the current answer.
-        text: the text of the current answer.
-        open: the sum of the digests of the current answer's calls and results.
-    """
-
-    secret: bytes
-    calls: dict[Any, bytes]
-    before: bytes
-    text: "_Text" = _NO_TEXT
-    open: int = 0
+    secret: bytes  # the secret for digests
+    calls: dict[Any, bytes]  # names and arguments by id, shared by all chains of one conversation
+    before: bytes  # the digest of everything before the current answer
+    text: "_Text" = _NO_TEXT  # the text of the current answer
+    open: int = 0  # the sum of the digests of the current answer's calls and results
 
     def digest(self, use: bytes) -> bytes:
         """The digest of everything so far, for one purpose."""
@@ -99,8 +91,7 @@ class Chain(NamedTuple):
 
 
 def called(call: Mapping[str, Any]) -> bytes:
-    """A call in canonical form, since clients may rewrite arguments with other white space and other spellings of
-    integers."""
+    """A call in canonical form, since clients may rewrite white space and integers in arguments."""
     function = call.get("function") or {}
     name, arguments = function.get("name"), function.get("arguments")
     if isinstance(arguments, str):

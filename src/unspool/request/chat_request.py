@@ -20,50 +20,32 @@ from .settings import Limits
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request, in terms of chat completions.
-
-    Attributes:
-        media: the media that the messages name, by their digests.
-        parallel: whether there may be several calls.
-        stop: strings at which the content ends.
-        max_tokens: the largest number of tokens of each choice.
-        response_format: the field in the form of chat completions.
-        thinking: whether the model should think; ``None`` if the request does not say.
-        template: variables of the chat template, by name.
-        kinds: the kinds of tools other than functions, by name.
-        grammars: the grammars of custom tools' only argument, by name.
-        reasoning: other settings of reasoning.
-        body: the request's own JSON, for answers that repeat some of it.
-        server_tools: the declared tools that the server runs; ``None`` if there are none.
-        edits: edits to make to the messages before the model reads them.
-        applied: the edits that were made, in the form for the answer; ``None`` if none were requested.
-        stored: the turn of the stored answer that the request continues, if there is one.
-        caller: the client's API key, to which remembered turns belong; empty if it sent none.
-        edges: how it is related to earlier calls of its session, as the agent declares: types and ids.
-    """
+    """A request, in terms of chat completions."""
 
     messages: list[dict[str, Any]] = []
-    media: Mapping[str, Medium] = {}
+    media: Mapping[str, Medium] = {}  # the media that the messages name, by their digests
     toolset: Toolset = Toolset({}, allowed=())
-    parallel: bool = True
+    parallel: bool = True  # whether there may be several calls
     n: int = 1
-    stop: tuple[str, ...] = ()
-    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()  # strings at which the content ends
+    max_tokens: int | None = None  # the largest number of tokens of each choice
     sampling: Sampling = Sampling()
-    response_format: Mapping[str, Any] | None = None
-    thinking: bool | None = None
-    template: dict[str, Any] = {}
-    kinds: dict[str, Kind] = {}
-    grammars: dict[str, Freeform] = {}
-    reasoning: Reasoning = Reasoning()
+    response_format: Mapping[str, Any] | None = None  # the field in the form of chat completions
+    thinking: bool | None = None  # whether the model should think; ``None`` if the request does not say
+    template: dict[str, Any] = {}  # variables of the chat template, by name
+    kinds: dict[str, Kind] = {}  # the kinds of tools other than functions, by name
+    grammars: dict[str, Freeform] = {}  # the grammars of custom tools' only argument, by name
+    reasoning: Reasoning = Reasoning()  # other settings of reasoning
     stream: bool = False
     include_usage: bool = False
-    body: dict[str, Any] = {}
-    server_tools: ServerTools | None = None
-    edits: tuple[Edit, ...] = ()
+    body: dict[str, Any] = {}  # the request's own JSON, for answers that repeat some of it
+    server_tools: ServerTools | None = None  # the declared tools that the server runs; ``None`` if there are none
+    edits: tuple[Edit, ...] = ()  # edits to make to the messages before the model reads them
+    # The edits that were made, in the form for the answer; ``None`` if none were requested.
     applied: list[dict[str, Any]] | None = None
-    stored: Exact | None = None
-    caller: bytes = b""
+    stored: Exact | None = None  # the turn of the stored answer that the request continues, if there is one
+    caller: bytes = b""  # the client's API key, to which remembered turns belong; empty if it sent none
+    # How it is related to earlier calls of its session, as the agent declares: types and ids.
     edges: tuple[tuple[str, str], ...] = ()
 
     @property

@@ -17,8 +17,7 @@ from .server_tools import ServerTools
 from .settings import Limits
 
 MAX_TOKENS = 2**31 - 1
-QUOTED = "quoted"
-"""A key of system messages whose texts are data, in which special tokens are broken up as in a user's."""
+QUOTED = "quoted"  # a key of system messages whose texts are data, in which special tokens are broken up as in a user's
 
 # -- tools -------------------------------------------------------------------------------------------------------------
 
@@ -86,8 +85,7 @@ _IDLE_ONE = ("best_of", "length_penalty", "repeat_penalty", "typical_p")
 
 
 def check_served(fields: Fields, *own: str) -> None:
-    """Refuse fields that would change the answer and are not supported, besides those that the protocol reads
-    itself."""
+    """Refuse fields that would change the answer and are not supported, besides the protocol's own."""
     for name in (fields.raw.keys() & UNSERVED.keys()).difference(own):
         value = fields.raw[name]
         idle = value in _IDLE or (value == 1 and name in _IDLE_ONE) or (value is True and name in _IDLE_TRUE)
@@ -159,8 +157,7 @@ def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
 
 
 def _switch(value: Fields, effort: str | None) -> tuple[bool | None, str | None]:
-    """Read a switch that is an object, ``{"type": "enabled"}``, ``{"effort": "high"}`` or ``{"enabled": true}``; the
-    effort stays if the object does not set it."""
+    """Read a switch that is an object, ``{"type": "enabled"}``, ``{"effort": "high"}`` or ``{"enabled": true}``."""
     if value.has("type"):
         return value.one_of("type", ("enabled", "adaptive", "disabled")) != "disabled", effort
     if value.has("enabled"):

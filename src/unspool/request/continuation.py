@@ -48,26 +48,18 @@ _RANDOM: Final = 8  # the number of random characters from which a call's id ide
 
 
 class Written(msgspec.Struct, frozen=True):
-    """The model's output in one turn.
-
-    Attributes:
-        ids: its tokens; ``None`` if the engine does not report them, or if the answer was cut.
-        tokens: the number of generated tokens, as far as the engine reports it.
-        cut: whether the output was cut off before the engine was done.
-        call: the id of the call that a session recorded for it; empty without a session.
-    """
+    """The model's output in one turn."""
 
     text: str
-    ids: Sequence[int] | None
+    ids: Sequence[int] | None  # its tokens; ``None`` if the engine does not report them, or if the answer was cut
     message: Message
-    tokens: int = 0
-    cut: bool = False
-    call: str = ""
+    tokens: int = 0  # the number of generated tokens, as far as the engine reports it
+    cut: bool = False  # whether the output was cut off before the engine was done
+    call: str = ""  # the id of the call that a session recorded for it; empty without a session
 
 
 class Rounds(NamedTuple):
-    """A remembered answer of several rounds: the chain that it answers, its messages, and the reasoning of each round
-    and of all rounds."""
+    """A remembered answer of several rounds: the chain it answers, its messages, and the reasoning of each and all."""
 
     before: bytes
     messages: tuple[dict[str, Any], ...]
@@ -94,28 +86,19 @@ class Past(NamedTuple):
 
 
 class Continued(NamedTuple):
-    """A prompt, with the key of the turn that follows it.
-
-    Attributes:
-        ids: its tokens, if they continue remembered ones; else ``None``.
-        past: the prompt's origin; ``None`` if nothing should be remembered.
-        parent: the id of the call of a session that it continues; empty if there is none.
-        fork: why it does not begin with that call's very tokens, or what was changed after them; empty if it does and
-            nothing was.
-        follows: whether it begins with the parent's prompt and output.
-    """
+    """A prompt, with the key of the turn that follows it."""
 
     prompt: str
-    ids: list[int] | None
-    past: Past | None
-    parent: str = ""
+    ids: list[int] | None  # its tokens, if they continue remembered ones; else ``None``
+    past: Past | None  # the prompt's origin; ``None`` if nothing should be remembered
+    parent: str = ""  # the id of the call of a session that it continues; empty if there is none
+    # Why it does not begin with that call's very tokens, or what was changed after them; empty if nothing.
     fork: str = ""
-    follows: bool = False
+    follows: bool = False  # whether it begins with the parent's prompt and output
 
 
 class Turns:
-    """Remembers turns of a model, within the settings' ``turn_memory``. It is thread-safe. The secret for keys is
-    random unless it is given."""
+    """Remembers turns of a model, within the settings' ``turn_memory``; thread-safe. The secret may be random."""
 
     def __init__(
         self,
@@ -194,8 +177,7 @@ class Turns:
             self._prompts.places.check(request.messages, self._engine)
 
     def _fits(self, prompt: str, request: ChatRequest) -> bool:
-        """Whether a prompt that repeats turns has one placeholder for each medium, and nothing else that an engine
-        could read as one."""
+        """Whether a prompt that repeats turns has one placeholder for each medium, and nothing else like one."""
         if not request.media:
             return True
         found = self._placed(prompt, request)
@@ -257,8 +239,7 @@ class Turns:
         return Continued(prompt.prompt + text + more, ids, past)
 
     def _spells_tokens(self, written: Written) -> bool:
-        """Whether a turn must not be repeated as it is: it contains text that would become a special token, since only
-        its text is known."""
+        """Whether a turn must not be repeated as it is: its text alone is known, and spells a special token."""
         if written.ids is not None:
             return False
         message = written.message
@@ -316,8 +297,7 @@ class Turns:
     def remember_rounds(
         self, prompt: Continued, messages: Sequence[dict[str, Any]], forms: Iterable[Sequence[Mapping[str, Any]]]
     ) -> None:
-        """Remember an answer of several rounds to a prompt: its messages as the model wrote them, and in the forms in
-        which clients send them back."""
+        """Remember an answer of several rounds to a prompt: its messages as written, and as clients send them back."""
         if prompt.past is None:
             return
         chain = prompt.past.chain.apart()
@@ -337,8 +317,7 @@ class Turns:
                 self._kept.put(key, thing, size + _OVERHEAD, anew=True)
 
     def _as_written(self, request: ChatRequest, *, across: bool) -> tuple[ChatRequest, list[Chain]]:
-        """The request with its answers split into rounds again, and the chains before the first message and after
-        each."""
+        """The request with its answers split into rounds again, and the chains before and after each message."""
         messages: list[dict[str, Any]] = []
         chains = [Chain(self._secret, {}, self._begun(request))]
         region = repeatable(request.messages, across=across)
@@ -421,8 +400,7 @@ def same_thoughts(sent_back: Sequence[bytes], thoughts: Sequence[bytes]) -> bool
 
 
 def repeatable(messages: Sequence[Mapping[str, Any]], *, across: bool) -> list[int]:
-    """The positions of the assistant's turns that may be repeated exactly: those of the current tool loop, or all
-    (``across`` user turns)."""
+    """Which of the assistant's turns may be repeated exactly: those of the tool loop, or all (``across``)."""
     found: list[int] = []
     for at in reversed(range(len(messages))):
         message = messages[at]

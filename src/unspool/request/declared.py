@@ -23,41 +23,23 @@ from .fields import Fields
 
 SEARCH: Final = "tool_search"
 _HOSTED: Final = (
-    "web_search",
-    "web_search_preview",
-    "web_search_2025_08_26",
-    "web_search_preview_2025_03_11",
-    "file_search",
-    "code_interpreter",
-    "image_generation",
-    "computer",
-    "computer_use_preview",
-    "mcp",
-    "local_shell",
-    "shell",
-    "apply_patch",
-    "programmatic_tool_calling",
-)
+    "web_search", "web_search_preview", "web_search_2025_08_26", "web_search_preview_2025_03_11", "file_search",
+    "code_interpreter", "image_generation", "computer", "computer_use_preview", "mcp", "local_shell", "shell",
+    "apply_patch", "programmatic_tool_calling",
+)  # fmt: skip
 """Tools that OpenAI runs, or that only its own models know."""
 _KINDS: Final = ("function", "custom", "namespace", SEARCH)
 
 
 class Declared(msgspec.Struct):
-    """The declarations of a request, by the tools' flat names.
-
-    Attributes:
-        kinds: the kinds of tools other than functions.
-        grammars: the grammars of custom tools' texts.
-        dropped: the types of tools that are left out.
-        search: whether the client searches for tools, so that some are declared only once they are found.
-    """
+    """The declarations of a request, by the tools' flat names."""
 
     tools: list[dict[str, Any]] = []
-    kinds: dict[str, Kind] = {}
-    grammars: dict[str, Freeform] = {}
-    dropped: set[str] = set()
+    kinds: dict[str, Kind] = {}  # the kinds of tools other than functions
+    grammars: dict[str, Freeform] = {}  # the grammars of custom tools' texts
+    dropped: set[str] = set()  # the types of tools that are left out
     names: set[str] = set()
-    search: bool = False
+    search: bool = False  # whether the client searches for tools, so that some are declared only once they are found
 
 
 def flat(namespace: str | None, name: str) -> str:
@@ -238,8 +220,7 @@ def _as_function(one: Fields, found: Declared) -> dict[str, Any]:
 
 
 def custom_call(id: str | None, name: str, text: str) -> dict[str, Any]:
-    """Turn the call of a custom tool, by its flat name, into a call of a function; without an id if that is
-    ``None``."""
+    """Turn the call of a custom tool, by its flat name, into that of a function; ``None``: without an id."""
     function = {"name": name, "arguments": json.dumps({INPUT: text}, ensure_ascii=False)}
     return {**({} if id is None else {"id": id}), "type": "function", "function": function}
 

@@ -49,8 +49,7 @@ class Change:
 
 
 class Neutral(Change):
-    """Breaks up special tokens in the values of one request. ``risky``: whether a value contains a sign of special
-    tokens, an escape, or is itself a piece of one."""
+    """Breaks up special tokens in the values of one request. ``risky``: whether one may become a token."""
 
     def __init__(self, special: SpecialTokens) -> None:
         self._special = special
@@ -79,8 +78,7 @@ class Neutral(Change):
 
 
 def _texts(value: Any, *, named: bool) -> Iterator[str]:
-    """The strings and keys in a value, except for words of schemas and messages, which nobody else chooses; its own
-    keys if they are names."""
+    """The strings and keys in a value, except words of schemas and messages; its own keys if they are names."""
     waiting = [(value, named, named)]
     while waiting:
         one, names, all_names = waiting.pop()

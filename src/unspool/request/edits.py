@@ -12,8 +12,7 @@ import msgspec
 from ..arguments import json_shown
 from .fields import REQUIRED, Fields
 
-CLEARED: Final = "[This result was cleared to make room.]"
-"""The text that replaces a result."""
+CLEARED: Final = "[This result was cleared to make room.]"  # the text that replaces a result
 _TOOL_USES: Final = "clear_tool_uses_20250919"
 _THINKING: Final = "clear_thinking_20251015"
 _MOST: Final = 2**31 - 1
@@ -22,21 +21,15 @@ Messages = Sequence[dict[str, Any]]
 
 
 class ClearToolUses(msgspec.Struct, frozen=True, kw_only=True):
-    """Clears results of tools, the oldest first.
+    """Clears results of tools, the oldest first."""
 
-    Attributes:
-        trigger, beyond: the unit of the threshold, and the threshold that must be exceeded.
-        keep: how many of the last results stay.
-        at_least: the smallest number of tokens to clear; if there are fewer, nothing is cleared.
-        excluded: tools whose results stay.
-        inputs: whether the arguments of the same calls are cleared too: of all tools, or of those named.
-    """
-
+    # trigger, beyond: the unit of the threshold, and the threshold that must be exceeded.
     trigger: Literal["input_tokens", "tool_uses"] = "input_tokens"
     beyond: int = 100_000
-    keep: int = 3
-    at_least: int = 0
-    excluded: frozenset[str] = frozenset()
+    keep: int = 3  # how many of the last results stay
+    at_least: int = 0  # the smallest number of tokens to clear; if there are fewer, nothing is cleared
+    excluded: frozenset[str] = frozenset()  # tools whose results stay
+    # Whether the arguments of the same calls are cleared too: of all tools, or of those named.
     inputs: bool | frozenset[str] = False
 
 
@@ -126,8 +119,7 @@ def edited(
 
 
 def _without_thinking(messages: Messages, edit: ClearThinking) -> tuple[list[dict[str, Any]], int]:
-    """Remove the thinking of early turns, and count these turns. Everything between two user messages is one turn,
-    including results of tools."""
+    """Remove the thinking of early turns, and count these turns. A turn is all between two messages of the user."""
     turn = 0
     turns: list[int] = []
     for message in messages:

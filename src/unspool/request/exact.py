@@ -35,31 +35,23 @@ class Exact(NamedTuple):
 
 
 class Packed(msgspec.Struct, frozen=True, array_like=True):
-    """A turn after the one before it.
+    """A turn after the one before it."""
 
-    Attributes:
-        key: see `Exact`.
-        shared: how many characters of the prompt are those with which the turn before begins, its own text included.
-        prompt: the others.
-        text: the turn's own text.
-        shared_ids, prompt_ids, ids: the same for tokens, of 32 bits each; ``None`` if they are not known.
-        shared_thoughts, thoughts: the same for the digests of thoughts.
-    """
-
-    key: bytes
-    shared: int
-    prompt: str
-    text: str
+    key: bytes  # see `Exact`
+    shared: int  # how many characters of the prompt are those with which the turn before begins, its own text included
+    prompt: str  # the others
+    text: str  # the turn's own text
+    # shared_ids, prompt_ids, ids: the same for tokens, of 32 bits each; ``None`` if they are not known.
     shared_ids: int
     prompt_ids: bytes | None
     ids: bytes | None
+    # shared_thoughts, thoughts: the same for the digests of thoughts.
     shared_thoughts: int
     thoughts: tuple[bytes, ...]
 
 
 def pack(exact: Exact, before: Turn | None, packed: int) -> Packed | None:
-    """Pack a turn after the one before it; ``None`` if it shares too little with that, since the packed turns so far
-    already have ``packed`` characters."""
+    """Pack a turn after the one before it; ``None`` if, after ``packed`` characters, it shares too little with that."""
     turn = exact.turn
     whole = "" if before is None else before.prompt + before.text
     shared = _shared(whole, turn.prompt)

@@ -8,8 +8,7 @@ import msgspec
 
 from ..arguments import json_kind, json_shown
 
-REQUIRED: Any = object()
-"""As a default, it means that the field is required."""
+REQUIRED: Any = object()  # as a default, it means that the field is required
 _MANY = 1_000_000  # the most objects, lists and strings of a request
 _T = TypeVar("_T")
 
@@ -40,8 +39,7 @@ class NotFound(BadRequest):
 
 
 class Fields:
-    """An object of a request. Unknown fields are ignored; ``null`` counts as missing. A `BadRequest` if it is no
-    object.
+    """An object of a request. Unknown fields are ignored; ``null`` counts as missing. `BadRequest` if it is none.
 
     Args:
         where: the path of the object, for messages; empty for the request itself.

@@ -34,8 +34,7 @@ _TOOLS: Final = 4096  # of how many of the server's tools is known whether a gra
 
 
 class Raw:
-    """Reads an output as `Parser` does, but all of it is content; none if it is ``silent``, that is, if nothing was to
-    be generated."""
+    """Reads an output as `Parser` does, but all of it is content; none if ``silent``: nothing was asked for."""
 
     stage = Stage.CONTENT
 
@@ -65,35 +64,23 @@ class Raw:
         return [Finish(self._reason, self._at, self._at)]
 
 
-Reader = Parser | Raw
-"""Reads one output."""
+Reader = Parser | Raw  # reads one output
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A request ready for an engine.
-
-    Attributes:
-        prompt: the rendered prompt, if there is a chat template.
-        continued: the prompt, with the key for remembering the turn after it; ``None`` without a chat template.
-        media: the media of the messages, in the order of their placeholders in the prompt.
-        spoken: what the template is given, if there are media; see `Prompts.spoken`.
-        stage: where the output begins, if that is known without a prompt.
-        constraint: what may be generated; ``None`` means anything.
-        thinking: the budget of reasoning; ``None`` if there is none.
-        parsers: a new reader for each choice.
-        turns: the turns that prompts may continue; ``None`` without a chat template.
-    """
+    """A request ready for an engine."""
 
     request: ChatRequest
-    prompt: str | None
+    prompt: str | None  # the rendered prompt, if there is a chat template
+    # The prompt, with the key for remembering the turn after it; ``None`` without a chat template.
     continued: Continued | None
-    media: tuple[engines.Medium, ...]
-    stage: Stage | None
-    constraint: Constraint | None
-    thinking: engines.Thinking | None
-    parsers: tuple[Reader, ...]
-    turns: Turns | None = None
-    spoken: dict[str, Any] | None = None
+    media: tuple[engines.Medium, ...]  # the media of the messages, in the order of their placeholders in the prompt
+    stage: Stage | None  # where the output begins, if that is known without a prompt
+    constraint: Constraint | None  # what may be generated; ``None`` means anything
+    thinking: engines.Thinking | None  # the budget of reasoning; ``None`` if there is none
+    parsers: tuple[Reader, ...]  # a new reader for each choice
+    turns: Turns | None = None  # the turns that prompts may continue; ``None`` without a chat template
+    spoken: dict[str, Any] | None = None  # what the template is given, if there are media; see `Prompts.spoken`
 
     def for_engine(
         self, settings: Settings, id: str, choice: int, client_id: str = "", *, capture: bool = False
@@ -160,8 +147,7 @@ def prepare(
     limited = silent or request.reasoning.budget is not None
     if tail is not None and (limited or constraints.needed(request)):
         begins = detect_stage(settings.dialect, tail)
-        # After a prompt that ends in content, the model may still think, unless it never does, or the request
-        # switches that off.
+        # After a prompt that ends in content, the model may still think, if it ever does and the request allows it.
         if begins is Stage.CONTENT and silent and not settings.dialect.framed:
             forced = Stage.CONTENT
     try:
@@ -280,14 +266,15 @@ class Constraints:
         found = None if key is None else self._kept.get(key[0])
         if found is None:
             with bounds.awaited(awaited.check):
-                try:
-                    found = self._derive(request, stage, prompt, tokenizer, settings.strict_level)
-                except ConstraintError as error:
-                    if settings.strict_level is ToolStrictLevel.OFF:
-                        raise
-                    # The request's own constraints must be enforced, the server's level only as far as possible.
-                    found = self._derive(request, stage, prompt, tokenizer, ToolStrictLevel.OFF)
-                    log.warning("calls are not constrained: %s", error)
+                # The request's own constraints must be enforced, the server's level only as far as possible.
+                for level in range(settings.strict_level, -1, -1):
+                    try:
+                        found = self._derive(request, stage, prompt, tokenizer, ToolStrictLevel(level))
+                        break
+                    except ConstraintError as error:
+                        if not level:
+                            raise
+                        log.warning("%s: calls are constrained less: %s", ToolStrictLevel(level).name.lower(), error)
             if found is not None and key is not None:
                 self._kept.put(key[0], found, 16 * key[1])
         return found
@@ -309,8 +296,7 @@ class Constraints:
 
 
 def _key(parts: list[Any]) -> tuple[bytes, int] | None:
-    """The key of everything that a grammar depends on, and its size in bytes; ``None`` if a schema has lone
-    surrogates."""
+    """The key of everything that a grammar depends on, and its bytes; ``None`` if a schema has lone surrogates."""
     try:
         text = msgspec.json.encode(parts)
     except UnicodeEncodeError:

@@ -14,12 +14,13 @@ import os.path
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from ..chat_templates.bridge import Bridge, behind, between
 from ..chat_templates.environment import tojson
+from ..chat_templates.forms import ASKED, IDS, TOOL, Form, reads, shown
 from ..chat_templates.pool import Pool, Waiting
 from ..chat_templates.worker import Late, Limits, Rendered
 from ..dialect.file import Dialect
@@ -28,11 +29,10 @@ from ..dialect.registry import list_dialects
 from ..engines.media import is_medium
 from ..errors import TemplateError
 from ..infer.sources import SPECIAL
-from ..parser import parse
 from ..schema import nests_deeper
 from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
-from .common import QUOTED, SWITCHES, call_of, tool
+from .common import QUOTED, SWITCHES, call_of
 from .disguise import Change, Disguise, Neutral, broken_up
 from .fields import BadRequest
 from .parts.places import FORGED, Places, find_places
@@ -57,19 +57,16 @@ _BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespa
 _TOOLS_AS_TEXT: Final = "functions"
 _TIME: Final = "datetime"  # these two are variables of older templates: the tools as JSON, and the time
 
-Form = Literal["object", "text"]
-
 
 class NoBridge(TemplateError):
     """A template rewrites the earlier part of a conversation; the message says how."""
 
 
 class Prompts:
-    """Renders prompts with a model's prompt settings. It is thread-safe. `TemplateError` if a template is not valid
-    Jinja, or meets a limit."""
+    """Renders a model's prompts; thread-safe. `TemplateError` if a template is not Jinja, or meets a limit."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         try:
             plain = Pool(tokenizer.template, tokenizer.special, _LIMITS)
             same = tokenizer.tool_template == tokenizer.template
@@ -79,15 +76,9 @@ class Prompts:
         asked = plain.asked | self._pools[1].asked
         self._variables = asked - _BUILT_IN
         self._takes_tools = "tools" in asked
-        self._arguments_as: Form = "object"
-        self._no_content: str | None = ""
+        self._form = Form()
         self._dialect: Dialect | None = None
         self._examined: _Examined | None = None
-
-    @property
-    def special(self) -> tuple[str, ...]:
-        """The texts of the tokenizer's special tokens, which requests cannot spell."""
-        return self._tokenizer.added
 
     def spelled(self, text: str) -> bool:
         return self._ready().guards[0].special.spelled(text)
@@ -99,13 +90,8 @@ class Prompts:
     @property
     def source(self) -> list[Any]:
         """What the prompts depend on besides requests."""
-        tokenizer = self._tokenizer
+        tokenizer = self.tokenizer
         return [tokenizer.template, tokenizer.tool_template, dict(tokenizer.special)]
-
-    @property
-    def named(self) -> dict[str, str]:
-        """Special tokens by their names, such as ``eos_token``."""
-        return self._tokenizer.special
 
     def render(self, request: ChatRequest, waiting: Waiting | None = None, *, generate: bool = True) -> str:
         """Render the prompt of a request, without lone surrogates, which tokenizers refuse. The model's turn begins at
@@ -187,7 +173,7 @@ class Prompts:
 
     def ends(self, ends: Sequence[str]) -> tuple[str, ...]:
         """The strings that end an answer: these and the template's own, the longest first."""
-        eos = self._tokenizer.special.get("eos_token", "")
+        eos = self.tokenizer.special.get("eos_token", "")
         return tuple(sorted({e for e in (*ends, eos) if e.strip()}, key=len, reverse=True))
 
     def variables_of(self, request: ChatRequest) -> dict[str, Any]:
@@ -205,8 +191,7 @@ class Prompts:
         return [t for t in request.tools if t["function"]["name"] not in built_in]
 
     def _built_in(self, request: ChatRequest) -> set[str]:
-        """The server's tools that the template describes itself. The model was trained on them, and the template has
-        a variable for them, which the request does not set."""
+        """The server's tools that the template describes itself. The model was trained on them."""
         served, dialect = request.server_tools, self._dialect
         unset = _BUILT_IN_TOOLS in self._variables and _BUILT_IN_TOOLS not in request.template
         if served is None or dialect is None or not unset or request.toolset.kind == "none":
@@ -244,8 +229,7 @@ class Prompts:
     def message(self, message: Mapping[str, Any], change: Change) -> dict[str, Any]:
         """A message in the form that templates expect, with what does not belong to the application changed.
 
-        The content is one string, since few templates handle parts or missing content, and the reasoning has both names
-        that templates use.
+        The content is one string, since few templates handle parts or missing content, and reasoning has both names.
         """
         made = {**message, "content": _in_one_piece(message.get("content")) or ""}
         media = made["content"] if isinstance(made["content"], list) else ()
@@ -264,7 +248,7 @@ class Prompts:
             made.setdefault("thinking", made["reasoning_content"])
         if calls:
             made["tool_calls"] = [self._call(call, change) for call in calls]
-            made["content"] = made["content"] or self._no_content
+            made["content"] = made["content"] or self._form.nothing
         return made
 
     def _take_thought_apart(self, made: dict[str, Any]) -> None:
@@ -281,17 +265,20 @@ class Prompts:
                 return
 
     def _call(self, call: Mapping[str, Any], change: Change) -> dict[str, Any]:
-        """A call with its arguments in the form that the template expects. Invalid arguments are passed on, not
-        refused.
+        """A call with its arguments in the form that the template expects. Invalid ones are passed on.
 
         Templates write decoded arguments, so it is those that are changed. Text stays as it is if that changes nothing.
         """
         function = {k: change(v) for k, v in call["function"].items() if k != "arguments"}
         given = call["function"].get("arguments")
         known = _as_object(given) if isinstance(given, str) or not given else given
-        if self._arguments_as == "object":
+        if self._form.objects:
             function["arguments"] = change.arguments(known)
-        elif isinstance(given, str) and (INVALID_JSON in known or _is_unchanged(known, change)):
+        elif isinstance(given, str) and (
+            INVALID_JSON in known
+            or isinstance(change, Disguise)  # which keeps the form of the neutral values
+            or change.arguments(known) == known
+        ):
             function["arguments"] = change.json(given)
         else:
             function["arguments"] = tojson(change.arguments(known))
@@ -312,28 +299,27 @@ class Prompts:
             return None if found.error else found.text
 
         def result(parts: list[Any]) -> list[dict[str, Any]]:
-            calls = [call_of(_IDS[0], _NAME, _ARGUMENTS)]
-            answer = {"role": "assistant", "content": self._no_content, "tool_calls": calls}
-            return [_ASKED, answer, {"role": "tool", "tool_call_id": _IDS[0], "content": parts}]
+            answer = Form(nothing=self._form.nothing).answer()
+            return [ASKED, answer, {"role": "tool", "tool_call_id": IDS[0], "content": parts}]
 
         texts = [*self._pools[0].texts, *self._pools[1].texts]
-        traits, written = examine(write, texts, self._no_content)
+        traits, written = examine(write, texts, self._form.nothing)
         if self._dialect is None and not traits.calls:  # arguments as text may be what it wants
-            self._arguments_as = "text"
-            traits, written = examine(write, texts, self._no_content)
-            self._arguments_as = "text" if traits.calls else "object"
+            self._form = self._form._replace(objects=False)
+            traits, written = examine(write, texts, self._form.nothing)
+            self._form = self._form._replace(objects=not traits.calls)
         if not traits.whole:
             log.warning("the chat template does not write a user's message as it is, so prompts are not checked")
-        tools = described([_TOOL], traits)
+        tools = described([TOOL], traits)
         places = find_places(
             lambda messages: write(shape(messages, traits), tools if len(messages) > 1 else []), result, texts
         )
         traits = traits.but(held=places.held)
         made_up = {w for w in markers(written) if "zq" in w.lower()}
-        named = [*self._tokenizer.special.values()]
+        named = [*self.tokenizer.special.values()]
         if self._dialect is not None:
             named += [*self._dialect.start, *self._dialect.end, *(t.text for t in self._dialect.templates)]
-        words = {*self._tokenizer.added, *markers([*texts, *written, *named]), LATE, MOVED} - made_up
+        words = {*self.tokenizer.added, *markers([*texts, *written, *named]), LATE, MOVED} - made_up
         words |= set(places.literals)
         own = SpecialTokens({*places.literals, *FORGED})
         guards = _guard(words, None), _guard({*words, *FORGED}, own)
@@ -353,8 +339,7 @@ class Prompts:
         """Check that the dialect reads the calls that the template writes.
 
         It also records the tools that the dialect knows. And it finds out whether the template expects arguments as
-        objects or as text, and what it expects for missing content next to calls: many templates print ``None`` or
-        fail on it, and some depend on it.
+        objects or as text, and what it expects for missing content next to calls: many print ``None`` or fail.
 
         Returns:
             ``False`` if the template writes no calls at all.
@@ -364,40 +349,30 @@ class Prompts:
         """
         self._dialect = dialect
         self._examined = None
-        written = [w for form in _FORMS for nothing in ("", None) for w in self._written(form, nothing)]
+
+        def render(messages: Sequence[Mapping[str, Any]]) -> str | None:
+            found = self.rendered(messages, [TOOL], generate=False)
+            return None if found.error else found.text
+
+        written = list(shown(render))
         if not written:
             self._ready()
             return False
-        fitting = [w for w in written if _reads(dialect, w)]
+        fitting = [w for w in written if reads(dialect, w)]
         if fitting:  # a template writes more if it gets an unexpected form
-            self._arguments_as, self._no_content, _, _ = min(fitting, key=lambda w: len(w.turn))
+            self._form = min(fitting, key=lambda w: len(w.turn)).form
             self._ready()
             return True
-        others = [d.name for d in list_dialects() if any(_reads(d, w) for w in written)]
+        others = [d.name for d in list_dialects() if any(reads(d, w) for w in written)]
         instead = f"these would: {', '.join(others)}" if others else "no other does"
         raise TemplateError(
             f"dialect {dialect.name} cannot read the calls that the chat template writes; {instead}; the template "
             f"writes {written[0].turn[:200]!r}"
         )
 
-    def _written(self, form: Form, nothing: str | None) -> "Iterator[_Written]":
-        """Render a call in each form that the template accepts."""
-        arguments: Any = _ARGUMENTS if form == "object" else tojson(_ARGUMENTS)
-        for id in _IDS:
-            answer = {"role": "assistant", "content": nothing, "tool_calls": [call_of(id, _NAME, arguments)]}
-            before = self.rendered([_ASKED], [_TOOL], generate=False)
-            after = self.rendered([_ASKED, answer], [_TOOL], generate=False)
-            if before.error or after.error:  # it expects the other form, or no calls
-                continue
-            prompt, whole = before.text, after.text
-            same = next((i for i, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
-            if "Paris" in whole[same:]:
-                yield _Written(form, nothing, whole[:same], whole[same:])
-
 
 class _Writing:
-    """Writes conversations of one request: in the shape that the template writes whole, without special tokens of
-    others, in the template's limits."""
+    """Writes conversations of one request, in the shape that is written whole, without others' special tokens."""
 
     def __init__(self, prompts: Prompts, request: ChatRequest, waiting: Waiting | None) -> None:
         self._prompts = prompts
@@ -491,7 +466,6 @@ class _Writing:
             raise _refused(error) from None
 
     def _changed(self, messages: Sequence[Mapping[str, Any]], change: Change) -> list[dict[str, Any]]:
-        """The messages, each changed once."""
         made = []
         for message in messages:
             key = change, id(message)
@@ -516,8 +490,7 @@ class _Examined(NamedTuple):
 
 
 class _Guard(NamedTuple):
-    """The special tokens that texts must not spell, disguises of these, and those that not even trusted texts may
-    spell: what engines read as placeholders of media."""
+    """The special tokens that texts must not spell, disguises of these, and those that even trusted texts must not."""
 
     special: SpecialTokens
     disguises: tuple[Disguise, ...]
@@ -551,49 +524,11 @@ def _refused(error: Exception | str) -> BadRequest:
 
 
 class _Found(NamedTuple):
-    """A bridge with the renderings in which it was found: whole ones, and those up to the answer with and without its
-    opening."""
+    """A bridge with renderings: whole ones, and those up to the answer with and without its opening."""
 
     bridge: Bridge
     wholes: tuple[str, str]
     asked: tuple[str, str]
-
-
-class _Written(NamedTuple):
-    """A call that a template rendered: its form, the prompt before it, and the turn."""
-
-    form: Form
-    nothing: str | None
-    prompt: str
-    turn: str
-
-
-_FORMS: Final[tuple[Form, ...]] = ("object", "text")
-_NAME: Final = "get_weather"
-_IDS: Final = ("call00001", f"functions.{_NAME}:0")
-_ASKED: Final = {"role": "user", "content": "?"}
-_ARGUMENTS: Final = {"city": "Paris", "days": 3}
-_TOOL: Final = tool(
-    _NAME,
-    "The weather.",
-    {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
-)
-
-
-def _reads(dialect: Dialect, written: _Written) -> bool:
-    """Whether a dialect finds the call in the turn, which may begin with its own opening."""
-    turn = written.turn
-    openings = [turn.find(start) + len(start) for start in dialect.start if start in turn]
-    return any(_reads_turn(dialect, written.prompt + turn[:at], turn[at:]) for at in sorted({0, *openings}))
-
-
-def _reads_turn(dialect: Dialect, prompt: str, turn: str) -> bool:
-    message = parse(turn, dialect, tools=[_TOOL], prompt=prompt)
-    if [c.name for c in message.tool_calls] != [_NAME] or message.tool_calls[0].status != "ok":
-        return False
-    found: dict[str, Any] = json.loads(message.tool_calls[0].arguments)
-    # The templates of some families write every value as a string, but their models do not.
-    return {name: str(value) for name, value in found.items()} == {n: str(v) for n, v in _ARGUMENTS.items()}
 
 
 def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:
@@ -616,11 +551,6 @@ def _thought_markers(dialect: Dialect) -> "Iterator[tuple[str, str]]":
         )
         if opening.strip() and closing.strip():
             yield opening.strip(), closing.strip()
-
-
-def _is_unchanged(value: Any, change: Change) -> bool:
-    """Whether neutral values are the same. Those in disguise keep the form of the neutral ones."""
-    return isinstance(change, Disguise) or change.arguments(value) == value
 
 
 def _in_one_piece(content: Any) -> Any:

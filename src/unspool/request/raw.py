@@ -15,18 +15,12 @@ Prompt = str | tuple[int, ...]
 
 
 class RawRequest(ChatRequest, frozen=True, kw_only=True):
-    """A request for completions of prompts, as text or token ids. `ChatRequest.n` counts the outputs of all prompts.
-
-    Attributes:
-        add_special: whether the tokenizer adds its own special tokens to texts, such as the first one.
-        echo: whether answers begin with their prompt, and with its log-probabilities if any are requested.
-        echoed: the texts of the prompts, if answers begin with them.
-    """
+    """A request for completions of prompts, as text or token ids. `ChatRequest.n` counts the outputs of all prompts."""
 
     prompts: tuple[Prompt, ...]
-    add_special: bool = True
-    echo: bool = False
-    echoed: tuple[str, ...] = ()
+    add_special: bool = True  # whether the tokenizer adds its own special tokens to texts, such as the first one
+    echo: bool = False  # whether answers begin with their prompt, and with its log-probabilities if any are requested
+    echoed: tuple[str, ...] = ()  # the texts of the prompts, if answers begin with them
 
     @property
     def prompt_count(self) -> int:

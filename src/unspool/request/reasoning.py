@@ -10,29 +10,20 @@ from .fields import Fields
 from .sealed import Seal, SealError
 
 Context = Literal["never", "loop", "all"]
-"""Which of the model's turns a prompt repeats exactly: none, those of the current tool loop, or also those of earlier
-user turns."""
+"""Which of the model's turns a prompt repeats exactly: none, those of the tool loop, or also earlier ones."""
 CONTEXTS: Final[tuple[Context, ...]] = ("never", "loop", "all")
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _MOST: Final = 2**31 - 1
 
 
 class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
-    """A request's settings of reasoning.
+    """A request's settings of reasoning."""
 
-    Attributes:
-        sealed: whether the answer contains sealed reasoning.
-        summary: how detailed the summary of the reasoning is; ``None`` if there is none.
-        omit: whether the text of the reasoning is left out.
-        budget: the largest number of tokens; ``None`` means any number.
-        context: see `Context`; ``None`` means the server's setting.
-    """
-
-    sealed: bool = False
-    summary: Detail | None = None
-    omit: bool = False
-    budget: int | None = None
-    context: Context | None = None
+    sealed: bool = False  # whether the answer contains sealed reasoning
+    summary: Detail | None = None  # how detailed the summary of the reasoning is; ``None`` if there is none
+    omit: bool = False  # whether the text of the reasoning is left out
+    budget: int | None = None  # the largest number of tokens; ``None`` means any number
+    context: Context | None = None  # see `Context`; ``None`` means the server's setting
 
 
 def opened(seal: Seal | None, fields: Fields, name: str, text: str | None) -> str:

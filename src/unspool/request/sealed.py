@@ -2,8 +2,7 @@
 
 ``encrypted_content`` of Responses, ``encryptedValue`` of AG-UI and ``signature`` of Anthropic's thinking are such
 texts. They use AES-GCM-SIV from the package cryptography (the extra ``seal``), are bound to the client's API key, and
-are made with the first of several keys. All keys can open, so keys can be rotated without interruption. The format,
-in base64url::
+are made with the first of several keys. All keys can open, so keys can be rotated. The format, in base64url::
 
     version (1 byte) | key (4 bytes of its digest) | nonce (12 bytes) | ciphertext and tag
 """
@@ -19,8 +18,7 @@ from typing import Final
 
 from ..wire.encoding import clean
 
-MAX_SEALED: Final = 2 * 1024 * 1024
-"""The longest sealed text, in characters; longer reasoning is not sealed."""
+MAX_SEALED: Final = 2 * 1024 * 1024  # the longest sealed text, in characters; longer reasoning is not sealed
 _KEY: Final = 32
 _VERSION: Final = b"\x01"
 _PURPOSE: Final = b"unspool sealed reasoning"
@@ -86,8 +84,7 @@ class Seal:
         return base64.urlsafe_b64encode(head + nonce + sealed).decode()
 
     def open(self, sealed: str) -> str:
-        """Open a sealed text; `SealError` if it was not sealed with one of the keys for this API key, or was
-        changed."""
+        """Open a sealed text; `SealError` if no key for this API key sealed it, or it was changed."""
         from cryptography.exceptions import InvalidTag
 
         if len(sealed) > MAX_SEALED:

@@ -14,13 +14,9 @@ from .fields import Fields
 from .server_tools import Offer, Pending, ServerTools
 
 ITEMS: Final = (
-    "mcp_list_tools",
-    "mcp_call",
-    "mcp_approval_request",
-    "mcp_approval_response",
-    "code_interpreter_call",
+    "mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response", "code_interpreter_call",
     "web_search_call",
-)
+)  # fmt: skip
 """Items of Responses' input about the server's tools."""
 HIDDEN: Final = "unspool"
 """The field of a stored item with what clients do not get: the call and the results of a search."""
@@ -181,8 +177,7 @@ def rounds(blocks: Sequence[Fields]) -> Iterator[tuple[list[Fields], list[Fields
 def resumed(
     fields: Fields, messages: list[dict[str, Any]], tools: ServerTools | None
 ) -> tuple[list[dict[str, Any]], tuple[Pending, ...]]:
-    """The messages with the answers to interrupts, and the calls of these interrupts. The client has no results for
-    them, even if it refused them."""
+    """The messages with the answers to interrupts, and their calls, for which the client has no results."""
     answered = {m.get("tool_call_id") for m in messages if m["role"] == "tool"}
     open_calls = [c for m in messages for c in m.get("tool_calls", ()) if c["id"] not in answered]
     results: dict[str, dict[str, Any]] = {}

@@ -23,13 +23,11 @@ WORDS: Final[dict[str, tuple[str, Form]]] = {
     "web_search_preview": ("browser", "web_search"),
     "web_search_preview_2025_03_11": ("browser", "web_search"),
 }
-"""The tool types of Responses that a server may run itself, with the kind of tool and the form in which it is
-shown."""
+"""The tool types of Responses that a server may run itself, with the kind of tool and the form it is shown in."""
 
 
 class OwnServer(msgspec.Struct, frozen=True):
-    """A tool server that the request itself names, with the headers to send to it, and the request's field, for
-    errors."""
+    """A tool server that the request itself names, with the headers to send, and the request's field, for errors."""
 
     label: str
     url: str
@@ -38,22 +36,14 @@ class OwnServer(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """The server's tools for one request: those of the operator's servers, and those of the servers that it names
-    itself.
-
-    Attributes:
-        servers: the labels of all of the operator's servers, including those that are down.
-        approvals: makes and checks the ids of approvals.
-        betas: the betas of Anthropic's protocol that the client named.
-        caller: the client's API key; empty if it sent none.
-    """
+    """The server's tools for one request: of the operator's servers, and of those that it names itself."""
 
     listing: Listing = Listing()
     own: Listing = Listing()
-    servers: tuple[str, ...] = ()
-    approvals: Approvals = Approvals(b"")
-    betas: frozenset[str] = frozenset()
-    caller: bytes = b""
+    servers: tuple[str, ...] = ()  # the labels of all of the operator's servers, including those that are down
+    approvals: Approvals = Approvals(b"")  # makes and checks the ids of approvals
+    betas: frozenset[str] = frozenset()  # the betas of Anthropic's protocol that the client named
+    caller: bytes = b""  # the client's API key; empty if it sent none
 
     @property
     def both(self) -> Listing:
@@ -79,8 +69,7 @@ NOTHING: Final = Offer()
 
 
 class Served(msgspec.Struct, frozen=True):
-    """A tool that the server runs for a request, in its form for the client; ``asks`` says whether each call needs
-    approval."""
+    """A tool that the server runs for a request, in its form for the client; ``asks``: its calls need approval."""
 
     tool: ServerTool
     form: Form = "mcp"
@@ -88,25 +77,17 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A call of the history that was approved or refused, whose result is sent before anything is generated.
+    """A call of the history that was approved or refused, whose result is sent before anything is generated."""
 
-    Attributes:
-        id: the call's id, which the message with its empty result has too.
-        name: the model's name for the tool.
-        approval: the id of the approval request.
-        refusal: the result of a refused call; empty if the call was approved and must be run.
-    """
-
-    id: str
-    name: str
+    id: str  # the call's id, which the message with its empty result has too
+    name: str  # the model's name for the tool
     arguments: str
-    approval: str
-    refusal: str = ""
+    approval: str  # the id of the approval request
+    refusal: str = ""  # the result of a refused call; empty if the call was approved and must be run
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """A request's limits on the server's tools in one answer, as `unspool.request.settings.LIMITS` describes them;
-    ``None`` means the server's limit."""
+    """A request's limits on the server's tools in one answer, as `LIMITS` describes them; ``None``: the server's."""
 
     rounds: int | None = None
     calls: int | None = None
@@ -115,21 +96,14 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools that the server runs for a request, by the model's names.
-
-    Attributes:
-        approvals: makes the ids of approvals.
-        clients: whether the client has tools of its own.
-        listed: the events that list servers' tools to the client.
-        pending: the calls that were approved or refused, which come first.
-    """
+    """The tools that the server runs for a request, by the model's names."""
 
     tools: dict[str, Served]
-    approvals: Approvals
-    clients: bool
-    listed: tuple[ToolsListed, ...] = ()
+    approvals: Approvals  # makes the ids of approvals
+    clients: bool  # whether the client has tools of its own
+    listed: tuple[ToolsListed, ...] = ()  # the events that list servers' tools to the client
     bounds: Bounds = Bounds()
-    pending: tuple[Pending, ...] = ()
+    pending: tuple[Pending, ...] = ()  # the calls that were approved or refused, which come first
 
     @property
     def definitions(self) -> list[Mapping[str, Any]]:
@@ -167,8 +141,7 @@ def read_bounds(fields: Fields) -> Bounds:
 
 def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: bool = False) -> ServerTools | None:
     """The server's tools in a protocol without a field for them: all, or those that ``server_tools`` names: true,
-    false, or a list of names of tools and labels of servers. Without ``approvals``, tools that need one are left
-    out."""
+    false, or a list of names of tools and labels of servers. Without ``approvals``, those that need one are not."""
     bounds = read_bounds(fields)
     tools = offer.beside(taken)
     asked = fields.raw.get("server_tools")

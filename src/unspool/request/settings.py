@@ -1,7 +1,7 @@
 """`Settings`, the configuration of a server, and `Limits`, the limits on what it accepts."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import msgspec
 
@@ -16,39 +16,6 @@ from .sealed import Seal
 Profile = Literal["openai", "mindie", "candle"]
 PROFILES: tuple[Profile, ...] = ("openai", "mindie", "candle")
 
-LIMITS = {
-    "generations": "outputs generated at once; each choice of a request is one",
-    "waiting": "outputs that may wait for their turn; beyond, 429",
-    "queue": "events of a response that may wait for a slow client; beyond, its engine waits",
-    "body": "bytes of a request",
-    "text": "characters of a request's messages and tools together, or of a text to parse",
-    "held": "bytes of all requests that are being read and answered; beyond, 429",
-    "headers": "bytes of a request's line and headers",
-    "messages": "messages of a request",
-    "parts": "images and other parts of a request that are not text",
-    "media": "bytes of all these parts together",
-    "pixels": "pixels of an image, all its frames together",
-    "fetch": "seconds for fetching the parts of a request from their URLs",
-    "tools": "tools of a request",
-    "choices": "choices of a request",
-    "stops": "stop strings of a request",
-    "depth": "levels of nesting in a tool's schema",
-    "output": "characters that the engine may generate for one answer, all its choices and rounds together",
-    "rounds": "times that a model is asked again with results of the server's tools, in one answer",
-    "calls": "calls of the server's tools in one answer; a request may allow fewer",
-    "results": "characters of results of the server's tools in one answer",
-    "tooltime": "seconds that the server's tools may take in one answer",
-    "stored": "bytes of stored responses and conversations; those that were continued longest ago go first",
-    "days": "days after which a stored response or conversation goes, counted from its last turn",
-    "head": "seconds to receive a request's line and headers",
-    "receive": "seconds to receive a request's body",
-    "idle": "seconds that an idle connection is kept open",
-    "stall": "seconds after which a client that reads nothing is disconnected",
-    "silence": "seconds without output, after which a stream sends a keep-alive",
-    "drain": "seconds for running responses to end after SIGTERM",
-}
-"""The fields of `Limits`, each with what it limits."""
-
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How much a server accepts; `LIMITS` describes each field.
@@ -57,41 +24,49 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         ValueError: a limit is not positive.
     """
 
-    generations: int = 100
-    waiting: int = 1000
-    queue: int = 1000
-    body: int = 16 * 1024 * 1024
-    text: int = 4 * 1024 * 1024
-    held: int = 256 * 1024 * 1024
-    headers: int = 64 * 1024
-    messages: int = 4096
-    parts: int = 100
-    media: int = 64 * 1024 * 1024
-    pixels: int = 50_000_000
-    fetch: float = 10.0
-    tools: int = 1024
-    choices: int = 16
-    stops: int = 16
-    depth: int = 128
-    output: int = 16 * 1024 * 1024
-    rounds: int = 32
-    calls: int = 128
-    results: int = 1024 * 1024
-    tooltime: float = 600.0
-    stored: int = 512 * 1024 * 1024
-    days: float = 30.0
-    head: float = 10.0
-    receive: float = 60.0
-    idle: float = 15.0
-    stall: float = 60.0
-    silence: float = 15.0
-    drain: float = 30.0
+    generations: Annotated[int, "outputs generated at once; each choice of a request is one"] = 100
+    waiting: Annotated[int, "outputs that may wait for their turn; beyond, 429"] = 1000
+    queue: Annotated[int, "events of a response that may wait for a slow client; beyond, its engine waits"] = 1000
+    body: Annotated[int, "bytes of a request"] = 16 << 20
+    text: Annotated[int, "characters of a request's messages and tools together, or of a text to parse"] = 4 << 20
+    held: Annotated[int, "bytes of all requests that are being read and answered; beyond, 429"] = 256 << 20
+    headers: Annotated[int, "bytes of a request's line and headers"] = 64 << 10
+    messages: Annotated[int, "messages of a request"] = 4096
+    parts: Annotated[int, "images and other parts of a request that are not text"] = 100
+    media: Annotated[int, "bytes of all these parts together"] = 64 << 20
+    pixels: Annotated[int, "pixels of an image, all its frames together"] = 50_000_000
+    fetch: Annotated[float, "seconds for fetching the parts of a request from their URLs"] = 10.0
+    tools: Annotated[int, "tools of a request"] = 1024
+    choices: Annotated[int, "choices of a request"] = 16
+    stops: Annotated[int, "stop strings of a request"] = 16
+    depth: Annotated[int, "levels of nesting in a tool's schema"] = 128
+    output: Annotated[
+        int, "characters that the engine may generate for one answer, all its choices and rounds together"
+    ] = 16 << 20
+    rounds: Annotated[int, "times that a model is asked again with results of the server's tools, in one answer"] = 32
+    calls: Annotated[int, "calls of the server's tools in one answer; a request may allow fewer"] = 128
+    results: Annotated[int, "characters of results of the server's tools in one answer"] = 1 << 20
+    tooltime: Annotated[float, "seconds that the server's tools may take in one answer"] = 600.0
+    stored: Annotated[
+        int, "bytes of stored responses and conversations; those that were continued longest ago go first"
+    ] = 512 << 20
+    days: Annotated[float, "days after which a stored response or conversation goes, counted from its last turn"] = 30.0
+    head: Annotated[float, "seconds to receive a request's line and headers"] = 10.0
+    receive: Annotated[float, "seconds to receive a request's body"] = 60.0
+    idle: Annotated[float, "seconds that an idle connection is kept open"] = 15.0
+    stall: Annotated[float, "seconds after which a client that reads nothing is disconnected"] = 60.0
+    silence: Annotated[float, "seconds without output, after which a stream sends a keep-alive"] = 15.0
+    drain: Annotated[float, "seconds for running responses to end after SIGTERM"] = 30.0
 
     def __post_init__(self) -> None:
         for field in self.__struct_fields__:
             least = 0 if field in ("waiting", "drain") else 1
             if getattr(self, field) < least:
                 raise ValueError(f"{field}: must be at least {least}, not {getattr(self, field):g}")
+
+
+LIMITS: Final = {name: hint.__metadata__[0] for name, hint in get_type_hints(Limits, include_extras=True).items()}
+"""The fields of `Limits`, each with what it limits."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,10 +81,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         reasoning_field: the field of chat completions for the reasoning.
         full_text, timing: see `unspool.wire.MindieWriter`.
         content_chunks: see `unspool.wire.CandleWriter`.
-        coalesce_reasoning, coalesce_arguments: whether streams join reasoning by sentence, arguments at boundaries of
-            JSON.
-        coalesce_delay: the longest time in seconds for which a delta is held back. Without the other two settings, all
-            deltas of this time are joined.
+        coalesce_reasoning, coalesce_arguments: streams join reasoning by sentence, arguments at boundaries of JSON.
+        coalesce_delay: the longest hold of a delta, in seconds; on its own, it joins all deltas of that time.
         named_reason: the finish reason of an answer to a named ``tool_choice``: OpenAI's ``stop``, or ``tool_calls``.
         strict_level: constrains calls under ``auto`` if no tool is strict, as far as a grammar can express them.
         tools, tool_choice: the tools for requests that declare none, such as those of recordings. With ``None`` the
@@ -125,8 +98,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         engine: a description of the engine, for the log.
         cors: origins of websites that may use the server, besides those on the loopback; ``*`` means any.
         media_hosts: hosts from which parts of requests are fetched; see `unspool.tools.fetch.Fetcher`.
-        hosts: names under which clients may reach the server, besides the loopback's and all addresses; ``*`` means
-            any.
+        hosts: names under which clients may reach the server, besides the loopback's and addresses; ``*``: any.
         sessions: whether agents' runs can be recorded for training; see `unspool.sessions`.
         ui: whether there is a page at ``/``.
         shown: recordings that the page opens with, as JSON lines.

@@ -10,8 +10,7 @@ a few short conversations to find out which, and `shape` rewrites what the templ
   behind the results of tools, get the empty message before them that the template misses.
 * Calls in one message become one message each, and text beside calls a message of its own. A template without calls
   gets them as JSON, and one without results of tools a user's message that names the tool.
-* Media in the results of tools go to a user's message behind them that begins with `MOVED`, unless the template writes
-  them in their place.
+* Media in the results of tools go to a user's message behind them (`MOVED`), unless the template writes them there.
 * Answers get an empty ``reasoning_content``, results the tool's name, and calls an id of nine letters and digits, where
   the template demands them.
 """
@@ -43,54 +42,34 @@ _THOUGHTS: Final = ("reasoning_content", "thinking")
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a template writes whole.
+    """What a template writes whole."""
 
-    Attributes:
-        whole: a single message of a user; if not, nothing is known of the template.
-        developer: the role ``developer``.
-        system: a system message at the front.
-        systems: several system messages at the front.
-        later: a system message further back, in its place.
-        asked: a conversation without a user's message.
-        users, answers: two messages of the user or the assistant in a row.
-        first: an answer at the very front.
-        reasoning: whether answers need the field ``reasoning_content``.
-        calls, results: calls, and the results of tools.
-        parallel: several calls in one message.
-        beside: text beside calls.
-        after: a user's message behind results.
-        again: an answer behind results, after text beside the call.
-        empty: messages without text; where one is missing, others say that there is none.
-        parts: whether contents must be lists of parts.
-        described: whether tools and parameters need a description.
-        names, ids: whether results need the tool's name, and calls an id of nine letters and digits.
-        held: the kinds of media that results may have.
-        nothing: the content of a message with calls and without text.
-    """
-
-    whole: bool = True
-    developer: bool = False
-    system: bool = True
-    systems: bool = True
-    later: bool = True
-    asked: bool = True
+    whole: bool = True  # a single message of a user; if not, nothing is known of the template
+    developer: bool = False  # the role ``developer``
+    system: bool = True  # a system message at the front
+    systems: bool = True  # several system messages at the front
+    later: bool = True  # a system message further back, in its place
+    asked: bool = True  # a conversation without a user's message
+    # users, answers: two messages of the user or the assistant in a row.
     users: bool = True
     answers: bool = True
-    first: bool = True
-    reasoning: bool = False
+    first: bool = True  # an answer at the very front
+    reasoning: bool = False  # whether answers need the field ``reasoning_content``
+    # calls, results: calls, and the results of tools.
     calls: bool = True
     results: bool = True
-    parallel: bool = True
-    beside: bool = True
-    after: bool = True
-    again: bool = True
-    empty: bool = True
-    parts: bool = False
-    described: bool = False
+    parallel: bool = True  # several calls in one message
+    beside: bool = True  # text beside calls
+    after: bool = True  # a user's message behind results
+    again: bool = True  # an answer behind results, after text beside the call
+    empty: bool = True  # messages without text; where one is missing, others say that there is none
+    parts: bool = False  # whether contents must be lists of parts
+    described: bool = False  # whether tools and parameters need a description
+    # names, ids: whether results need the tool's name, and calls an id of nine letters and digits.
     names: bool = False
     ids: bool = False
-    held: frozenset[str] = frozenset()
-    nothing: str | None = ""
+    held: frozenset[str] = frozenset()  # the kinds of media that results may have
+    nothing: str | None = ""  # the content of a message with calls and without text
 
     def but(self, **changed: Any) -> "Traits":
         """The same, except for these."""
@@ -110,8 +89,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Message]:
-    """The same conversation in the shape that a template with these traits writes whole. Contents are strings, lists of
-    parts, or ``None`` beside calls."""
+    """The same conversation in the shape that a template with these traits writes whole."""
     made = [_renamed(m, traits) for m in messages]
     _identify_results(made)
     if traits.names:
@@ -499,8 +477,7 @@ class _Probe:
         self.texts: list[str] = []
 
     def holds(self, messages: Sequence[_Message], traits: Traits, *, moved: bool = True) -> bool:
-        """Whether all words of the messages are written, in the order of their shape, or in their own order unless
-        they may be ``moved``."""
+        """Whether all words of the messages are written, in their own order unless they may be ``moved``."""
         calling = any(m.get("tool_calls") for m in messages)
         shaped = shape(messages, traits)
         text = self._write(shaped, described([_PROBED_TOOL] if calling else self.tools, traits))

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from itertools import chain, groupby
 from typing import Any, Final
 
-BREAK: Final = "\u200b"
-"""Inserted after the first character of what would be a special token."""
+BREAK: Final = "\u200b"  # inserted after the first character of what would be a special token
 
 _MARKER: Final = re.compile(
     r"<[^\s<>]{1,64}>"  # <|im_start|>, <think>, </s>, <｜User｜>, <|"|>
@@ -53,9 +52,8 @@ class SpecialTokens:
         self._begins = _beginnings(sorted(read)) if read else None
 
     def break_up(self, value: Any) -> Any:
-        """Return a value without special tokens in its strings, its keys, and the texts of adjacent parts. A token in
-        escapes of JSON or HTML is broken up as well, since a template may decode them; so is one in characters that a
-        tokenizer may normalize."""
+        """Return a value without special tokens in its strings, its keys, and the texts of adjacent parts: neither as
+        they are, nor in escapes of JSON or HTML, which a template may decode, nor as a tokenizer may normalize."""
         if self._begins is None:
             return value
         if isinstance(value, str):

@@ -1,8 +1,7 @@
 """Stored responses and conversations of the Responses API, and requests that continue them.
 
-A response is stored with what its request added, below the response that it continues; a conversation has its items
-and its responses below it. A request that continues one reads as if its ``input`` had all items before it, with what
-only the server knows of them.
+A response is stored with what its request added, below the response that it continues; a conversation has its items and
+its responses below it. A request that continues one reads as if its ``input`` had all items before it.
 """
 
 import secrets
@@ -23,31 +22,23 @@ from .settings import Limits
 RESPONSE: Final = "response"
 CONVERSATION: Final = "conversation"
 ITEM: Final = "item"
-OPEN: Final = ("queued", "in_progress")
-"""The statuses of responses that are not complete."""
+OPEN: Final = ("queued", "in_progress")  # the statuses of responses that are not complete
 EVENTS: Final = "events"
 _json: Final = msgspec.json.decode
 _RUN: Final = "run"
-LOST: Final = 30.0
-"""Seconds after its last beat after which a process is taken to be gone."""
+LOST: Final = 30.0  # seconds after its last beat after which a process is taken to be gone
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored response: its JSON, the items of its request as JSON, and its status.
-
-    Attributes:
-        hidden: what clients do not get of its items, by their ids, as JSON.
-        turn: its last turn, to be continued exactly.
-        conversation: the id of the conversation that it belongs to.
-        background, streams: whether it was generated in the background, and whether its events are stored.
-    """
+    """A stored response: its JSON, the items of its request as JSON, and its status."""
 
     response: bytes
     input: bytes
     status: str
-    hidden: bytes = b"{}"
-    turn: Packed | None = None
-    conversation: str | None = None
+    hidden: bytes = b"{}"  # what clients do not get of its items, by their ids, as JSON
+    turn: Packed | None = None  # its last turn, to be continued exactly
+    conversation: str | None = None  # the id of the conversation that it belongs to
+    # background, streams: whether it was generated in the background, and whether its events are stored.
     background: bool = False
     streams: bool = False
 
@@ -67,8 +58,7 @@ _decode: Final = msgspec.msgpack.Decoder(Saved).decode
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored conversation: when it was created, in seconds, the client's own data as JSON, the bytes of its items,
-    and the id of its last response."""
+    """A stored conversation: its creation in seconds, the client's JSON, its items' bytes, the last response's id."""
 
     created: int
     metadata: bytes = b"{}"
@@ -83,20 +73,14 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Earlier(msgspec.Struct, frozen=True):
-    """What a request continues.
+    """What a request continues."""
 
-    Attributes:
-        items, size: the items before those of its input, and their bytes.
-        tools: the tools of the response that it continues.
-        parent: the record below which its response is stored.
-        conversation: the id of its conversation.
-        turn, packed: the last turn, and how many characters the packed turns have.
-    """
-
+    # items, size: the items before those of its input, and their bytes.
     items: list[dict[str, Any]] = []
-    tools: list[Any] | None = None
-    parent: Key | None = None
-    conversation: str | None = None
+    tools: list[Any] | None = None  # the tools of the response that it continues
+    parent: Key | None = None  # the record below which its response is stored
+    conversation: str | None = None  # the id of its conversation
+    # turn, packed: the last turn, and how many characters the packed turns have.
     turn: Exact | None = None
     packed: int = 0
     size: int = 0
@@ -281,8 +265,7 @@ def save(writing: Writing, owner: bytes, id: str, saved: Saved, parent: Key | No
 def add_items(
     writing: Writing, owner: bytes, conversation: str, items: Iterable[dict[str, Any]], last: str | None = None
 ) -> list[dict[str, Any]]:
-    """Append items to a conversation, and return them, each with an id that it has alone there. The response ``last``
-    has them."""
+    """Append items of the response ``last`` to a conversation; return them, each with an id of its own."""
     found = conversation_of(writing, owner, conversation)
     parent, size, added = (CONVERSATION, conversation), found.size, []
     for item in items:

@@ -6,26 +6,21 @@ from typing import Any, Final
 import msgspec
 
 from ..errors import TemplateError
+from ..infer.gguf import CONTROL, DEFINED, Gguf
 from ..infer.sources import read_folder, read_object, text_of
 
 _MOST: Final = 1 << 30  # the most bytes of a tokenizer's file
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
-    """The prompt settings in a model's files: its chat template, and the one for requests with tools if that is
-    different.
-
-    Attributes:
-        special: named special tokens, such as ``bos_token``.
-        added: every special token, and every other added token that the template writes. Only these can be mistaken for
-            the structure of a prompt.
-        response_template: its description of how to read answers; see `unspool.infer.choosing`.
-    """
+    """The prompt settings in a model's files: its chat template, and the one for requests with tools."""
 
     template: str
     tool_template: str
-    special: dict[str, str]
+    special: dict[str, str]  # named special tokens, such as ``bos_token``
+    # Special tokens, and other added ones that the template writes. Only these can be mistaken for structure.
     added: tuple[str, ...]
+    # Its description of how to read answers; see `unspool.infer.choosing`.
     response_template: dict[str, Any] | None = None
 
 
@@ -52,3 +47,30 @@ def _object(file: Path) -> dict[str, Any]:
 
 def _is_special(token: Any) -> bool:
     return bool(token.get("special", True)) if isinstance(token, dict) else True
+
+
+_ROLES: Final = {
+    "bos_token": "bos",
+    "eos_token": "eos",
+    "unk_token": "unknown",
+    "pad_token": "padding",
+    "sep_token": "seperator",  # as the format spells it
+    "cls_token": "cls",
+    "mask_token": "mask",
+}
+
+
+def gguf_tokenizer(gguf: Gguf, template: str | None = None) -> Tokenizer:
+    """The chat template, the file's own or another one, and the special tokens of a file that was read with its
+    vocabulary; a `TemplateError` if there is no template."""
+    templates = gguf.templates if template is None else {"default": template}
+    if not templates:
+        raise TemplateError(f"{gguf.path}: contains no chat template; --tokenizer names a file or folder with one")
+    default = templates.get("default") or next(iter(templates.values()))
+    tools = templates.get("tool_use") or default
+    special = {name: token for name, role in _ROLES.items() if (token := gguf.token(role))}
+    written = default + tools
+    marks = {gguf.tokens[i] for i in gguf.of_type(*CONTROL)} | set(special.values())
+    marks |= {token for i in gguf.of_type(DEFINED) if (token := gguf.tokens[i]) in written}
+    added = {t for t in marks if len(t) > 2 and not t.isspace() and not t.isalnum()}
+    return Tokenizer(default, tools, special, tuple(sorted(added)))

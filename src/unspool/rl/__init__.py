@@ -10,24 +10,7 @@ from .rollouts import Call, Rollout, Row, read_rollout
 from .sample import CallSpan, Rewrite, Sample, Transcript
 
 __all__ = [
-    "KINDS",
-    "SAMPLED",
-    "Call",
-    "CallSpan",
-    "Conversation",
-    "Rewrite",
-    "Rollout",
-    "Row",
-    "Sample",
-    "Transcript",
-    "collate",
-    "expand",
-    "read_rollout",
-    "rewards",
-    "to_nemo_rl",
-    "to_prime_rl",
-    "to_skyrl",
-    "to_table",
-    "to_trl",
+    "KINDS", "SAMPLED", "Call", "CallSpan", "Conversation", "Rewrite", "Rollout", "Row", "Sample", "Transcript",
+    "collate", "expand", "read_rollout", "rewards", "to_nemo_rl", "to_prime_rl", "to_skyrl", "to_table", "to_trl",
     "to_verl",
-]
+]  # fmt: skip

@@ -12,9 +12,8 @@ from .sample import Sample
 
 
 class Batch(NamedTuple):
-    """Arrays of shape ``(sequences, tokens)``, padded: the token ids, which are not padding, which to learn, their
-    kinds as indexes into `unspool.rl.KINDS` (padding counts as ``prompt``), and log-probabilities (NaN for tokens that
-    were not sampled)."""
+    """Arrays of shape ``(sequences, tokens)``, padded: the token ids, which are not padding, which to learn, kinds as
+    indexes into `unspool.rl.KINDS` (padding: ``prompt``), log-probabilities (NaN if not sampled)."""
 
     ids: NDArray[np.int64]
     attention: NDArray[np.bool_]

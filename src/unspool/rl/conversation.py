@@ -170,8 +170,7 @@ class Conversation:
         """Append the answer that the model wrote.
 
         Args:
-            ids: its tokens, including the one that ended it if the engine returns it. If it was generated in several
-                parts, pass them as one.
+            ids: its tokens, including the one that ended it if returned; of several parts, all.
             logprobs: the log-probability of each token.
             finish_reason: the engine's finish reason.
 
@@ -201,8 +200,7 @@ class Conversation:
         """Add messages, such as results of tools, or a user's next message.
 
         Returns:
-            The ids that were added, including the opening of the next answer. If the conversation was forked, the ids
-            of the whole new sample.
+            The ids that were added, including the opening of the next answer. After a fork, the whole new sample's.
 
         Raises:
             ValueError: the last answer is still missing, or a message has a role that is not allowed.

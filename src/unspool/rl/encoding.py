@@ -118,8 +118,7 @@ class Encoder:
         return values
 
     def encode(self, text: str, by: str = "", behind: str = "") -> Ids:
-        """The ids of rendered text after a special token (``""``: at the beginning); ``by`` is the character of
-        `broken`."""
+        """The ids of rendered text after a special token (``""``: at the beginning); ``by``: that of `broken`."""
         return self.encode_spans(text, by, behind)[0]
 
     def encode_spans(self, text: str, by: str = "", behind: str = "") -> tuple[Ids, NDArray[np.int64]]:

@@ -8,10 +8,11 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ..arguments import wrong_type
 from ..chat_templates.bridge import Bridge, behind, between
+from ..chat_templates.forms import ASKED, NAME, TOOL, Form, reads, shown
 from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
 from ..errors import TemplateError
@@ -25,47 +26,14 @@ from .templates import ChatTemplate
 
 _WORD: Final = "Zqlastword"
 _OTHER: Final = "Zqresult"
-_NAME: Final = "zqtool"
-_PROBES: Final = ("callid001", f"functions.{_NAME}:0")
 _KEYS: Final = ("reasoning_content", "reasoning", "thinking")
-_TOOL: Final = {
-    "type": "function",
-    "function": {
-        "name": _NAME,
-        "description": "Does.",
-        "parameters": {
-            "type": "object",
-            "properties": {"zqkey": {"type": "string", "description": "A text."}},
-            "required": [],
-        },
-    },
-}
 _KEPT: Final = 16  # how many formats are kept
-
-
-class Style(NamedTuple):
-    """The form in which a template accepts answers.
-
-    Attributes:
-        objects: whether arguments are objects instead of JSON text.
-        nothing: the value for missing content next to calls.
-        parts: whether reasoning is a part of the content instead of a key of the message.
-    """
-
-    objects: bool = True
-    nothing: str | None = ""
-    parts: bool = False
 
 
 class Format:
     """A template, a dialect and a tokenizer that belong together, examined once for any number of conversations.
     Answers end with the texts of ``eos`` and those of the dialect. `TemplateError` if neither a user's nor a tool's
-    message can follow an answer.
-
-    Attributes:
-        style: the form in which the template accepts answers.
-        refused: the roles among ``user`` and ``tool`` whose messages cannot follow an answer, each with the reason.
-    """
+    message can follow an answer."""
 
     def __init__(self, dialect: Dialect, template: ChatTemplate, encoder: Encoder, eos: Sequence[str]) -> None:
         self.dialect = dialect
@@ -73,10 +41,11 @@ class Format:
         self.encoder = encoder
         self.ends_of_turns = tuple(e for e in (*eos, *dialect.end) if e.strip())
         self.ends = tuple(sorted({e for e in (*dialect.end, *eos) if e.strip()}, key=len, reverse=True))
-        self.style = Style()
+        self._form = Form()
+        self._parts = False  # whether reasoning is a part of the content instead of a key of the message
+        # The roles among ``user`` and ``tool`` whose messages cannot follow an answer, each with the reason.
         self.refused: dict[str, str] = {}
-        self._id = _PROBES[0]
-        self.style = self._find_style()
+        self._find_form()
         for role in ("user", "tool"):
             try:
                 self._probe(role)
@@ -102,8 +71,8 @@ class Format:
         answer: dict[str, Any] = {"role": "assistant", "content": content}
         if calls:
             answer["tool_calls"] = list(calls)
-            answer["content"] = content or self.style.nothing
-        if reasoning and self.style.parts:
+            answer["content"] = content or self._form.nothing
+        if reasoning and self._parts:
             text = [{"type": "text", "text": content}] if content else []
             answer["content"] = [{"type": "thinking", "thinking": reasoning}, *text]
         elif reasoning:
@@ -113,9 +82,9 @@ class Format:
     def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
         function = dict(call.get("function", call))
         given = function.get("arguments")
-        if self.style.objects and isinstance(given, str):
+        if self._form.objects and isinstance(given, str):
             function["arguments"] = _as_object(given)
-        elif not self.style.objects and not isinstance(given, str):
+        elif not self._form.objects and not isinstance(given, str):
             function["arguments"] = json.dumps(given or {}, ensure_ascii=False)
         return {**call, "function": function} if "function" in call else function
 
@@ -165,7 +134,7 @@ class Format:
             return self._answer("", word, ())
         function = calls[-1].get("function", calls[-1])
         known = function.get("arguments")
-        key = next(iter(known), "zqkey") if isinstance(known, Mapping) else "zqkey"
+        key = next(iter(known), "key") if isinstance(known, Mapping) else "key"
         last = {**function, "arguments": {key: word}}
         calls[-1] = {**calls[-1], "function": last} if "function" in calls[-1] else last
         return self.shaped(self._answer("", "", calls))
@@ -195,57 +164,25 @@ class Format:
 
     # -- the template, examined --------------------------------------------------------------------------------------
 
-    def _find_style(self) -> Style:
-        """The style in which the template writes a call that the dialect reads, and reasoning if it writes any."""
-        asked = [{"role": "user", "content": "?"}]
-        fitting: list[tuple[int, Style, str]] = []
-        for id in _PROBES:
-            self._id = id
-            for self.style in [Style(objects, nothing) for objects in (True, False) for nothing in ("", None)]:
-                call = self._probed_call()
-                try:
-                    prompt = self.template.render(asked, [_TOOL], generate=True)
-                    answered = [*asked, self.shaped(self._answer("", "", [call]))]
-                    whole = self.template.render(answered, [_TOOL], generate=False)
-                except TemplateError:
-                    continue
-                if self._reads(prompt, whole):
-                    fitting.append((len(whole), self.style, id))
+    def _find_form(self) -> None:
+        """Find the form in which the template writes a call that the dialect reads, and reasoning if it writes any."""
+        every = shown(lambda messages: self.closed(messages, [TOOL]))
         # transformers passes objects. A template that does not expect missing content writes more.
-        best = min(fitting, key=lambda f: (not f[1].objects, f[0]), default=(0, Style(), _PROBES[0]))
-        _, style, self._id = best
-        return style._replace(parts=self._in_parts(asked, style))
-
-    def _reads(self, prompt: str, whole: str) -> bool:
-        same = next((i for i, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
-        openings = (whole.find(s, max(0, same - len(s))) + len(s) for s in self.dialect.start if s in whole)
-        for at in {same, *openings}:
-            message = _read(whole[at:], self.dialect, whole[:at], [_TOOL])
-            if [(c.name, c.status) for c in message.tool_calls] == [(_NAME, "ok")]:
-                return bool(json.loads(message.tool_calls[0].arguments) == {"zqkey": _WORD})
-        return False
-
-    def _in_parts(self, asked: Sequence[Any], style: Style) -> bool:
-        for parts in (False, True):
-            self.style = style._replace(parts=parts)
-            try:
-                text = self.template.render([*asked, self._answer(_OTHER, _WORD, ())], None, generate=False)
-            except TemplateError:
-                continue
+        fitting = sorted((w for w in every if reads(self.dialect, w)), key=lambda w: (not w.form.objects, len(w.turn)))
+        self._form = fitting[0].form if fitting else Form()
+        for self._parts in (False, True):
+            text = self.closed([ASKED, self._answer(_OTHER, _WORD, ())], None) or ""
             if text.count(_OTHER) == 1 and "'thinking'" not in text:
-                return parts
-        return False
-
-    def _probed_call(self) -> dict[str, Any]:
-        return {"id": self._id, "type": "function", "function": {"name": _NAME, "arguments": {"zqkey": _WORD}}}
+                return
+        self._parts = False
 
     def _probe(self, role: str) -> None:
-        calls = [self._probed_call()] if role == "tool" else []
+        calls = Form(id=self._form.id).answer()["tool_calls"] if role == "tool" else []
         answer = self.shaped(self._answer("", "" if calls else _WORD, calls))
         new = {"role": role, "content": _OTHER}
         if calls:
-            new |= {"tool_call_id": self._id, "name": _NAME}
-        found = self.bridge([{"role": "user", "content": "?"}, answer], [new], [_TOOL] if calls else None)
+            new |= {"tool_call_id": self._form.id, "name": NAME}
+        found = self.bridge([ASKED, answer], [new], [TOOL] if calls else None)
         if _OTHER not in found.text:
             raise TemplateError(f"template: does not write a message of {role} after an answer")
 
@@ -328,8 +265,7 @@ def _read(text: str, dialect: Dialect, prompt: str, tools: Any, policy: Policy |
 def reads_the_same(
     text: str, answer: Message, dialect: Dialect, prompt: str, by: str, tools: Any, policy: Policy | None
 ) -> bool:
-    """Whether a text that a template wrote for an answer contains the whole answer, as the tools and the policy read
-    it.
+    """Whether a text that a template wrote for an answer contains it whole, as the tools and the policy read it.
 
     Calls that are not ``ok`` cannot be compared. Schemas decide the type of a value that is written as text. ``by`` is
     the character that breaks up special tokens.

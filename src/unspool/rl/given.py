@@ -13,8 +13,7 @@ _LARGEST: Final = 2**63 - 1
 
 
 def as_ids(ids: Any) -> Ids:
-    """Token ids as an array. `ValueError` if one is negative, or has more than 63 bits; `TypeError` if these are
-    none."""
+    """Token ids as an array. `ValueError` if one is negative, or has over 63 bits; `TypeError` if these are none."""
     if isinstance(ids, np.ndarray):
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise TypeError(f"ids: must be integers in one dimension, not {ids.dtype} of shape {ids.shape}")
@@ -35,8 +34,7 @@ def _small(ids: Any, largest: int) -> Ids:
 
 
 def as_logprobs(logprobs: Any, count: int) -> NDArray[np.float64]:
-    """The log-probabilities of so many tokens as an array; NaN if there are none. `ValueError` if there are more or
-    fewer."""
+    """The log-probabilities of so many tokens as an array; NaN if there are none. `ValueError` for another number."""
     if logprobs is None:
         return np.full(count, np.nan)
     try:

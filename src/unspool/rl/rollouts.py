@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from ..engines.token_kinds import KINDS
 
-SCHEMA_VERSION: Final = 1
-"""The version of the JSON of a `Rollout`. Readers refuse a newer one."""
+SCHEMA_VERSION: Final = 1  # the version of the JSON of a `Rollout`. Readers refuse a newer one.
 FORKS: Final = ("tools", "system", "rewritten", "template")
 """Why a call does not simply continue its parent: other tools, another system prompt, a history that was rewritten
 after the parent's answer, or a chat template that writes the parent's tokens differently."""

@@ -1,5 +1,4 @@
-"""Renders a chat template in this process, as transformers does: in Jinja's sandbox, with its filters and
-functions."""
+"""Renders a chat template in this process, as transformers does: in Jinja's sandbox, with its filters."""
 
 import copy
 import datetime

@@ -28,7 +28,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..dialect.file import Dialect
 from ..engines.token_kinds import SAMPLED, mask_of
@@ -49,8 +48,7 @@ class Generate(Protocol):
 
 
 class _Rollout(NamedTuple):
-    """A running conversation, with its functions by name, the object whose methods they are, if any, and the number of
-    ids of the first prompt."""
+    """A running conversation, with its functions by name, their object, if any, and the length of the first prompt."""
 
     conversation: Conversation
     tools: Mapping[str, Callable[..., Any]]
@@ -108,7 +106,7 @@ def rollout_func(
             "prompt_ids": [s.ids[:at].tolist() for s, at in parts],
             "completion_ids": [s.ids[at:].tolist() for s, at in parts],
             "env_mask": [s.mask(learnt)[at:].astype(int).tolist() for s, at in parts],
-            "logprobs": [_scores(s.logprobs[at:]) for s, at in parts] if scored else None,
+            "logprobs": [np.nan_to_num(s.logprobs[at:], nan=0.0).tolist() for s, at in parts] if scored else None,
             "conversation": [r.conversation for r in rollouts],
         }
         if environment is not None:
@@ -233,9 +231,3 @@ def _failed(error: BaseException | str) -> dict[str, str]:
 
 def _text(result: Any) -> str:
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
-
-
-def _scores(logprobs: NDArray[np.float64]) -> list[float]:
-    """Log-probabilities as TRL expects them, with 0 for tokens that were not sampled."""
-    found: list[float] = np.nan_to_num(logprobs, nan=0.0).tolist()
-    return found

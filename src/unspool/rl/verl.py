@@ -33,11 +33,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
         tokenizer: verl's tokenizer.
         dialect, template: see `Conversation`.
         kinds: the kinds of tokens to learn; see `Conversation.mask`.
-        chat_template_kwargs: further variables of the template.
-
-    Attributes:
-        conversation: the conversation; ``None`` before the first prompt.
-    """
+        chat_template_kwargs: further variables of the template."""
 
     def __init__(
         self,
@@ -49,7 +45,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(tokenizer, chat_template_kwargs=dict(chat_template_kwargs or {}))
-        self.conversation: Conversation | None = None
+        self.conversation: Conversation | None = None  # the conversation; ``None`` before the first prompt
         self._dialect = dialect
         self._template = template
         self._kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)

@@ -130,7 +130,7 @@ def create_app(
         store: keeps responses and conversations; by default in memory; closed when the application ends.
         telemetry: makes OpenTelemetry's spans (`unspool.generation.telemetry`); closed when the application ends.
     """
-    service = _service(settings, engine, prompts, tools, others, store, telemetry)
+    service = _service((Served(settings, engine, prompts), *others), tools, store, telemetry)
     posts = _protocols(settings)
     chat = posts["/v1/chat/completions"]
 
@@ -170,18 +170,12 @@ def create_app(
 
 
 def _service(
-    settings: Settings,
-    engine: Engine,
-    prompts: Prompts | None,
-    tools: Tools | None,
-    others: Sequence[Served],
-    store: Store | None,
-    telemetry: "Telemetry | None",
+    served: Sequence[Served], tools: Tools | None, store: Store | None, telemetry: "Telemetry | None"
 ) -> Service:
     """The first model's service, which knows the services of the others; each has its own counts."""
-    service = Service(settings, engine, prompts, tools, store, telemetry)
-    service.models = (service, *(Service(*other, tools, service.store, telemetry) for other in others))
-    if settings.sessions:
+    service = Service(*served[0], tools, store, telemetry)
+    service.models = (service, *(Service(*other, tools, service.store, telemetry) for other in served[1:]))
+    if service.settings.sessions:
         from ..sessions import Sessions
 
         if any(one.prompts is None for one in service.models):
@@ -189,7 +183,7 @@ def _service(
         sessions = Sessions(service.store)
         for one in service.models:
             one.sessions = sessions
-    if others:
+    if served[1:]:
         for one in service.models:
             one.models = service.models
             one.metrics = Metrics(one.settings.dialect.name, one.settings.model)
@@ -240,8 +234,7 @@ def _http_error(
 
 
 class _App(Starlette):
-    """Starlette, with streams outside of its middleware, which would handle every chunk. ``endpoints`` answer POST, by
-    path."""
+    """Starlette, with streams outside of its middleware, for speed. ``endpoints`` answer POST, by path."""
 
     endpoints: Mapping[str, ASGIApp] = {}
     origins = Origins(())

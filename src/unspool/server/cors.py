@@ -35,8 +35,7 @@ def _split(origin: str) -> SplitResult | None:
 
 
 class Origins:
-    """The origins that may use the server: those of the loopback, and those in a list, as browsers write them; ``*``:
-    any."""
+    """The origins that may use the server: those of the loopback, and those in a list (``*``: any)."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed = {origin.lower() for origin in allowed}

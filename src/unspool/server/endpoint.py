@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _FIELDS: Final = 100
-SESSION: Final = "unspool.session"
-"""The key of a request's session in its scope."""
+SESSION: Final = "unspool.session"  # the key of a request's session in its scope
 
 
 class Endpoint(ABC):
@@ -85,8 +84,7 @@ class Endpoint(ABC):
 
 
 Work = Callable[[Service, Fields, Awaited], bytes]
-"""Computes the body of an answer from the fields of a request. It may raise `BadRequest`, or `Abandoned` if nobody
-waits any more."""
+"""Computes the body of an answer from the fields of a request. It may raise `BadRequest` or `Abandoned`."""
 
 
 class ThreadEndpoint(Endpoint):

@@ -27,15 +27,7 @@ from ..request.prepared import prepare
 from ..request.protocols import TraceProtocol
 from ..request.protocols.chat import read_format, reasoning_markers
 from ..tokens import counted
-from ..wire import (
-    AguiWriter,
-    CandleWriter,
-    ChatWriter,
-    MessagesWriter,
-    MindieWriter,
-    ResponsesWriter,
-    Writer,
-)
+from ..wire import AguiWriter, CandleWriter, ChatWriter, MessagesWriter, MindieWriter, ResponsesWriter, Writer
 from ..wire.encoding import clean, encode
 from .endpoint import Work, check_known
 from .parse_endpoint import FIELDS, read_asked, read_dialect, read_prompt
@@ -187,7 +179,7 @@ def prompt(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     return encode(
         {
             "prompt": text,
-            "special": () if service.prompts is None else service.prompts.special,
+            "special": () if service.prompts is None else service.prompts.tokenizer.added,
             "stage": prepared.parsers[0].stage,
             "tokens": tokens,
             "grammar": grammar,

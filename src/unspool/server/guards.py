@@ -29,8 +29,7 @@ def check_host(name: str) -> str:
 
 
 class Hosts:
-    """The hosts by which clients may reach the server: the loopback's names, any address, and those in a list (``*``:
-    any)."""
+    """The hosts by which clients may reach the server: the loopback's names, addresses, and a list (``*``: any)."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed = {"localhost", *allowed}

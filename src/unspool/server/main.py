@@ -38,8 +38,7 @@ _M_MMAP_THRESHOLD = -3  # of glibc's malloc.h
 
 
 class Operation(NamedTuple):
-    """The settings of the process, independent of what it serves. The certificate and the key are files; without a
-    certificate there is no TLS."""
+    """The settings of the process, independent of what it serves. The certificate (for TLS) and the key are files."""
 
     log_format: str = "text"
     log_level: str = "info"
@@ -197,8 +196,7 @@ def _return_large_blocks() -> None:
     """Make glibc return the memory of bodies and prompts to the system as soon as it is free.
 
     glibc does so for blocks above a threshold, which it raises with every large block that is freed, up to 32 MiB, so
-    the memory of many requests would stay with the process. Setting the threshold prevents that. Other C libraries
-    have no such call.
+    the memory of many requests would stay with the process. Setting it prevents that.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:

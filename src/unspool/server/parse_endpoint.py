@@ -24,25 +24,13 @@ from .endpoint import check_known
 
 _FORMATS: Final = ("message", "events", "steps")
 _PIECE: Final = 2 * 1024  # how many characters are parsed between two checks, in a few milliseconds
-MAX_PIECES: Final = 50_000
-"""How many pieces a text may be cut into."""
-MAX_TOML: Final = 32 * 1024
-"""How many characters a dialect's file may have."""
+MAX_PIECES: Final = 50_000  # how many pieces a text may be cut into
+MAX_TOML: Final = 32 * 1024  # how many characters a dialect's file may have
 _FILE: Final = "dialect.toml"  # the name of such a file in errors
 FIELDS: Final = (
-    "text",
-    "pieces",
-    "dialect",
-    "toml",
-    "reasoning",
-    "tools",
-    "tool_choice",
-    "stage",
-    "prompt",
-    "policy",
-    "finish_reason",
-    "format",
-)
+    "text", "pieces", "dialect", "toml", "reasoning", "tools", "tool_choice", "stage", "prompt", "policy",
+    "finish_reason", "format",
+)  # fmt: skip
 
 
 class Piece(NamedTuple):
@@ -124,8 +112,7 @@ def read_prompt(fields: Fields, service: Service) -> str | None:
 
 
 def read_dialect(fields: Fields, service: Service) -> tuple[Dialect, Policy]:
-    """Read the dialect and the policy: the server's, or those of ``dialect``, ``toml``, ``reasoning`` and
-    ``policy``."""
+    """Read the dialect and the policy: the server's, or as ``dialect``, ``toml``, ``reasoning`` and ``policy`` say."""
     settings = service.settings
     own = not any(map(fields.has, ("dialect", "reasoning", "toml")))
     dialect = settings.dialect if own else _dialect(fields, settings.dialect)

@@ -1,8 +1,9 @@
 """The endpoints of protocols: `ProtocolEndpoint` generates an answer, `CountEndpoint` counts the tokens of a prompt."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 from starlette.types import Scope, Send
@@ -19,12 +20,12 @@ from ..request.parts.reading import settled, urls
 from ..request.prepared import Prepared, prepare, with_edits
 from ..request.protocols import CompletionsProtocol, WireProtocol
 from ..request.raw import prepare_raw
-from ..request.server_tools import Offer
+from ..request.server_tools import Offer, OwnServer
+from ..request.settings import Settings
 from ..tokens import counted
-from ..tools import Listing, Tools
+from ..tools import Listing, Tools, ToolServer
 from ..wire.encoding import encode
 from .endpoint import Endpoint, caller_of, session_of
-from .own_tools import own_tools
 from .replies import Reply, StreamReply, client_id, failed, header
 from .retries import Retries
 
@@ -37,22 +38,16 @@ _LONG: Final = 16 * 1024  # the size in bytes from which on a request is read in
 
 
 class Incoming(NamedTuple):
-    """A request whose JSON was read.
+    """A request whose JSON was read."""
 
-    Attributes:
-        fields, size: its fields and bytes, with what is stored of its conversation.
-        hold: counts further bytes of it.
-        deposit: keeps its answer.
-        edges: how it is related to other calls of the session, as the agent declares.
-    """
-
+    # fields, size: its fields and bytes, with what is stored of its conversation.
     fields: Fields
     size: int
     offer: Offer
-    hold: Callable[[int], None]
-    deposit: Deposit
+    hold: Callable[[int], None]  # counts further bytes of it
+    deposit: Deposit  # keeps its answer
     session: "Session | None"
-    edges: list[tuple[str, str]]
+    edges: list[tuple[str, str]]  # how it is related to other calls of the session, as the agent declares
 
 
 class _OfProtocol(Endpoint):
@@ -81,8 +76,7 @@ class _OfProtocol(Endpoint):
         return Offer(listing, of_own, tuple(service.tools.servers), approvals, _betas(scope), caller)
 
     async def _usable(self, listing: Listing) -> Listing:
-        """The listing without tools for whose calls no grammar can be made: one would fail each request that needs a
-        grammar, whoever sends it."""
+        """The listing without tools for whose calls no grammar can be made, which would fail requests that need one."""
         if not any(tool.kind == "mcp" for tool in listing.tools):
             return listing
         writable = self._service.constraints.writable
@@ -206,7 +200,7 @@ class CompletionsEndpoint(ProtocolEndpoint):
     async def _prepare(self, incoming: Incoming) -> Prepared:
         protocol, engine, prompts = self._protocol, self._service.engine, self._service.prompts
         session = incoming.session
-        eos = "" if prompts is None else prompts.named.get("eos_token", "")
+        eos = "" if prompts is None else prompts.tokenizer.special.get("eos_token", "")
         assert isinstance(protocol, CompletionsProtocol)
 
         def make(awaited: Awaited) -> Prepared:
@@ -221,8 +215,7 @@ class CompletionsEndpoint(ProtocolEndpoint):
 
 
 class CountEndpoint(_OfProtocol):
-    """An ASGI application for Anthropic's ``/v1/messages/count_tokens``: counts the tokens of the prompt that the
-    protocol's own endpoint would use."""
+    """An ASGI application for Anthropic's ``/v1/messages/count_tokens``: counts the tokens of the prompt."""
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
         await self._answer(self._reply(scope, body), scope, send)
@@ -281,3 +274,41 @@ def _betas(scope: Scope) -> frozenset[str]:
     """The betas of Anthropic's protocol that a client names."""
     named = [value.decode("latin-1") for name, value in scope["headers"] if name == b"anthropic-beta"]
     return frozenset(beta.strip() for value in named for beta in value.split(",") if beta.strip())
+
+
+# -- tool servers that a request itself names --------------------------------------------------------------------------
+MOST_SERVERS = 16  # how many servers a request may name by address
+
+
+def own_tools(settings: Settings, asked: Sequence[OwnServer], operators: Tools) -> Tools:
+    """The servers that a request adds to the operator's; no connection is made yet. A label of the operator's means its
+    server. `BadRequest` if they are not allowed, not https, or labels repeat."""
+    own = [one for one in asked if one.label not in operators.servers]
+    if own and not settings.own_servers:
+        known = ", ".join(operators.servers) or "none: the server has no tools"
+        text = f"tool servers of requests are not allowed here; allowed are those of the server: {known}"
+        raise BadRequest(own[0].field, text)
+    if len(own) > MOST_SERVERS:
+        raise BadRequest(own[-1].field, f"{len(own)} tool servers; allowed are {MOST_SERVERS}")
+    made = [_server(one) for one in own]
+    try:
+        Tools([*operators.servers.values(), *made])  # an answer may use all of them
+        return Tools(made)
+    except ValueError as error:
+        raise BadRequest(own[-1].field, str(error)) from None
+
+
+def _server(asked: OwnServer) -> ToolServer:
+    try:
+        parts = urlsplit(asked.url)
+        host = parts.hostname
+    except ValueError:
+        host = None
+    if not host or parts.scheme != "https":
+        raise BadRequest(asked.field, "must be the https address of a tool server")
+    try:
+        from ..tools.mcp import MCPToolServer
+        from ..tools.targets import Endpoint
+    except ImportError:
+        raise BadRequest(asked.field, "this server has no client for tool servers; install the extra mcp") from None
+    return MCPToolServer(asked.label, Endpoint((("http", asked.url), ("sse", asked.url)), asked.headers, public=True))

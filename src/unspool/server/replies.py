@@ -11,8 +11,7 @@ from ..wire import sse
 from ..wire.common import Failure
 
 JSON: Final = "application/json"
-ErrorBody = Callable[[Failure], bytes]
-"""Writes the body of an answer that is an error, in the form of a protocol."""
+ErrorBody = Callable[[Failure], bytes]  # writes the body of an answer that is an error, in the form of a protocol
 
 _ID: Final = Regex(r"[!-~]{1,128}")  # the form of accepted request ids: visible ASCII
 
@@ -71,8 +70,7 @@ _STREAM_HEADERS: Final = [
 
 
 class StreamReply:
-    """A stream of server-sent events; a `Sink` of `unspool.generation.outbox`. The head is sent with the first
-    bytes."""
+    """A stream of server-sent events; a `Sink` of `unspool.generation.outbox`. The head goes with the first bytes."""
 
     def __init__(self, send: Send, request_id: str) -> None:
         self._send = send

@@ -1,5 +1,4 @@
-"""`ResponsesEndpoint`: answers the requests of the Responses protocol, which may continue what is stored, and stores
-what they say should be."""
+"""`ResponsesEndpoint`: answers the requests of the Responses protocol, which may continue and store responses."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -12,18 +11,7 @@ from ..generation.service import Service
 from ..request.continuation import Continued, Written
 from ..request.fields import Fields
 from ..request.protocols.responses import ResponsesProtocol, stores
-from ..request.stored import (
-    OPEN,
-    Earlier,
-    Saved,
-    add_items,
-    beat,
-    end_run,
-    input_items,
-    recall,
-    referenced,
-    save,
-)
+from ..request.stored import OPEN, Earlier, Saved, add_items, beat, end_run, input_items, recall, referenced, save
 from ..store import Reading, Writing, owner_of
 from ..wire import ResponsesWriter
 from ..wire.common import Writer

@@ -78,8 +78,7 @@ class SessionRoutes:
     # -- which session -----------------------------------------------------------------------------------------------
 
     async def _session(self, scope: Scope, id: str) -> Session | None:
-        """The session of a model's request; ``None`` if it belongs to none. `Refused` if it is unknown, or needs its
-        key."""
+        """The session of a model's request, if it has one. `Refused` if it is unknown, or needs its key."""
         for key in keys_of(scope):
             found = await self._sessions.by_key(key.decode("latin-1"))
             if found is not None:

@@ -65,7 +65,7 @@ def detokenize(service: Service, fields: Fields, awaited: Awaited) -> bytes:
 
 def tokenizer_info(service: Service) -> dict[str, Any]:
     """The named special tokens of the model, such as ``eos_token``; empty if they are not known."""
-    return {} if service.prompts is None else dict(service.prompts.named)
+    return {} if service.prompts is None else dict(service.prompts.tokenizer.special)
 
 
 def _backend(service: Service) -> Any:

@@ -26,8 +26,7 @@ from ..engines.local import Address
 
 log = logging.getLogger("unspool.server")
 
-VARIABLE: Final = "UNSPOOL_WORKER"
-"""The environment variable that makes a process a worker."""
+VARIABLE: Final = "UNSPOOL_WORKER"  # the environment variable that makes a process a worker
 _READY: Final = b"ready"
 _ASKED: Final = 2.0  # seconds for a sibling's counts
 _TICK: Final = 0.2  # seconds between two checks of the workers
@@ -37,22 +36,15 @@ _MOST: Final = 64 * 1024 * 1024  # the largest size of a sibling's counts, in by
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """A worker's view of its parent and siblings.
+    """A worker's view of its parent and siblings."""
 
-    Attributes:
-        number: its number, from 0.
-        listener, parent: the file descriptors of the listening socket, and of its end of the pair.
-        folder: the folder with the sockets of all workers.
-        secret: random text, the same for all workers of a parent.
-        engines: the processes of llama.cpp that all workers share, by the models' names.
-    """
-
-    number: int
+    number: int  # its number, from 0
+    # listener, parent: the file descriptors of the listening socket, and of its end of the pair.
     listener: int
     parent: int
-    folder: str
-    secret: str
-    engines: dict[str, Address] = {}
+    folder: str  # the folder with the sockets of all workers
+    secret: str  # random text, the same for all workers of a parent
+    engines: dict[str, Address] = {}  # the processes of llama.cpp that all workers share, by the models' names
 
     @classmethod
     def here(cls) -> "Worker | None":
@@ -65,8 +57,7 @@ class Worker(msgspec.Struct, frozen=True):
 
     @contextlib.asynccontextmanager
     async def serving(self, counts: Callable[[], str], orphaned: Callable[[], None]) -> AsyncIterator[None]:
-        """A context in which the worker is ready, sends its counts to siblings, and calls ``orphaned`` when the parent
-        is gone."""
+        """A context in which the worker is ready, sends its counts to siblings, and calls ``orphaned`` if it is."""
         loop = asyncio.get_running_loop()
         path = Path(self.folder) / f"{self.number}.sock"
         path.unlink(missing_ok=True)

@@ -26,16 +26,6 @@ from .responses import ResponsesWriter
 from .trace import TraceWriter
 
 __all__ = [
-    "AguiWriter",
-    "CandleWriter",
-    "ChatWriter",
-    "Coalescer",
-    "CompletionWriter",
-    "Failure",
-    "MessagesWriter",
-    "MindieWriter",
-    "ResponsesWriter",
-    "TraceWriter",
-    "Usage",
-    "Writer",
-]
+    "AguiWriter", "CandleWriter", "ChatWriter", "Coalescer", "CompletionWriter", "Failure", "MessagesWriter",
+    "MindieWriter", "ResponsesWriter", "TraceWriter", "Usage", "Writer",
+]  # fmt: skip

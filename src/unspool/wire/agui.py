@@ -24,10 +24,8 @@ APPROVAL: Final = {
     "required": ["approved"],
 }
 """The answer to an interrupt that asks whether a call is allowed, as a JSON Schema."""
-ACTIVITY: Final = "TOOL_CALL"
-"""The type of the activities: calls that the server runs."""
-REASONING: Final = "reasoning-"
-"""The prefix of reasoning ids, before the id of the assistant's message and a number."""
+ACTIVITY: Final = "TOOL_CALL"  # the type of the activities: calls that the server runs
+REASONING: Final = "reasoning-"  # the prefix of reasoning ids, before the id of the assistant's message and a number
 
 
 class AguiWriter(BlockWriter):
@@ -73,7 +71,6 @@ class AguiWriter(BlockWriter):
         self._answered = False  # results came after the last assistant message
 
     def start(self) -> bytes:
-        """``RUN_STARTED``."""
         parent = {} if self._parent is None else {"parentRunId": self._parent}
         return _event("RUN_STARTED", **self._run, protocolVersion=PROTOCOL_VERSION, **parent)
 
@@ -230,7 +227,6 @@ def _usage(usage: Usage, model: str | None) -> dict[str, Any]:
 
 
 def error_body(failure: Failure) -> bytes:
-    """``RUN_ERROR``: the stream's event, and the body of a response that is an error. The protocol requires a code, a
-    string."""
+    """``RUN_ERROR``: the stream's event, and the body of a response that is an error. It requires a code."""
     error = {"type": "RUN_ERROR", "message": failure.message, "code": failure.code or str(failure.status)}
     return encode(error)

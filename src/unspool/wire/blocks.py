@@ -189,8 +189,7 @@ def not_writable(event: object) -> TypeError:
 
 
 def events_of(answer: Answer) -> Sequence[AnyEvent]:
-    """The events of the only choice; without events, those of its message. A `ValueError` if there is not one
-    message."""
+    """The events of the only choice, or those of its message. A `ValueError` if there is not one message."""
     if len(checked_messages(answer.messages)) != 1:
         raise ValueError(f"messages: got {len(answer.messages)}; the protocol has only one choice")
     return answer.events[0] if answer.events else replay(answer.messages[0])

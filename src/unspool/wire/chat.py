@@ -53,8 +53,7 @@ class ChatWriter(Writer):
         id, model, created: constant in all chunks; ``created`` is in seconds.
         n: number of choices.
         reasoning_field: ``reasoning_content``, ``reasoning`` or ``both``.
-        include_usage: ``stream_options.include_usage``: a last chunk without choices has the usage, all others
-            ``null``.
+        include_usage: ``stream_options.include_usage``: a last chunk without choices has the usage, others ``null``.
         calls_reason: the finish reason of an answer with calls. At OpenAI, a named ``tool_choice`` finishes with
             ``stop``, and a request with the legacy ``function_call`` with ``function_call``.
         system_fingerprint: written if given.

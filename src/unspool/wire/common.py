@@ -24,8 +24,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         total_tokens: the engine's total; ``None`` if it reports none, and then the sum of the two.
         cached_tokens: how many tokens of the prompt came from a cache.
         reasoning_tokens: how many tokens of the completion were reasoning.
-        prefill_time, decode_time_arr: milliseconds up to the first token, and between tokens; only MindIE reports
-            them.
+        prefill_time, decode_time_arr: milliseconds up to the first token, and between tokens (MindIE).
     """
 
     prompt_tokens: int = 0

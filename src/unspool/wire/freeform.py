@@ -11,13 +11,11 @@ import msgspec
 
 from ..regex import Regex
 
-INPUT: Final = "input"
-"""The argument that contains the text."""
+INPUT: Final = "input"  # the argument that contains the text
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A declared tool as the client knows it: how it was declared, its name for the client, and its namespace, if
-    any."""
+    """A declared tool as the client knows it: how it was declared, its name there, and its namespace, if any."""
 
     kind: Literal["function", "custom", "tool_search"]
     name: str

@@ -106,7 +106,9 @@ class MindieWriter(ChatWriter):
     def _whole(self, answer: Answer) -> dict[str, Any]:
         whole = super()._whole(answer)
         if answer.usage is not None:
-            (whole["usage"] if self._timing == "usage" else whole).update(_times(answer.usage))
+            times = {"prefill_time": answer.usage.prefill_time, "decode_time_arr": answer.usage.decode_time_arr}
+            found = {name: time for name, time in times.items() if time is not None}
+            (whole["usage"] if self._timing == "usage" else whole).update(found)
         return whole
 
     def _message(self, message: Message) -> dict[str, Any]:
@@ -117,25 +119,16 @@ class MindieWriter(ChatWriter):
         return sent
 
 
-def _times(usage: Usage) -> dict[str, Any]:
-    times = {"prefill_time": usage.prefill_time, "decode_time_arr": usage.decode_time_arr}
-    return {name: time for name, time in times.items() if time is not None}
-
-
-_ERROR_TYPES: Final = {
+_ERROR_TYPES: Final = {s.value: s.phrase for s in HTTPStatus} | {
     404: "NotFoundError",
     422: "Input Validation Error",
     424: "Generation Error",
     500: "Incomplete Generation",
 }
-"""MindIE's names of statuses, if they differ from HTTP's."""
-
-
-def _phrase(status: int) -> str:
-    return next((s.phrase for s in HTTPStatus if s == status), "Error")
+"""MindIE's names of statuses: some differ from HTTP's."""
 
 
 def error_body(failure: Failure) -> bytes:
     """The body of a response that is an error; the message is also in ``err_msg``, as in a stream."""
-    kind = failure.type or _ERROR_TYPES.get(failure.status) or _phrase(failure.status)
+    kind = failure.type or _ERROR_TYPES.get(failure.status, "Error")
     return encode({"error": failure.message, "error_type": kind, "err_msg": failure.message})

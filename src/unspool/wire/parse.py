@@ -7,17 +7,12 @@ from ..message import Message
 from .chat import error_body
 from .encoding import encode
 
-__all__ = ["error_body", "events", "joined", "message", "part"]
+__all__ = ["error_body", "joined", "message", "part"]
 
 
 def message(read: Message) -> bytes:
     """``{"message": …}``: every field of a `Message`, with its segments and notices."""
     return encode({"message": read})
-
-
-def events(emitted: Sequence[Event]) -> bytes:
-    """``{"events": […]}``: the fields of each event, with its name in ``type``."""
-    return encode({"events": emitted})
 
 
 def part(emitted: Sequence[Event]) -> bytes:
@@ -26,5 +21,5 @@ def part(emitted: Sequence[Event]) -> bytes:
 
 
 def joined(parts: Sequence[bytes]) -> bytes:
-    """Join parts: the same bytes that `events` writes for all their events."""
+    """``{"events": […]}``: the fields of each event, with its name in ``type``, from parts."""
     return b'{"events":[' + b",".join(p for p in parts if p) + b"]}"

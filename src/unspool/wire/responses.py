@@ -142,7 +142,6 @@ class ResponsesWriter(BlockWriter):
         return [item for item in self._output if item is not None]
 
     def _place(self) -> dict[str, Any]:
-        """The index of the open item."""
         return {"output_index": self._at, "item_id": self._item_id}
 
     def _add(self, prefix: str) -> None:

@@ -15,89 +15,59 @@ from ..events import Event, ToolCallDelta, ToolCallEnd, ToolCallStart
 Form = Literal["mcp", "code_interpreter", "web_search"]
 """The form of a tool for clients, by the names of Responses, which has a type of item for each."""
 
-TOOL_LIMIT = "tool_limit"
-"""The finish reason of an answer that ended because of a limit on the server's tools."""
+TOOL_LIMIT = "tool_limit"  # the finish reason of an answer that ended because of a limit on the server's tools
 
 
 class ToolsListed(msgspec.Struct, frozen=True):
-    """The tools of a tool server, sent before anything else.
+    """The tools of a tool server, sent before anything else."""
 
-    Attributes:
-        server: the server's label.
-        tools: the ``name``, ``description`` and ``input_schema`` of each tool.
-        error: why there are no tools.
-    """
-
-    server: str
-    tools: tuple[Mapping[str, Any], ...] = ()
-    error: str | None = None
+    server: str  # the server's label
+    tools: tuple[Mapping[str, Any], ...] = ()  # the ``name``, ``description`` and ``input_schema`` of each tool
+    error: str | None = None  # why there are no tools
 
 
 class ServerCallStart(msgspec.Struct, frozen=True):
-    """A call that the server runs, or for which it asks approval.
+    """A call that the server runs, or for which it asks approval."""
 
-    Attributes:
-        index, id: as for any call.
-        name: the tool's name on its server.
-        server: the label of its server; empty if no server has such a tool.
-        form: its form for the client.
-        asks: whether it needs approval first.
-        approval: the id of the request that was approved, if there was one; the call itself was sent before.
-        called: the model's name for it if that is different; no other tool of the request has that name.
-    """
-
+    # index, id: as for any call.
     index: int
     id: str
-    name: str
-    server: str
-    form: Form = "mcp"
-    asks: bool = False
-    approval: str = ""
-    called: str = ""
+    name: str  # the tool's name on its server
+    server: str  # the label of its server; empty if no server has such a tool
+    form: Form = "mcp"  # its form for the client
+    asks: bool = False  # whether it needs approval first
+    approval: str = ""  # the id of the request that was approved, if there was one; the call itself was sent before
+    called: str = ""  # the model's name for it if that is different; no other tool of the request has that name
 
 
 class ServerCallResult(msgspec.Struct, frozen=True):
-    """The result of a call that the server ran.
+    """The result of a call that the server ran."""
 
-    Attributes:
-        index: the index of the call.
-        text: the text for the model.
-        error: whether the call was refused, timed out or failed.
-        urls: the pages from which the text comes.
-    """
-
-    index: int
-    text: str
-    error: bool = False
-    urls: tuple[str, ...] = ()
+    index: int  # the index of the call
+    text: str  # the text for the model
+    error: bool = False  # whether the call was refused, timed out or failed
+    urls: tuple[str, ...] = ()  # the pages from which the text comes
 
 
 class ApprovalAsked(msgspec.Struct, frozen=True):
-    """A complete call waits for approval; the answer ends without its result, and repeats the id of the approval
-    request."""
+    """A complete call waits for approval; the answer ends without its result. Repeats the approval's id."""
 
     index: int
     id: str
 
 
-ServerEvent = ToolsListed | ServerCallStart | ServerCallResult | ApprovalAsked
-"""Any event of the server's tools."""
-AnyEvent = Event | ServerEvent
-"""The events that a writer takes."""
+ServerEvent = ToolsListed | ServerCallStart | ServerCallResult | ApprovalAsked  # any event of the server's tools
+AnyEvent = Event | ServerEvent  # the events that a writer takes
 
 
 class Clients:
-    """One choice for a client without the server's tools: only its own calls, numbered from 0.
-
-    Attributes:
-        results: the server's calls that have ended, in the order of their results.
-    """
+    """One choice for a client without the server's tools: only its own calls, numbered from 0."""
 
     def __init__(self) -> None:
         self._indexes: dict[int, int] = {}
         self._calls: dict[int, dict[str, Any]] = {}
         self._arguments: dict[int, list[str]] = {}
-        self.results: list[dict[str, Any]] = []
+        self.results: list[dict[str, Any]] = []  # the server's calls that have ended, in the order of their results
 
     def take(self, events: Iterable[AnyEvent]) -> list[Event]:
         """Select the events for the client."""

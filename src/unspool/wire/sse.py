@@ -15,8 +15,7 @@ HEADERS: Final = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 DONE: Final = b"data: [DONE]\n\n"
 """The end of a stream of chat completions. No other protocol has it, and AG-UI's client fails on it."""
 
-KEEP_ALIVE: Final = b": keep-alive\n\n"
-"""A comment, which every client skips."""
+KEEP_ALIVE: Final = b": keep-alive\n\n"  # a comment, which every client skips
 
 
 def data(payload: bytes) -> bytes:

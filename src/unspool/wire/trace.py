@@ -20,8 +20,7 @@ __all__ = ["TraceWriter", "error_body", "step"]
 
 
 def step(events: Sequence[Event], stage: Stage, held: Any = None) -> dict[str, Any]:
-    """Report how a piece was read: its events, the stage after it, and the held text, in any form that encodes as
-    JSON."""
+    """Report how a piece was read: its events, the stage after it, and the held text as JSON."""
     fields: dict[str, Any] = {"events": events, "stands": stage}
     return fields if held is None else {**fields, "held": held}
 
@@ -37,7 +36,6 @@ class TraceWriter(Writer):
         self.asked: Mapping[str, Any] = {"type": "request"}
 
     def start(self) -> bytes:
-        """The request."""
         return _line(self.asked)
 
     def piece(self, at: float, delta: Any, fields: Mapping[str, Any]) -> bytes:
@@ -61,7 +59,6 @@ class TraceWriter(Writer):
         return _line({"type": "error", "message": failure.message, "status": failure.status})
 
     def _write_whole(self, answer: Answer) -> bytes:
-        """Only the message."""
         return encode({"message": answer.messages[0], "usage": answer.usage})
 
 

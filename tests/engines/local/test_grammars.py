@@ -44,7 +44,7 @@ def grammars(vocabulary: Vocabulary) -> Iterator[Grammars]:
 
 async def test_a_grammar_that_cannot_be_compiled_is_refused_each_time_and_others_are_not(grammars: Grammars) -> None:
     wrong = required(CITY)
-    wrong.lark = "%llguidance {}\nstart: nothing"
+    wrong.lark_spaced = "%llguidance {}\nstart: nothing"
     for _ in range(2):
         with pytest.raises(EngineError, match="does not support these schemas") as caught:
             await grammars.check(wrong)

@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -204,24 +204,50 @@ def test_a_greedy_answer_is_llama_cpps_own_completion_of_the_recorded_prompt(tmp
     with serving(tmp_path, "--slots", "1") as served:
         for messages in asked:
             served.chat(messages, tools=[TOOL], max_tokens=40)
+    with child() as complete:
+        for recorded in read_recordings(served.recordings):
+            text = complete(prompt=recorded.asked.prompt, temperature=0, n_predict=40, special=True)
+            assert recorded.text.removesuffix("<|im_end|>") == text.removesuffix("<|im_end|>")
+
+
+@contextlib.contextmanager
+def child() -> Iterator[Callable[..., str]]:
+    """A llama.cpp of its own with one slot: what it says to the body of a request to ``/completion``."""
     model = find_local("")
     fields = {**model.fields, "n_ctx": 2048, "n_parallel": 1, "kv_unified": False}
     process = LlamaProcess(Launch(model=model.gguf.path, adapters=model.adapters, fields=fields))
+
+    def complete(**body: Any) -> str:
+        head = {"Content-Type": "application/json", "Authorization": f"Bearer {process.address.key}"}
+        own = urllib.request.Request(f"{process.address.url}/completion", json.dumps(body).encode(), head)
+        with urllib.request.urlopen(own, timeout=PATIENCE) as answer:
+            return str(json.load(answer)["content"])
+
     process.start()
     try:
         deadline = time.monotonic() + PATIENCE
         while process.address.status().state != "ready":
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        for recorded in read_recordings(served.recordings):
-            body = {"prompt": recorded.asked.prompt, "temperature": 0, "n_predict": 40, "special": True}
-            head = {"Content-Type": "application/json", "Authorization": f"Bearer {process.address.key}"}
-            own = urllib.request.Request(f"{process.address.url}/completion", json.dumps(body).encode(), head)
-            with urllib.request.urlopen(own, timeout=PATIENCE) as answer:
-                text = json.load(answer)["content"]
-            assert recorded.text.removesuffix("<|im_end|>") == text.removesuffix("<|im_end|>")
+        yield complete
     finally:
         process.close()
+
+
+@pytest.mark.local
+def test_a_model_that_prefers_white_space_ends_its_json_all_the_same() -> None:
+    schema: dict[str, Any] = {"type": "object", "required": ["n"], "properties": {"n": {"type": "boolean"}}}
+    schema["additionalProperties"] = False
+    constraint = unspool.constrain(
+        "hermes",
+        stage="content",
+        response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}},
+    )
+    assert constraint is not None
+    blank = [[c, 100] for c in "\t\n "]
+    with child() as complete:
+        text = complete(prompt="JSON: ", grammar=constraint.lark_spaced, logit_bias=blank, temperature=0, n_predict=40)
+    assert json.loads(text).keys() == {"n"}
 
 
 @pytest.mark.local

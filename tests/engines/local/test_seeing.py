@@ -16,8 +16,8 @@ from unspool import get_dialect
 from unspool.cli import main
 from unspool.engines.local import Launch, LlamaProcess, Local
 from unspool.infer.gguf import read_gguf
-from unspool.request.gguf import gguf_tokenizer
 from unspool.request.prompts import Prompts
+from unspool.request.tokenizer import gguf_tokenizer
 
 from .seeing import COST, MARKERS, write_model
 

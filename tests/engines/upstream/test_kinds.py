@@ -334,7 +334,7 @@ def test_seeds_are_reduced_to_the_range_of_the_server() -> None:
         ("sglang", "response_format", lambda c: c.structural_tag),
         ("fastdeploy", "guided_grammar", lambda c: gbnf(c.grammar)),
         ("llama.cpp", "grammar", lambda c: gbnf(c.grammar)),
-        ("llama.cpp-llguidance", "grammar", lambda c: c.lark),
+        ("llama.cpp-llguidance", "grammar", lambda c: c.lark_spaced),
         ("llama-cpp-python", "grammar", lambda c: gbnf(c.grammar)),
     ],
 )

@@ -6,10 +6,9 @@ those of `SOFT` explain why an example fails. The page of rules in the docs is m
 
 from .alike import ALIKE
 from .calls import CALLS
-from .keys import KEYS
+from .keys import KEYS, SIZES
 from .readable import READABLE
 from .rule import Finding, Rule, Rules
-from .sizes import SIZES
 from .soft import SOFT
 
 __all__ = ["CHECKING", "LOADING", "SIZES", "SOFT", "Finding", "Rule", "Rules"]

@@ -8,27 +8,18 @@ import msgspec
 from ..file import Dialect
 from ..template import Template
 
-Found = tuple[str, dict[str, Any]]
-"""The key of the file that breaks a rule, and the fields of the rule's text."""
+Found = tuple[str, dict[str, Any]]  # the key of the file that breaks a rule, and the fields of the rule's text
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A rule that dialect files keep.
-
-    Attributes:
-        looks_at: the keys of the file that it reads.
-        what: what it finds; fields in braces are filled with markers and templates of the file.
-        why: why that cannot work, with the punctuation before it.
-        instead: what to write.
-        finds: the places in a file that break it.
-    """
+    """A rule that dialect files keep."""
 
     name: str
-    looks_at: str
-    what: str
-    why: str
-    instead: str
-    finds: Callable[[Any], Iterator[Found]]
+    looks_at: str  # the keys of the file that it reads
+    what: str  # what it finds; fields in braces are filled with markers and templates of the file
+    why: str  # why that cannot work, with the punctuation before it
+    instead: str  # what to write
+    finds: Callable[[Any], Iterator[Found]]  # the places in a file that break it
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -59,7 +50,6 @@ class Rules(list[Rule]):
         return add
 
     def findings(self, subject: Any) -> Iterator[Finding]:
-        """What breaks the rules."""
         return (Finding(rule, key, fields) for rule in self for key, fields in rule.finds(subject))
 
     def hints(self, subject: Any) -> Iterator[str]:
@@ -73,5 +63,4 @@ def found(key: str, /, **fields: Any) -> Found:
 
 
 def parts(d: Dialect, *keys: str) -> Iterator[tuple[str, Template]]:
-    """The templates of some keys, each with its key."""
     return ((key, t) for key in keys for t in getattr(d, key))

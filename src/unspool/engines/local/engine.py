@@ -83,8 +83,7 @@ class Local:
         return self._upstream.context
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Generate one output; an `EngineError` with 400 if the grammar is too large to compile, or has ended the
-        process before."""
+        """Generate one output; an `EngineError` with 400 if the grammar is too large, or has ended a process."""
         key = b""
         if request.constraint is not None:
             constraint = request.constraint.ending(self._ends)
@@ -93,7 +92,7 @@ class Local:
             except ConstraintError as error:
                 raise EngineError(str(error), 400) from None
             request = msgspec.structs.replace(request, constraint=constraint)
-            key = hashlib.sha256(constraint.lark.encode()).digest()
+            key = hashlib.sha256(constraint.lark_spaced.encode()).digest()
         deadline = time.monotonic() + _PATIENCE
         again = True
         while True:

@@ -10,8 +10,7 @@ from ...infer.gguf import Gguf
 
 _ENCODERS: Final = ("bert", "t5encoder", "clip", "dream", "wavtokenizer")
 _PART: Final = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
-MOST_SLOTS: Final = 4
-"""The most slots without a flag, as in llama.cpp's own server."""
+MOST_SLOTS: Final = 4  # the most slots without a flag, as in llama.cpp's own server
 _SPARE: Final = 0.9  # the share of the available memory that is used
 
 

@@ -24,12 +24,10 @@ from .vocabulary import Vocabulary
 
 log = logging.getLogger("unspool.engines")
 
-MAX_TEXT: Final = 4 * 1024 * 1024
-"""The most characters of a grammar."""
+MAX_TEXT: Final = 4 * 1024 * 1024  # the most characters of a grammar
 SECONDS: Final = (0.5, 2.0)
 """Limits of processor time for one compilation, in seconds: in the lane for all, and in the lane for slow ones."""
-MEMORY: Final = 512 * 1024 * 1024
-"""The most bytes of memory of a compilation."""
+MEMORY: Final = 512 * 1024 * 1024  # the most bytes of memory of a compilation
 _OF_SCHEMA: Final = "failed to compile JSON schema: "
 """The prefix after which llguidance's messages are only about the schema."""
 _KEPT: Final = 4096
@@ -48,8 +46,7 @@ class Grammars:
         ]
 
     async def check(self, constraint: Constraint) -> None:
-        """Return if a grammar can be compiled within the limits; else raise an `EngineError` with 400. Cancelling this
-        ends the trial."""
+        """Return if a grammar compiles within the limits, else raise an `EngineError`, 400. Cancelling ends it."""
         for threads, trial, seconds in self._lanes:
             fault = await threads.run(partial(self._fault, constraint, trial, seconds))
             if fault is not None:
@@ -66,10 +63,9 @@ class Grammars:
                 trial.close()
 
     def _fault(self, constraint: Constraint, trial: "_Judge | None", seconds: float, awaited: Awaited) -> str | None:
-        """Why a grammar cannot be compiled, for the client; empty if it can, and ``None`` if it takes longer than
-        ``seconds``, but may still compile."""
+        """Why a grammar cannot be compiled, for the client; empty if it can; ``None`` if not within ``seconds``."""
         with bounds.awaited(awaited.check):
-            text = constraint.lark
+            text = constraint.lark_spaced
         if len(text) > MAX_TEXT:
             return f"tools: their grammar has {len(text):,} characters; allowed are {MAX_TEXT:,}"
         key = sha256(text.encode()).digest()
@@ -105,8 +101,7 @@ class _Judge:
         self._closed = False
 
     def judge(self, text: str, seconds: float, awaited: Awaited) -> dict[str, Any]:
-        """The verdict on a grammar: its ``error``, or the limit that it is ``over``. `Abandoned` if nobody waits any
-        more."""
+        """The verdict on a grammar: its ``error``, or the limit it is ``over``. `Abandoned` if nobody waits."""
         for _ in range(3):  # the process may have died, or been ended by the cancellation of the previous job
             try:
                 verdict = self._ask(text, seconds, awaited)

@@ -32,20 +32,14 @@ _PREFIX: Final = re.compile(r"^[\d.]+ [EWI] +(?:\S+ +\S+: )?")
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is started.
+    """What is started."""
 
-    Attributes:
-        model, adapters: the paths of the GGUF, and of LoRA adapters, each with its scale.
-        fields: values by the names of xllamacpp's ``CommonParams``, with dots for inner ones.
-        given: pairs of such a name and a text, from the operator; they come last.
-        log: the file for llama.cpp's log; by default one in a temporary folder.
-    """
-
+    # model, adapters: the paths of the GGUF, and of LoRA adapters, each with its scale.
     model: str
     adapters: Sequence[tuple[str, float]] = ()
-    fields: Mapping[str, Any] = {}
-    given: Sequence[tuple[str, str]] = ()
-    log: str | None = None
+    fields: Mapping[str, Any] = {}  # values by the names of xllamacpp's ``CommonParams``, with dots for inner ones
+    given: Sequence[tuple[str, str]] = ()  # pairs of such a name and a text, from the operator; they come last
+    log: str | None = None  # the file for llama.cpp's log; by default one in a temporary folder
 
 
 class Address(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ...infer.gguf import Gguf
+from ...infer.gguf import BYTE, CONTROL, DEFINED, Gguf
 from ...tokens import BYTES
 from ..base import EngineError
 from .process import Address
@@ -33,8 +33,8 @@ class Vocabulary:
 
     def __init__(self, gguf: Gguf, address: Address) -> None:
         byte_level = gguf.text("tokenizer.ggml.model") == _BYTE_LEVEL
-        special, single = set(gguf.special), gguf.byte_tokens
-        plain = {*special, *gguf.defined}
+        special, single = set(gguf.of_type(*CONTROL)), set(gguf.of_type(BYTE))
+        plain = {*special, *gguf.of_type(DEFINED)}
         self.pieces = [
             token.encode() if i in plain else _bytes(token, byte_level, i in single)
             for i, token in enumerate(gguf.tokens)

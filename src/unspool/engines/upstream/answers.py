@@ -2,10 +2,8 @@
 
 Each reader takes the JSON of an event, and:
 
-* ``alternatives``: how many alternatives of a token were requested, since servers report more; with ``None``, nothing
-  about the tokens was requested;
-* ``keep_end``: whether the text contains the token that ends the output; if not, its id and its entry in ``logprobs``
-  are left out too;
+* ``alternatives``: how many alternatives of a token were requested; with ``None``, nothing was;
+* ``keep_end``: whether the text contains the token that ends the output; if not, its id and its entry are left out too;
 * ``capture``: whether `Delta.sampled` was requested.
 
 It raises `EngineError` if the event is an error, or malformed.
@@ -261,8 +259,7 @@ class _SglangEvent(_Event):
 
 
 class SglangReader:
-    """Reads the events of SGLang's ``/generate``, each of which repeats all of the output, unless the server is set up
-    to send only what is new."""
+    """Reads the events of SGLang's ``/generate``, which repeat all of the output by default."""
 
     def __init__(self) -> None:
         self._text = self._ids = self._entries = 0
@@ -413,8 +410,7 @@ def _decode(data: bytes, kind: type[_E]) -> _E:
 
 
 def complaint(body: Any) -> tuple[str, int | None]:
-    """The message of an error, without the bytes of media, and its code if there is one, in any form that servers
-    use."""
+    """The message of an error, without the bytes of media, and its code if any, in any form that servers use."""
     inner = body.get("error", body) if isinstance(body, Mapping) else body
     if isinstance(inner, str):
         return _BYTES.sub("…", inner)[:_SHOWN], None

@@ -16,8 +16,7 @@ from .pool import Backend
 if TYPE_CHECKING:
     import aiohttp
 
-MAX_ANSWER: Final = 4 * 1024 * 1024
-"""The largest answer that is not a stream, in bytes, besides the ids of a prompt."""
+MAX_ANSWER: Final = 4 * 1024 * 1024  # the largest answer that is not a stream, in bytes, besides the ids of a prompt
 _MAX_RETRY: Final = 24 * 3600
 _MAX_COMPLAINT: Final = 64 * 1024  # how many bytes of an error are read
 

@@ -25,8 +25,7 @@ from ..stores import find_stored, hf_snapshot
 from .engine import base_urls
 from .kinds import detect, listed
 
-OLLAMA: Final = "ollama"
-"""The kind whose list of models may name other owners."""
+OLLAMA: Final = "ollama"  # the kind whose list of models may name other owners
 _SECONDS: Final = 5.0
 _MOST: Final = 32 << 20  # the most bytes of an answer
 _TOKEN: Final = re.compile(r"<[^<>\s]{1,60}>|\[/?[A-Z_]{2,40}\]")  # texts in a template that may be special tokens
@@ -35,21 +34,16 @@ _FROM: Final = re.compile(r"^FROM (/.+|[A-Za-z]:\\.+)$", re.MULTILINE)
 
 
 class Discovered(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server says about itself.
+    """What a server says about itself."""
 
-    Attributes:
-        kind: its kind; ``None`` if it cannot be detected.
-        model: the name of its model; ``None`` if it lists none.
-        path: the model's folder, or its GGUF, on this machine; ``None`` if it is not there, or not known.
-        template, tool_template: the chat templates that it sends; empty if it sends none.
-        special, added: named special tokens, such as ``bos_token``, and further ones.
-    """
-
-    kind: str | None
-    model: str | None
+    kind: str | None  # its kind; ``None`` if it cannot be detected
+    model: str | None  # the name of its model; ``None`` if it lists none
+    # The model's folder, or its GGUF, on this machine; ``None`` if it is not there, or not known.
     path: Path | None = None
+    # template, tool_template: the chat templates that it sends; empty if it sends none.
     template: str = ""
     tool_template: str = ""
+    # special, added: named special tokens, such as ``bos_token``, and further ones.
     special: dict[str, str] = {}
     added: tuple[str, ...] = ()
 

@@ -38,9 +38,8 @@ class Upstream:
     """Generates with external servers: vLLM, SGLang, llama.cpp, Ollama, FastDeploy, ``transformers serve``.
 
     The rendered prompt goes to the raw completion endpoint of a server, which must not parse its output;
-    `unspool.engines.upstream.kinds` describes each kind. The least busy of several servers is used, and the next one
-    if it is down, as long as nothing was generated. What a consumer does not pull is not read from the server, which
-    then waits.
+    `unspool.engines.upstream.kinds` describes each kind. The least busy of several servers is used, and the next one if
+    it is down, as long as nothing was generated. What nobody pulls is not read, so the server waits.
 
     Args:
         urls: base URLs of servers of one model, with or without ``/v1``.
@@ -201,8 +200,7 @@ class Upstream:
                 for data in found:
                     if (delta := output.take(data)) is not None:
                         yield delta
-                        # An event with nothing of the output is no progress; nor does the time count in which nobody
-                        # pulled.
+                        # An event with nothing of the output is no progress; nor counts time in which nobody pulled.
                         deadline = time.monotonic() + self._next
             yield output.end()
 
@@ -210,8 +208,7 @@ class Upstream:
     async def _headers(self, request: Request) -> AsyncIterator[dict[str, str]]:
         """The headers of the trace, and the request's id for a server: the client's, or else the response's.
 
-        Servers may refuse an id that is still in use, so further choices of a request, and further requests with the
-        same id, get a suffix.
+        Servers may refuse an id in use, so further choices, and further requests with the same id, get a suffix.
         """
         id = request.client_id or request.id
         if id in self._busy:
@@ -223,7 +220,6 @@ class Upstream:
             self._busy.discard(id)
 
     async def _prepared(self, backend: Backend, request: Request) -> Asked:
-        """The request in the form of a backend."""
         kind = await self._kind(backend)
         if request.media or (request.capture and kind.name == SGLANG):
             kind = _with_more(kind, backend, request)
@@ -387,8 +383,7 @@ def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, 
 
 
 def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:
-    """Check the base URLs of one model's servers, and their kind, and remove ``/v1``; `ValueError` names what is
-    wrong."""
+    """Check the URLs of one model's servers, and their kind, and remove ``/v1``; `ValueError` names what is wrong."""
     if kind is not None and kind not in KINDS:
         raise ValueError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
     bases = [_base(url) for url in urls]

@@ -6,10 +6,8 @@ already begins with the tokenizer's first token, must not get that token a secon
 * vLLM, FastDeploy: ``/v1/completions`` with ``skip_special_tokens: false`` and ``add_special_tokens: false``.
 * SGLang: ``/v1/completions`` too; its native ``/generate`` repeats the whole text in every event. It adds a first token
   to texts and generates 16 tokens by default, so ``/tokenize`` is asked first, and ids are sent.
-* llama.cpp: its own ``/completion``, since that shows single special tokens (``preserved_tokens``) without showing all;
-  ids from ``/tokenize`` as well.
-* Ollama: ``/api/generate`` with ``raw``, which takes a text and writes a JSON object on each line. It shows no special
-  tokens and takes no grammar.
+* llama.cpp: its own ``/completion``, which shows single special tokens (``preserved_tokens``); ids from ``/tokenize``.
+* Ollama: ``/api/generate`` with ``raw``: JSON lines, without special tokens, ids and grammars.
 * llama-cpp-python, transformers: ``/v1/completions`` is all there is. Neither shows special tokens; see the guide.
 """
 
@@ -49,82 +47,58 @@ _NEUTRAL: Final[dict[str, tuple[float, ...]]] = {
 
 
 class Served(msgspec.Struct):
-    """The first model that a server reports in ``/v1/models``, and how many tokens prompt and output may have
-    together."""
+    """The first model that a server reports in ``/v1/models``, and the tokens of prompt and output together."""
 
     model: str | None = None
     context: int | None = None
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """The differences between servers.
-
-    Attributes:
-        owner: the owner of models in ``/v1/models``; ``""`` if that does not identify the kind.
-        path: a path in ``/openapi.json`` that no other kind has; ``""`` if it is not needed.
-        generate, health: paths.
-        tokenize: the path that tokenizes a text, with the names of the text's field and of the option to switch off.
-        fields: the names of `unspool.engines.Sampling`'s fields; others are refused.
-        seeds: seeds are taken modulo this.
-        length: the name of the field for ``max_tokens``.
-        endless: its value if the request has none: a number, the model's ``context``, or what is ``left`` of that;
-            ``None`` if the server has its own default.
-        always: fields of every request.
-        end: the field that keeps the token that ends the output; ``""`` if there is none.
-        markers: the field for special tokens to show; ``""`` if there is none.
-        listed: whether ``/v1/models`` lists what is served, not what could be served.
-        constrain: makes the fields of a constraint; ``None`` if constraints are not supported.
-        budget: makes the fields of a budget of reasoning; ``None`` if budgets are not supported.
-        options: the field that holds all fields but the prompt, the model and `always`; ``""`` if they stand alone.
-        within: further fields in there.
-        media: the kinds of media that it takes; only rows for prompts with media have any.
-        described: the path that describes the served model; ``""`` if nothing there says what it takes.
-        senses: which kinds the served model takes, by that description; ``None`` if it does not say.
-        place: makes the fields of a prompt; ``None`` means the field ``prompt`` alone.
-        marks: whether that description says what stands for media in texts.
-        stream: the type of the stream's content.
-        events: makes a reader of the stream.
-        opt_in: whether the server refuses budgets unless it is set up for them.
-        read: reads an event of the stream; a class makes a reader for each stream.
-        echo: whether log-probabilities of prompts are reported.
-        capture: further fields that make it report the tokens as they were sampled; ``None`` if it cannot.
-    """
+    """The differences between servers."""
 
     name: str
-    owner: str = ""
-    path: str = ""
+    owner: str = ""  # the owner of models in ``/v1/models``; ``""`` if that does not identify the kind
+    path: str = ""  # a path in ``/openapi.json`` that no other kind has; ``""`` if it is not needed
+    # generate, health: paths.
     generate: str = "/v1/completions"
     health: str = "/health"
+    # The path that tokenizes a text, with the names of the text's field and of the option to switch off.
     tokenize: tuple[str, str, str] | None = None
     ids: bool = True
-    fields: Mapping[str, str] = _MORE
-    seeds: int = 2**63
-    length: str = "max_tokens"
+    fields: Mapping[str, str] = _MORE  # the names of `unspool.engines.Sampling`'s fields; others are refused
+    seeds: int = 2**63  # seeds are taken modulo this
+    length: str = "max_tokens"  # the name of the field for ``max_tokens``
+    # Its value by default: a number, the model's ``context``, or what is ``left`` of that; ``None``: the server's own.
     endless: int | str | None = None
-    always: Mapping[str, Any] = MappingProxyType({})
-    end: str = ""
-    markers: str = ""
-    listed: bool = True
+    always: Mapping[str, Any] = MappingProxyType({})  # fields of every request
+    end: str = ""  # the field that keeps the token that ends the output; ``""`` if there is none
+    markers: str = ""  # the field for special tokens to show; ``""`` if there is none
+    listed: bool = True  # whether ``/v1/models`` lists what is served, not what could be served
+    # Makes the fields of a constraint; ``None`` if constraints are not supported.
     constrain: Callable[[Constraint], dict[str, Any]] | None = None
+    # Makes the fields of a budget of reasoning; ``None`` if budgets are not supported.
     budget: Callable[[Thinking], dict[str, Any]] | None = None
+    # The field that holds all fields but the prompt, the model and `always`; ``""`` if they stand alone.
     options: str = ""
-    within: Mapping[str, Any] = MappingProxyType({})
-    media: tuple[str, ...] = ()
-    described: str = ""
+    within: Mapping[str, Any] = MappingProxyType({})  # further fields in there
+    media: tuple[str, ...] = ()  # the kinds of media that it takes; only rows for prompts with media have any
+    described: str = ""  # the path that describes the served model; ``""`` if nothing there says what it takes
+    # Which kinds the served model takes, by that description; ``None`` if it does not say.
     senses: Callable[[Mapping[str, Any]], Sequence[str] | None] = lambda described: None
+    # Makes the fields of a prompt; ``None`` means the field ``prompt`` alone.
     place: Callable[[Request, Any], dict[str, Any]] | None = None
-    marks: bool = False
-    stream: str = "text/event-stream"
-    events: Callable[[], Events | Lines] = Events
-    opt_in: bool = False
-    read: Callable[..., Delta] = read_completion
-    echo: bool = False
+    marks: bool = False  # whether that description says what stands for media in texts
+    stream: str = "text/event-stream"  # the type of the stream's content
+    events: Callable[[], Events | Lines] = Events  # makes a reader of the stream
+    opt_in: bool = False  # whether the server refuses budgets unless it is set up for them
+    read: Callable[..., Delta] = read_completion  # reads an event of the stream; a class makes a reader for each stream
+    echo: bool = False  # whether log-probabilities of prompts are reported
+    # Further fields that make it report the tokens as they were sampled; ``None`` if it cannot.
     capture: Mapping[str, Any] | None = None
 
 
 def _tag(constraint: Constraint) -> dict[str, Any]:
-    """A structural tag as ``response_format``. Servers refuse an unknown form, but some would ignore unknown
-    fields."""
+    """A structural tag as ``response_format``. Servers refuse an unknown form; some ignore unknown fields."""
     return {"response_format": constraint.structural_tag}
 
 
@@ -196,7 +170,10 @@ KINDS: Final = {
         ),
         _LLAMA_CPP,
         msgspec.structs.replace(
-            _LLAMA_CPP, name="llama.cpp-llguidance", owner="", constrain=lambda constraint: {"grammar": constraint.lark}
+            _LLAMA_CPP,
+            name="llama.cpp-llguidance",
+            owner="",
+            constrain=lambda constraint: {"grammar": constraint.lark_spaced},
         ),
         Kind(
             name="ollama",
@@ -362,8 +339,7 @@ def listed(answer: Any, model: str | None) -> dict[str, Any]:
 
 
 def detect(entry: Mapping[str, Any], description: Any = None) -> Kind | None:
-    """Detect the kind of a server from a model's entry in ``/v1/models``, and from its ``/openapi.json``, if it has
-    one."""
+    """Detect the kind of a server from a model's entry in ``/v1/models``, and from its ``/openapi.json`` if any."""
     paths = description.get("paths") if isinstance(description, dict) else None
     owner, known = entry.get("owned_by"), paths if isinstance(paths, dict) else ()
     found = [kind for kind in KINDS.values() if kind.owner and kind.owner == owner]

@@ -4,8 +4,7 @@ The prompt has one placeholder for each medium, and the servers get bytes, never
 
 * vLLM: ``/inference/v1/generate``, which takes ids, and says which ranges of the prompt the media have become. It needs
   ``--enable-scale-out``; without that, `CHAT` is used, where vLLM renders its own prompt.
-* SGLang: ``/generate``, also for tokens as they were sampled. It decodes the ids, and encodes the text around the media
-  anew.
+* SGLang: ``/generate``, also for tokens as they were sampled. It decodes the ids, and encodes the text anew.
 * llama.cpp: ``/completion`` with a text, in which its own marker stands for a placeholder and its frame.
 * Ollama: ``/api/generate`` with ``[img-0]``, ``[img-1]``, …
 """
@@ -22,8 +21,7 @@ from ..media import MEDIA, placed
 from .answers import SglangReader
 from .kinds import KINDS, Kind
 
-SGLANG: Final = "sglang"
-"""The kind whose row is also the one for tokens as they were sampled."""
+SGLANG: Final = "sglang"  # the kind whose row is also the one for tokens as they were sampled
 
 
 def _vllm(request: Request, prompt: Any) -> dict[str, Any]:

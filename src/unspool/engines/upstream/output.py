@@ -18,8 +18,7 @@ _DONE = b"[DONE]"
 
 
 class Asked(NamedTuple):
-    """A request in the form of a server: the JSON to send, and the tokens of the placeholders if the prompt is sent as
-    tokens."""
+    """A request in the form of a server: the JSON to send, and the placeholders' tokens if they are sent."""
 
     kind: Kind
     body: dict[str, Any]

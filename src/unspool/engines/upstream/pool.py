@@ -16,32 +16,20 @@ _FRESH: Final = 1.0  # how long an answer counts for `Pool.health`, in seconds
 
 
 class Backend:
-    """One server.
-
-    Attributes:
-        kind: its kind, given or detected; ``None`` until then.
-        served: what it reports about itself; ``None`` until it was asked.
-        unready: whether it is known to take no ids with media; see `media.CHAT`.
-        spans: the tokens of placeholders, by their texts.
-        bos: llama.cpp's marker of media, which each start changes, and whether it begins texts with a token; ``None``
-            until it was asked.
-        busy: how many outputs it generates for us.
-        fault: why it is skipped; ``""`` if it is not.
-        seen: whether it has answered since it was last skipped.
-        asking: a lock for asking it about itself.
-    """
+    """One server."""
 
     def __init__(self, url: str, kind: Kind | None) -> None:
         self.url = url
-        self.kind = kind
-        self.served: Served | None = None
-        self.unready = False
-        self.spans: dict[str, list[int]] = {}
+        self.kind = kind  # its kind, given or detected; ``None`` until then
+        self.served: Served | None = None  # what it reports about itself; ``None`` until it was asked
+        self.unready = False  # whether it is known to take no ids with media; see `media.CHAT`
+        self.spans: dict[str, list[int]] = {}  # the tokens of placeholders, by their texts
+        # llama.cpp's marker of media, new with each start, and whether texts begin with a token; ``None``: not asked.
         self.bos: tuple[Any, bool] | None = None
-        self.busy = 0
-        self.fault = ""
-        self.seen = False
-        self.asking = asyncio.Lock()
+        self.busy = 0  # how many outputs it generates for us
+        self.fault = ""  # why it is skipped; ``""`` if it is not
+        self.seen = False  # whether it has answered since it was last skipped
+        self.asking = asyncio.Lock()  # a lock for asking it about itself
         self._given = kind
         self._answered = 0.0  # when it last answered, by `time.monotonic`
 
@@ -82,8 +70,7 @@ class Pool:
 
     @contextlib.contextmanager
     def turn(self, tried: set[Backend]) -> Iterator[Backend | None]:
-        """A context with the least busy backend that was not tried yet, which counts as busy inside; ``None`` if
-        there is none.
+        """A context with the least busy backend not tried yet, which counts as busy inside; ``None`` if all were.
 
         Skipped backends are tried if there is no other, since they may be back before the next check.
         """

@@ -2,13 +2,11 @@
 
 from typing import Final
 
-MAX_EVENT: Final = 4 * 1024 * 1024
-"""The largest incomplete event, in bytes."""
+MAX_EVENT: Final = 4 * 1024 * 1024  # the largest incomplete event, in bytes
 
 
 class Lines:
-    """Reads one stream of lines of bounded size, each of which is an event; what comes after the last line feed is
-    none."""
+    """Reads one stream of lines of bounded size, each an event; what comes after the last line feed is none."""
 
     __slots__ = ("_cut", "_limit")
 
@@ -31,9 +29,8 @@ class Lines:
 class Events:
     """Reads one stream. Each byte is read a constant number of times, and held data is bounded by ``limit``.
 
-    Lines end with a line feed, with or without a carriage return before it. Only ``data`` lines count: comments, names
-    and ids of events are skipped, and so is a byte order mark at the beginning. What comes after the last blank line is
-    not an event.
+    Lines end with a line feed, with or without a carriage return before it. Only ``data`` lines count: all others are
+    skipped, and so is a byte order mark at the beginning. What comes after the last blank line is not an event.
     """
 
     __slots__ = ("_begun", "_cut", "_limit", "_lines", "_size")

@@ -19,16 +19,7 @@ _NO_OBJECT: Final = "arguments that are not an object"
 
 
 class ArgumentsReader(Reader):
-    """Reads one literal, and passes it on as arguments.
-
-    Attributes:
-        literal: reads the literal, once it has begun.
-        skip: the literal is not arguments, and nothing of it is passed on.
-        skipped: the JSON of what is skipped, if it may be needed, up to a limit.
-        shut: a closing marker cut it, and it was repaired.
-        track: after a failure, the open brackets, innermost last; ``None`` if only markers end the call.
-        within: after a failure, the quote of the string that goes on.
-    """
+    """Reads one literal, and passes it on as arguments."""
 
     def __init__(
         self,
@@ -39,13 +30,14 @@ class ArgumentsReader(Reader):
         skip: bool = False,
     ) -> None:
         super().__init__(call, openings)
-        self.literal = literal
-        self.skip = skip
-        self.skipped: list[str] | None = None
+        self.literal = literal  # reads the literal, once it has begun
+        self.skip = skip  # the literal is not arguments, and nothing of it is passed on
+        self.skipped: list[str] | None = None  # the JSON of what is skipped, if it may be needed, up to a limit
         self._kept = 0  # how much of what is skipped
-        self.shut = False
+        self.shut = False  # a closing marker cut it, and it was repaired
+        # After a failure, the open brackets, innermost last; ``None`` if only markers end the call.
         self.track: list[str] | None = None
-        self.within = ""
+        self.within = ""  # after a failure, the quote of the string that goes on
         self._looked = False  # whether a wrapper was looked for
         self._unwrapping: Unwrapping | None = None
 
@@ -197,7 +189,7 @@ class ArgumentsReader(Reader):
             return self._done("{}")
         return self._fail(_NO_OBJECT)
 
-    def _broken(self, literal: LiteralReader | UnwrapReader) -> bool:
+    def _broken(self, literal: LiteralReader | UnwrapReader) -> bool:  # each way to be broken has a rule of its own
         """The literal is broken here; perhaps only because a closing marker is here."""
         tape, call = self._tape, self._call
         if self.skip or not call.started:

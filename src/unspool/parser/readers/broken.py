@@ -20,11 +20,7 @@ _PAIRS = frozenset((("{", "}"), ("d", "}"), ("s", "}"), ("[", "]"), ("(", ")"), 
 
 
 class BrokenReader(Reader):
-    """Passes on the rest of a call as it is, until a marker or a bracket ends it.
-
-    Attributes:
-        within: the quote of the broken string, while that goes on: markers in it are text.
-    """
+    """Passes on the rest of a call as it is, until a marker or a bracket ends it."""
 
     def __init__(
         self,
@@ -43,6 +39,7 @@ class BrokenReader(Reader):
             quiet: the arguments were already emitted, and the rest is skipped.
         """
         super().__init__(call, openings)
+        # The quote of the broken string, while that goes on: markers in it are text.
         self.within = within if within in _STRING_REST else ""
         self._track = None if track is None else list(track)
         shape = call.form.shape
@@ -58,7 +55,7 @@ class BrokenReader(Reader):
         """The output ends, and the call with it."""
         self._raw(len(self._tape.buf))
 
-    def read(self) -> bool:
+    def read(self) -> bool:  # a branch for each thing that may end the call
         tape = self._tape
         buf = tape.buf
         i = tape.i
@@ -130,7 +127,7 @@ class BrokenReader(Reader):
         if end > start:
             self._call.put("" if self._quiet else tape.buf[start:end], tape.here)
 
-    def _tracked(self, start: int, limit: int) -> int:
+    def _tracked(self, start: int, limit: int) -> int:  # a branch for each kind of bracket
         """Track the brackets of a call that they may end; return where they end it, or `NO`."""
         stack = self._track
         if stack is None:

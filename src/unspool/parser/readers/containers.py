@@ -15,31 +15,15 @@ from .wrapped import WRAPPERS
 
 
 class Held(NamedTuple):
-    """A value that waits for its container's end.
+    """A value that waits for its container's end."""
 
-    Attributes:
-        json: its JSON text.
-        text: the text that the model wrote; ``None`` for a container.
-        fits: whether it fits its schema.
-    """
-
-    json: str
-    text: str | None = None
-    fits: bool = True
+    json: str  # its JSON text
+    text: str | None = None  # the text that the model wrote; ``None`` for a container
+    fits: bool = True  # whether it fits its schema
 
 
 class Level:
-    """An open container: the outermost one is the arguments object itself.
-
-    Attributes:
-        bracket: its opening in JSON.
-        parameter, fields: the template of its own opening, and its fields.
-        empty: nothing in it was emitted yet.
-        given: the keys so far.
-        held: while the container is held, the values that were not emitted yet, by key.
-        children: its members have no schema, so a repeated key makes a list.
-        wrapper: the key of a first argument that may contain all arguments.
-    """
+    """An open container: the outermost one is the arguments object itself."""
 
     def __init__(
         self,
@@ -50,15 +34,17 @@ class Level:
         *,
         children: bool = False,
     ) -> None:
-        self.bracket = bracket
+        self.bracket = bracket  # its opening in JSON
+        # parameter, fields: the template of its own opening, and its fields.
         self.parameter = parameter
         self.fields = fields
         self.schema = schema
-        self.children = children
-        self.empty = True
-        self.given: set[str] = set()
+        self.children = children  # its members have no schema, so a repeated key makes a list
+        self.empty = True  # nothing in it was emitted yet
+        self.given: set[str] = set()  # the keys so far
+        # While the container is held, the values that were not emitted yet, by key.
         self.held: dict[str, list[Held]] | None = None
-        self.wrapper = ""
+        self.wrapper = ""  # the key of a first argument that may contain all arguments
 
     @property
     def begun(self) -> bool:
@@ -67,18 +53,12 @@ class Level:
 
 
 class Containers:
-    """The open containers, outermost first, and the text that is held in them.
-
-    Attributes:
-        levels: the open containers.
-        key: the key of the last argument that was opened, in the innermost container.
-        dropped: how many containers were open when the value that is being dropped began (-1: none).
-    """
+    """The open containers, outermost first, and the text that is held in them."""
 
     def __init__(self, call: Call, schema: Schema | None) -> None:
-        self.levels = [Level("{", None, {}, schema)]
-        self.key = ""
-        self.dropped = -1
+        self.levels = [Level("{", None, {}, schema)]  # the open containers
+        self.key = ""  # the key of the last argument that was opened, in the innermost container
+        self.dropped = -1  # how many containers were open when the value that is being dropped began (-1: none)
         self._call = call
         self._hold = -1  # the outermost held container (-1: none); all inside it are held too
         self._weight = 0  # how many characters are held

@@ -36,20 +36,16 @@ from .strings import (
 from .whole import MAX_DEPTH, MAX_WORD, PYTHON_WORDS, WORDS, whole_value
 
 MAX_KEY: Final = 1024
-MAX_KEYS: Final = 1024
-"""How many keys of one object are remembered, to find repeated ones."""
-MAX_HELD: Final = 65_536
-"""How many characters may be held back until their meaning is certain."""
-MAX_SPACE: Final = 4096
-"""How much white space after a quote is examined before the quote counts as text."""
+MAX_KEYS: Final = 1024  # how many keys of one object are remembered, to find repeated ones
+MAX_HELD: Final = 65_536  # how many characters may be held back until their meaning is certain
+MAX_SPACE: Final = 4096  # how much white space after a quote is examined before the quote counts as text
 
 
 class Root:
     """The required kind of the outermost value."""
 
     OBJECT: Final = "object"
-    KEYWORDS: Final = "keywords"
-    """Python keyword arguments, which end before the closing parenthesis."""
+    KEYWORDS: Final = "keywords"  # Python keyword arguments, which end before the closing parenthesis
     ANY: Final = "any"
 
 
@@ -80,10 +76,8 @@ _ITEMS = Regex(
 )
 """Matches items of an array, each with the comma after it."""
 
-_COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))
-"""The states in which a number may end."""
-_AFTER_DIGITS = {SIGN: INT, DOT: FRACTION, EXP: EXP_DIGITS, EXP_SIGN: EXP_DIGITS}
-"""The states that digits change."""
+_COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))  # the states in which a number may end
+_AFTER_DIGITS = {SIGN: INT, DOT: FRACTION, EXP: EXP_DIGITS, EXP_SIGN: EXP_DIGITS}  # the states that digits change
 _GOES_ON = {
     **{(state, "."): DOT for state in (ZERO, INT)},
     **{(state, "e"): EXP for state in (ZERO, INT, FRACTION)},
@@ -104,60 +98,48 @@ _SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u
 
 
 class Spelling:
-    """How a literal is written, and what kind of value it must be.
-
-    Attributes:
-        python: whether it is a Python literal.
-        quoted: whether its strings have a quote of their own, which is ``quote``; ``scan`` finds it, and ``bare`` what
-            may end a string whose opening quote is missing.
-        whole: whether it must be an object.
-        mend: whether to repair errors that can be repaired from left to right; ``repair``: the same, but only in JSON.
-        keep: whether the literal is passed on unchanged, which is so for JSON.
-        space: matches white space.
-        words: the words that are values, with their JSON text.
-        stops: returns whether the text at an index ends the call (1: yes, 0: no, -1: perhaps). A quote directly before
-            such a text closes its string.
-    """
+    """How a literal is written, and what kind of value it must be."""
 
     def __init__(
         self, syntax: str, root: str, repair: bool, quote: str, stops: Callable[[str, int], int] | None
     ) -> None:
-        self.python = syntax == Syntax.PYTHON
+        self.python = syntax == Syntax.PYTHON  # whether it is a Python literal
+        # Whether its strings have a quote of their own, which is ``quote``; ``scan`` finds it, and ``bare`` what may
+        # end a string whose opening quote is missing.
         self.quoted = syntax == Syntax.QUOTE
-        self.whole = root == Root.OBJECT
+        self.whole = root == Root.OBJECT  # whether it must be an object
+        # Whether to repair errors that can be repaired from left to right; ``repair``: the same, but only in JSON.
         self.mend = repair
         self.repair = repair and syntax == Syntax.JSON  # also read JSON as other languages write it
+        # Returns whether the text at an index ends the call (1: yes, 0: no, -1: perhaps). A quote directly before such
+        # a text closes its string.
         self.stops = stops
+        # Whether the literal is passed on unchanged, which is so for JSON; ``strict``: and nothing is repaired.
         self.keep = syntax == Syntax.JSON
-        self.space = _SPACE if syntax == Syntax.JSON and not repair else PYTHON_SPACE
-        self.words = PYTHON_WORDS if self.python or repair else WORDS
+        self.strict = self.keep and not repair
+        self.lenient = self.python or self.repair  # whether numbers are read as Python writes them
+        self.space = _SPACE if syntax == Syntax.JSON and not repair else PYTHON_SPACE  # matches white space
+        self.words = PYTHON_WORDS if self.python or repair else WORDS  # the words that are values, with their JSON text
         self.quote = quote
         self.scan = marker_scan(quote) if self.quoted else None
         self.bare = None if self.scan is None else re.compile(rf"\s{{0,64}}+(?:{self.scan.pattern}|[,}}\])<\[◁]|\Z)")
 
 
-spelling = lru_cache(256)(Spelling)
-"""Make a `Spelling`, or return a cached one."""
+spelling = lru_cache(256)(Spelling)  # make a `Spelling`, or return a cached one
 
 
 class Doubt:
-    """The part of a reader's output that is held until it is certain.
-
-    Attributes:
-        since: the index from which the output is undecided (-1: none is), because an object may be a set, a key may be
-            repeated, or (repair) a key may have no value.
-        dropping: how many brackets were open when the value that is being dropped began (-1: no value is dropped).
-        maybe_set: whether the open object may be a set.
-        start: where the last reading began.
-        size: how many characters were held when the last reading ended.
-    """
+    """The part of a reader's output that is held until it is certain."""
 
     def __init__(self) -> None:
+        # The index from which the output is undecided (-1: none is), because an object may be a set, a key may be
+        # repeated, or (repair) a key may have no value.
         self.since = -1
+        # How many brackets were open when the value that is being dropped began (-1: no value is dropped).
         self.dropping = -1
-        self.maybe_set = False
-        self.size = 0
-        self.start = 0
+        self.maybe_set = False  # whether the open object may be a set
+        self.size = 0  # how many characters were held when the last reading ended
+        self.start = 0  # where the last reading began
 
     def wait(self, since: int, i: int, *, maybe_set: bool = False) -> None:
         """Hold the output from ``since`` on, because it may still change. Its text begins at ``i``."""
@@ -183,23 +165,11 @@ class Doubt:
 
 
 _NO_NUMBER: Final = Magnitude()
-_MOST_HELD: Final = 64
-"""How much text, or how many brackets, a remembered state may contain."""
+_MOST_HELD: Final = 64  # how much text, or how many brackets, a remembered state may contain
 
 
 class LiteralReader:
-    """Reads one value, and emits it as JSON.
-
-    Attributes:
-        out: pieces of JSON text since the last `take`.
-        mode: `DONE` when the value is complete, `ERROR` when it cannot be a value.
-        error: what was wrong, or ``""``.
-        repaired: the first repair that was made (only with ``repair``), or ``""``.
-        notes: kinds and details of notices to emit.
-        stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``, and ``(``
-            what is around all arguments.
-        delimiter: inside a string, the quote that ends it.
-    """
+    """Reads one value, and emits it as JSON."""
 
     def __init__(
         self,
@@ -213,17 +183,19 @@ class LiteralReader:
         """Start a value; the arguments are those of `Spelling`."""
         self._how = spelling(syntax, root, repair, quote, stops)
         self._doubt = Doubt()
-        self.out: list[str] = []
-        self.error = ""
-        self.repaired = ""
-        self.notes: list[tuple[str, str]] = []
+        self.out: list[str] = []  # pieces of JSON text since the last `take`
+        self.error = ""  # what was wrong, or ``""``
+        self.repaired = ""  # the first repair that was made (only with ``repair``), or ``""``
+        self.notes: list[tuple[str, str]] = []  # kinds and details of notices to emit
+        # The open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``, and ``(`` what is
+        # around all arguments.
         self.stack: list[str] = []
         self._given: list[dict[int, None]] = []  # hashes of the keys of the open objects
         self._key_text: str | None = ""  # of a key that is passed on unchanged; ``None`` if it is too long
         self._key_at = 0  # where the text of a translated key begins in the held output
         self._size = _NO_NUMBER
-        self.delimiter = ""
-        self.mode = VALUE
+        self.delimiter = ""  # inside a string, the quote that ends it
+        self.mode = VALUE  # `DONE` when the value is complete, `ERROR` when it cannot be a value
         self._broken = VALUE  # the mode in which the error occurred
         self._mark = 0  # text from here to the cursor is passed on unchanged
         self._is_key = False
@@ -254,7 +226,7 @@ class LiteralReader:
 
     def strict(self) -> bool:
         """Whether the reader passes JSON on unchanged."""
-        return self._how.keep and not self._how.repair
+        return self._how.strict
 
     def strings(self) -> StringKind | None:
         """The kind of the string value that this is inside of; ``None`` if a piece of it cannot be read on its own."""
@@ -298,7 +270,7 @@ class LiteralReader:
         given, size = self._given, self._size if self.mode == NUMBER else None
         return [*given], [*map(len, given)], size, 0 if size is None else len(size.since(0) or "")
 
-    def changes(self, marks: tuple[Any, ...]) -> Changes | None:
+    def changes(self, marks: tuple[Any, ...]) -> Changes | None:  # compares every part of the state
         """What has changed since `marks`, apart from the state; ``None`` if it depends on more than the state."""
         before, counts, size, length = marks
         given, number = self._given, self._size if self.mode == NUMBER else None
@@ -457,10 +429,10 @@ class LiteralReader:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def read(self, text: str, i: int) -> int:
+    def read(self, text: str, i: int) -> int:  # hot: the loop around all steps
         """Consume ``text`` from ``i``, and return the position up to which it was consumed."""
         how = self._how
-        verbatim = how.keep and not how.repair
+        strict = how.strict
         n = len(text)
         self._mark = i
         doubt = self._doubt
@@ -483,14 +455,14 @@ class LiteralReader:
                         self._space(text, i, j)
                         i = j
                         continue
-                j = (verbatim and mode <= FIRST_ITEM and self._plain(text, i, c)) or _STEPS[mode](self, text, i, n, c)
+                j = (strict and mode <= FIRST_ITEM and self._plain(text, i, c)) or _STEPS[mode](self, text, i, n, c)
             if j < 0:
                 if self.mode == ERROR:
                     i = self._mark
                 break
             i = j
-        if how.keep and i > self._mark and not self._pending:
-            self.out.append(text[self._mark : i])
+        if not self._pending:
+            self._flush(text, i)
         if doubt.since >= 0 and doubt.dropping < 0 and doubt.read(i):
             self._overflows()
         return i
@@ -526,7 +498,7 @@ class LiteralReader:
             self._pending = (self._pending + space)[:MAX_HELD]
         self._mark = end
 
-    def close_all(self) -> str:
+    def close_all(self) -> str:  # a branch for each mode
         """The JSON text that would close the open containers, which repairs a value that its call's closing cuts off.
 
         A key without a value is left out. The text is empty if closing would have to invent a value.
@@ -729,7 +701,7 @@ class LiteralReader:
             return int(c == '"' or (c == "'" and how.repair))
         return 1 if c == "'" or self._opens_string(text, i) else -1 if c in "rRuUfF" and i + 1 == n else 0
 
-    def _value(self, text: str, i: int, n: int, c: str) -> int:
+    def _value(self, text: str, i: int, n: int, c: str) -> int:  # a branch for each character that may begin a value
         how = self._how
         around = c == "(" and how.quoted and not self.stack
         if how.whole and not self.stack and c != "{" and not around:
@@ -781,7 +753,7 @@ class LiteralReader:
         self._comma = False
         return i + 1
 
-    def _word(self, text: str, i: int, n: int, c: str) -> int:
+    def _word(self, text: str, i: int, n: int, c: str) -> int:  # a word may be whole, cut, or joined to a name
         m = _WORD.match(text, i)
         quoted = self._how.quoted and bool(self.stack)
         if m is None:
@@ -798,15 +770,12 @@ class LiteralReader:
         written = m.group()
         word = self._how.words.get(written)
         if word is None:
-            # A name may follow directly, if a comma was left out.
-            written = next((w for w in self._how.words if written.startswith(w)), "")
-            named = self._name_follows(text, i + len(written), n) if written else self._cut_word(text, m)
-            if named < 0:
+            written, counts = self._word_in(text, m, n)
+            if counts < 0:
                 self.mode = WORD
                 return -1
-            if not named:
+            if not counts:
                 return self._fail(text, i, f"{m.group()[:MAX_WORD]} is not a value")
-            written = written or m.group()
             word = next(w for k, w in self._how.words.items() if k.startswith(written))
         self._begin(text, i)
         end = i + len(written)
@@ -817,6 +786,14 @@ class LiteralReader:
             self._mark = end
         self._ended()
         return end
+
+    def _word_in(self, text: str, m: re.Match[str], n: int) -> tuple[str, int]:
+        """The word with which a name begins, or of which it is the beginning, and whether it counts: 1, 0, or -1 if it
+        may."""
+        written = next((w for w in self._how.words if m.group().startswith(w)), "")
+        if written:  # a name may follow directly, if a comma was left out
+            return written, self._name_follows(text, m.start() + len(written), n)
+        return m.group(), self._cut_word(text, m)
 
     def _cut_word(self, text: str, m: re.Match[str]) -> int:
         """Whether the call ends behind the beginning of just one word (repair): 1, 0, or -1 if that is undecided."""
@@ -873,12 +850,11 @@ class LiteralReader:
         self._write(digits)
         return j
 
-    def _after_digits(self, text: str, i: int, n: int) -> int:
+    def _after_digits(self, text: str, i: int, n: int) -> int:  # a branch for each character that may follow
         """Read a character that is no digit: a point, a sign, an exponent, or what ends the number."""
         c = text[i]
         state = self._number
-        complete = state in _COMPLETE
-        lenient = self._how.repair or self._how.python
+        complete, lenient = state in _COMPLETE, self._how.lenient
         named = self._name_follows(text, i, n) if complete and (c.isalpha() or c == "_") else 0
         if named < 0:
             return -1
@@ -933,7 +909,7 @@ class LiteralReader:
 
     # -- strings ------------------------------------------------------------------------------------------------------
 
-    def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
+    def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:  # each syntax opens strings in its way
         how = self._how
         self._prefix = ""
         own = how.quoted and text.startswith(how.quote, i)
@@ -1012,7 +988,7 @@ class LiteralReader:
         elif not self._how.mend:
             self._doubt.decide()
 
-    def _json_string(self, text: str, i: int, n: int) -> int:
+    def _json_string(self, text: str, i: int, n: int) -> int:  # a branch for each thing that may end a run
         j = JSON_RUN.match(text, i).end() if self.repaired else json_run(text, i)
         if self._is_key and self._key_text is not None:
             self._key_text = self._key_text + text[i:j] if len(self._key_text) + j - i <= MAX_KEY else None
@@ -1031,6 +1007,10 @@ class LiteralReader:
         if c == "\\" and JSON_PARTIAL.match(text, j):
             # Consume what is complete; the beginning of an escape waits.
             return j if j > i else -1
+        return self._mend_character(text, j, c)
+
+    def _mend_character(self, text: str, j: int, c: str) -> int:
+        """Read a character that a JSON string may not contain, or a wrong escape."""
         if not self._how.repair:
             return self._fail(text, j, "an invalid escape" if c == "\\" else "a control character in a string")
         if c != "\\":
@@ -1099,7 +1079,7 @@ class LiteralReader:
             return m.end()
         return end if end > i else -1
 
-    def _python_string(self, text: str, i: int, n: int) -> int:
+    def _python_string(self, text: str, i: int, n: int) -> int:  # a branch for each thing that may end a run
         delimiter = self.delimiter
         run, to_json = (RAW_RUN, escaped) if self._prefix == "r" else (PYTHON_RUN, translated)
         out = self.out

@@ -35,13 +35,13 @@ class Reading:
 
 def plain_arguments(
     parameters: list[Parameter], schema: Schema | None, quoted: bool, text: str, i: int
-) -> tuple[dict[str, str], int]:
+) -> tuple[dict[str, str], int]:  # hot
     """The complete plain arguments that begin at ``i``, one after the other, as JSON by their keys, and their end.
 
     The first argument that is not plain ends them. What follows the last one must be looked at.
     """
     found: dict[str, str] = {}
-    plains = [(parameter, parameter.plain()) for parameter in parameters]
+    plains = [(parameter, parameter.plain) for parameter in parameters]
     while True:
         for parameter, plain in plains:
             m = None if plain is None else plain.match(text, i)
@@ -82,17 +82,12 @@ def whole_call(openings: Openings, schema: Schema | None, form: Form, name: str,
 
 
 class MarkupReader(Reader):
-    """Reads arguments that are each written by a template.
-
-    Attributes:
-        status: the status of a call that ends here without its closing.
-        containers: the arguments, and the containers inside them.
-    """
+    """Reads arguments that are each written by a template."""
 
     def __init__(self, call: Call, openings: Openings, schema: Schema | None) -> None:
         super().__init__(call, openings)
-        self.status: Status = "ok"
-        self.containers = Containers(call, schema)
+        self.status: Status = "ok"  # the status of a call that ends here without its closing
+        self.containers = Containers(call, schema)  # the arguments, and the containers inside them
         self._reading = Reading.BETWEEN
         self._value: Value | None = None
         self._strayed = False  # a closing closed nothing, and no argument has come since
@@ -138,7 +133,7 @@ class MarkupReader(Reader):
 
     # -- between arguments --------------------------------------------------------------------------------------------
 
-    def _between(self) -> bool:
+    def _between(self) -> bool:  # a branch for each thing that may follow an argument
         """Read the next argument's opening, or what closes the innermost container or the call."""
         tape = self._tape
         buf = tape.buf
@@ -201,7 +196,7 @@ class MarkupReader(Reader):
                 return j
             if j == NO or not parameter.token:
                 continue
-            m = parameter.names().search(buf, max(j, self._searched - tape.base))
+            m = parameter.names.search(buf, max(j, self._searched - tape.base))
             if m is None or m.start() - j > CAP:
                 self._searched = tape.base + max(j, len(buf) - MAX_FIELD)
                 return NO if tape.final or len(buf) - j > CAP else MORE
@@ -411,7 +406,7 @@ class MarkupReader(Reader):
         self._reading = Reading.VALUE
         return True
 
-    def _repeated(self, value: Value) -> int:
+    def _repeated(self, value: Value) -> int:  # hot
         """Take the value's opening, or its last tag, written again: 1 if it is here, 0 to wait, or `NO`."""
         tape, tag = self._tape, self._opened
         buf = tape.buf
@@ -490,7 +485,7 @@ class MarkupReader(Reader):
         i = tape.i
         n = len(buf)
         parameter = value.parameter
-        find = parameter.find()
+        find = parameter.find
         trail = value.margin
         pos = i
         while True:
@@ -610,7 +605,7 @@ class MarkupReader(Reader):
             end = j + len(tag)
         return NO
 
-    def _follows(self, i: int) -> int:
+    def _follows(self, i: int) -> int:  # a branch for each thing that may follow
         """``i`` if the text there may follow an argument: another one, a closing of the call or the block, a call."""
         tape = self._tape
         look = self._look

@@ -34,18 +34,13 @@ Step = tuple[str, str, "Spot | None", Changes | None]
 
 
 class Spot(dict[str, Step]):
-    """A state of a reader, with the effects of the pieces that came there so far.
-
-    Attributes:
-        state: see `LiteralReader.state`.
-        strings: the kind of the string value that the reader is inside of; ``None`` if it is elsewhere.
-    """
+    """A state of a reader, with the effects of the pieces that came there so far."""
 
     __slots__ = ("state", "strings")
 
     def __init__(self, state: tuple[Any, ...], strings: StringKind | None) -> None:
-        self.state = state
-        self.strings = strings
+        self.state = state  # see `LiteralReader.state`
+        self.strings = strings  # the kind of the string value that the reader is inside of; ``None`` if it is elsewhere
 
 
 class Memory:

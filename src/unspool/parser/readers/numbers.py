@@ -6,10 +6,8 @@ from typing import Final
 _SHORT: Final = 300
 """A number of at most this many characters, without an exponent, is finite: 309 digits are the fewest that round to
 infinity."""
-_KEPT: Final = 400
-"""How many significant digits of a longer number are kept; the others count as zeros."""
-_FAR: Final = 10**18
-"""A larger exponent counts as this one: no text is long enough to compensate for it."""
+_KEPT: Final = 400  # how many significant digits of a longer number are kept; the others count as zeros
+_FAR: Final = 10**18  # a larger exponent counts as this one: no text is long enough to compensate for it
 _PLACES: Final = 18
 
 

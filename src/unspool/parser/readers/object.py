@@ -17,18 +17,16 @@ from .literal import LiteralReader, Root
 from .reader import Mode, Reader, Whole
 from .whole import whole_members, whole_object
 
-MAX_TOKEN: Final = 1024
-"""The longest key, name or id, in characters, with its quotes."""
+MAX_TOKEN: Final = 1024  # the longest key, name or id, in characters, with its quotes
 
-_MAX_DEPTH: Final = 4
-"""The number of objects that may be around a call's name."""
+_MAX_DEPTH: Final = 4  # the number of objects that may be around a call's name
 
 _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
 
 
 def whole_call(form: Form, text: str, i: int) -> Whole | None:
     """The call whose object begins at ``i``, after its bracket, if all of it is there and plain."""
-    plain = form.around or form.outside()
+    plain = form.outside
     m = None if plain is None else plain.header.match(text, i)
     if plain is None or m is None:
         return None
@@ -59,18 +57,14 @@ class Expects:
 
 
 class ObjectReader(Reader):
-    """Reads a call that is an object.
-
-    Attributes:
-        role: the meaning of the current member: ``name``, ``names`` (perhaps the name, under another key), ``id``,
-            ``arguments``, ``argument`` (one beside the name), or ``skip``.
-        inner: reads the arguments, or another member.
-    """
+    """Reads a call that is an object."""
 
     def __init__(self, call: Call, openings: Openings, quote: str) -> None:
         super().__init__(call, openings)
+        # The meaning of the current member: ``name``, ``names`` (perhaps the name, under another key), ``id``,
+        # ``arguments``, ``argument`` (one beside the name), or ``skip``.
         self.role = ""
-        self.inner: ArgumentsReader | None = None
+        self.inner: ArgumentsReader | None = None  # reads the arguments, or another member
         self._quote = quote
         self._expects = Expects.FIRST
         self._depth = 0  # how many objects are open around the name
@@ -98,7 +92,7 @@ class ObjectReader(Reader):
     def close_all(self) -> str:
         return "" if self.inner is None else self.inner.close_all()
 
-    def read(self) -> bool:
+    def read(self) -> bool:  # a branch for each thing that may come next
         if self.inner is not None:
             going = self.inner.read()
             if going:
@@ -142,7 +136,7 @@ class ObjectReader(Reader):
     def _header(self) -> bool:
         """Read everything up to the arguments at once, if it is there and plain."""
         tape, call = self._tape, self._call
-        plain = call.form.around or call.form.outside()
+        plain = call.form.outside
         m = None if plain is None else plain.header.match(tape.buf, tape.i)
         if plain is None or m is None or call.thought:
             return False
@@ -180,7 +174,7 @@ class ObjectReader(Reader):
     def _syntax(self) -> str:
         return Syntax.PYTHON if self._quote == "'" else Syntax.JSON
 
-    def _key(self, i: int) -> bool:
+    def _key(self, i: int) -> bool:  # each role of a key has a rule of its own
         key, end = self._string_at(i)
         if end == MORE:
             return False
@@ -212,7 +206,7 @@ class ObjectReader(Reader):
         self._tape.i = end
         return True
 
-    def _value(self, i: int, c: str) -> bool:
+    def _value(self, i: int, c: str) -> bool:  # a branch for each role of a member
         call = self._call
         if self.role == "arguments":
             return self._arguments(i, c)
@@ -228,26 +222,31 @@ class ObjectReader(Reader):
             if end >= 0 and value in (self._openings.names or ()):
                 self.role = "name"
         if self.role in ("name", "id") and c in "'\"" and not call.started:
-            value, end = self._string_at(i)
-            if end == MORE:
-                return False
-            if end == NO:
-                return self._lose(f"an invalid {self.role}")
-            self._tape.i = end
-            self._expects = Expects.AFTER
-            if self.role == "id":
-                call.id = value
-                return True
-            call.name = value
-            # In reasoning, a name alone makes no call.
-            if value and not (self._id_may_come() or call.form.other) and (call.complete or not call.thought):
-                self.mode = Mode.NAMED
-            return True
+            return self._name_or_id(i)
         if self.role == "name" and not call.started:
             return self._lose("a name that is not a string")
         literal = LiteralReader(self._syntax(), Root.ANY)
         self.inner = ArgumentsReader(call, self._openings, literal, skip=True)
         self.inner.skipped = [] if self.role == "argument" else None
+        return True
+
+    def _name_or_id(self, i: int) -> bool:
+        """Read the call's name, or its id, which is a string."""
+        call = self._call
+        value, end = self._string_at(i)
+        if end == MORE:
+            return False
+        if end == NO:
+            return self._lose(f"an invalid {self.role}")
+        self._tape.i = end
+        self._expects = Expects.AFTER
+        if self.role == "id":
+            call.id = value
+            return True
+        call.name = value
+        # In reasoning, a name alone makes no call.
+        if value and not (self._id_may_come() or call.form.other) and (call.complete or not call.thought):
+            self.mode = Mode.NAMED
         return True
 
     def _id_may_come(self) -> bool:

@@ -68,20 +68,15 @@ def stops_of(stops: str | None) -> tuple[str | None, str | None]:
 
 
 class StringKind:
-    """A kind of string, with the states of its automaton.
-
-    Attributes:
-        split: splits a text; ``None`` if the string ends in it, may end in it, or is wrong.
-        stops: the characters, besides those that JSON escapes, without which a piece is its own JSON while no text
-            waits; ``None``: no piece is.
-        empty: the state in which no text waits.
-    """
+    """A kind of string, with the states of its automaton."""
 
     def __init__(self, split: Split, stops: str | None = "") -> None:
-        self.split = split
+        self.split = split  # splits a text; ``None`` if the string ends in it, may end in it, or is wrong
+        # The characters, besides those that JSON escapes, without which a piece is its own JSON while no text waits;
+        # ``None``: no piece is.
         self.stops = stops
         self._size = 0  # how many pieces the states contain
-        self.empty = Pieces(self, "")
+        self.empty = Pieces(self, "")  # the state in which no text waits
         self._states = {"": self.empty}
 
     def state(self, waits: str) -> Pieces:
@@ -104,8 +99,7 @@ class StringKind:
                 state.clear()
 
 
-_kinds: Final[dict[tuple[str, ...], StringKind]] = {}
-"""All kinds, shared by all readers."""
+_kinds: Final[dict[tuple[str, ...], StringKind]] = {}  # all kinds, shared by all readers
 
 
 def _kind(key: tuple[str, ...], split: Split, stops: str | None) -> StringKind:

@@ -13,58 +13,39 @@ class Mode:
     """What a reader needs next, or has found."""
 
     READING: Final = "reading"
-    NAMED: Final = "named"
-    """The call's name is known: it can be announced."""
-    NAME_DUE: Final = "name due"
-    """The call must be announced before reading goes on."""
-    DONE: Final = "done"
-    """The arguments are complete, and the call's closing is expected."""
-    FAILED: Final = "failed"
-    """The arguments are wrong."""
-    LOST: Final = "lost"
-    """The text around the arguments is wrong."""
-    NONE: Final = "none"
-    """This is not a call."""
-    JSON: Final = "json"
-    """JSON begins where arguments in markup are expected."""
-    OBJECT: Final = "object"
-    """The broken part has ended, and the object around it goes on."""
-    OVER: Final = "over"
-    """The call ends here without its closing."""
+    NAMED: Final = "named"  # the call's name is known: it can be announced
+    NAME_DUE: Final = "name due"  # the call must be announced before reading goes on
+    DONE: Final = "done"  # the arguments are complete, and the call's closing is expected
+    FAILED: Final = "failed"  # the arguments are wrong
+    LOST: Final = "lost"  # the text around the arguments is wrong
+    NONE: Final = "none"  # this is not a call
+    JSON: Final = "json"  # JSON begins where arguments in markup are expected
+    OBJECT: Final = "object"  # the broken part has ended, and the object around it goes on
+    OVER: Final = "over"  # the call ends here without its closing
 
 
 class Whole(msgspec.Struct, gc=False):
     """A plain call that is complete in the text, and the places there at which its parts end.
 
-    Each reader has a function that finds such calls. They are read with one match, and no reader is made for them.
+    Each reader has a function that finds such calls. They are read with one match, and no reader is made for them."""
 
-    Attributes:
-        name, arguments: the name of the call, and its arguments as JSON.
-        header: the end of what is read up to its name.
-        inside: the end of its arguments; ``end``: where its own closing may begin.
-        call_id: its own id, or ``""``.
-    """
-
+    # name, arguments: the name of the call, and its arguments as JSON.
     name: str
     arguments: str
-    header: int
-    inside: int
+    header: int  # the end of what is read up to its name
+    inside: int  # the end of its arguments; ``end``: where its own closing may begin
     end: int
-    call_id: str = ""
+    call_id: str = ""  # its own id, or ``""``
 
 
 class Reader:
     """Reads the inside of a call and passes it on, as long as its mode is `Mode.READING`.
 
-    Only the machine changes the state, depending on the mode.
-
-    Attributes:
-        why: the error, if there is one.
-    """
+    Only the machine changes the state, depending on the mode."""
 
     def __init__(self, call: Call, openings: Openings) -> None:
         self.mode = Mode.READING
-        self.why = ""
+        self.why = ""  # the error, if there is one
         self._call = call
         self._openings = openings
         self._look = openings.look

@@ -11,10 +11,8 @@ import msgspec
 
 from ...regex import Prefix, Regex
 
-SHORT: Final = 16
-"""Pieces up to this length recur, because they are tokens; results for them are cached."""
-LONG: Final = 64
-"""From this length on, it is worthwhile to prepare for a faster way."""
+SHORT: Final = 16  # pieces up to this length recur, because they are tokens; results for them are cached
+LONG: Final = 64  # from this length on, it is worthwhile to prepare for a faster way
 STRETCH: Final = 16_384
 """Long texts are translated in stretches of this length, in characters, because large blocks of memory are slow."""
 

@@ -19,7 +19,7 @@ class TextReader(Reader):
         if not self._begun:
             self._begun = True
             self._call.put(f'{{{json.dumps(form.key)}: "', tape.here)
-        find = form.find()
+        find = form.find
         pos = tape.i
         while True:
             m = find.search(buf, pos)

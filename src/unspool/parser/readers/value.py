@@ -21,29 +21,15 @@ from .whole import whole_object
 class ValueKind:
     """How the text of an argument becomes JSON."""
 
-    STRING: Final = "string"
-    """A string, passed on as it arrives."""
-    NULLABLE: Final = "nullable"
-    """Held while it may be `null`, else a string."""
-    GUESS: Final = "guess"
-    """Held while it may be JSON, else a string."""
-    TYPED: Final = "typed"
-    """Held to its end, then decoded as its schema and its markup allow."""
-    QUOTED: Final = "quoted"
-    """Held while it may be a string in quotes that would be another type without them."""
+    STRING: Final = "string"  # a string, passed on as it arrives
+    NULLABLE: Final = "nullable"  # held while it may be `null`, else a string
+    GUESS: Final = "guess"  # held while it may be JSON, else a string
+    TYPED: Final = "typed"  # held to its end, then decoded as its schema and its markup allow
+    QUOTED: Final = "quoted"  # held while it may be a string in quotes that would be another type without them
 
 
 class Value:
-    """The text of one argument, which arrives piece by piece.
-
-    Attributes:
-        parameter, fields: the template of its opening, and its fields.
-        schema: the value's, if it is known.
-        kind: how its text becomes JSON.
-        margin: white space before its closing that does not belong to it.
-        line_start: none of its text was read yet, and it begins at the start of a line.
-        begun: a piece of it was emitted.
-    """
+    """The text of one argument, which arrives piece by piece."""
 
     def __init__(
         self,
@@ -56,12 +42,13 @@ class Value:
         *,
         margin: str,
     ) -> None:
+        # parameter, fields: the template of its opening, and its fields.
         self.parameter = parameter
         self.fields = fields
-        self.schema = schema
-        self.margin = margin
-        self.line_start = False
-        self.begun = False
+        self.schema = schema  # the value's, if it is known
+        self.margin = margin  # white space before its closing that does not belong to it
+        self.line_start = False  # none of its text was read yet, and it begins at the start of a line
+        self.begun = False  # a piece of it was emitted
         self._call = call
         self._plan = plan
         self._containers = containers
@@ -72,7 +59,7 @@ class Value:
         self._rest = ""  # the text that this has not consumed
         self._kinds = None if schema is None else schema.kinds()
         self._marked = marked(fields)
-        self.kind = self._choose()
+        self.kind = self._choose()  # how its text becomes JSON
 
     def _choose(self) -> str:
         """Choose how the value's text becomes JSON, by markup and schema."""
@@ -95,7 +82,7 @@ class Value:
         """Whether it is held to its end, however long it is."""
         return self.kind == ValueKind.TYPED and self._limit == CAP and self._size < CAP // 2
 
-    def push(self, text: str, end: int) -> None:
+    def push(self, text: str, end: int) -> None:  # a branch for each kind of value
         """Add text that ends at an offset."""
         self.line_start = False
         kind = self.kind
@@ -159,7 +146,7 @@ class Value:
             containers.value(held, end)
         containers.leave()
 
-    def _decoded(self, text: str) -> Held:
+    def _decoded(self, text: str) -> Held:  # a branch for each kind of value
         """The JSON of a value that was held to its end."""
         kind = self.kind
         if kind == ValueKind.GUESS:
@@ -210,7 +197,7 @@ def limit_of(kinds: Kinds) -> int:
     return CAP
 
 
-def plain_value(schema: Schema | None, text: str, marked: Marked) -> str | None:
+def plain_value(schema: Schema | None, text: str, marked: Marked) -> str | None:  # a branch for each kind of value
     """The JSON of a complete value; ``None`` if a `Value` may do more than decode it."""
     kind = kind_of(schema, marked)
     if kind == ValueKind.STRING:

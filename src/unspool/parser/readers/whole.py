@@ -17,8 +17,7 @@ MAX_WORD: Final = 64
 WORDS = {"true": "true", "false": "false", "null": "null"}
 PYTHON_WORDS = WORDS | {"True": "true", "False": "false", "None": "null"}
 
-LONGEST: Final = 4096
-"""The longest object or array, in characters, that is read in one go."""
+LONGEST: Final = 4096  # the longest object or array, in characters, that is read in one go
 
 
 def whole_object(text: str, i: int) -> int:

@@ -57,49 +57,52 @@ class UnwrapReader:
         self.error = outer.error
         self.repaired = self.repaired or outer.repaired
         self._raw += outer.take()
-        # Whole escapes only; half a surrogate pair waits for the other half.
-        raw = self._raw
         if not self._started:
-            if not raw:
+            if not self._raw:
                 return i
-            raw = raw.lstrip()[1:]
+            self._raw = self._raw.lstrip()[1:]
             self._started = True
         ended = self.mode == DONE
-        if ended:
-            raw = raw[:-1]
+        self._decode(ended=ended)
+        self.out = [] if self._inner_error else [self._read_inner(ended=ended)]
+        if self._inner_error:
+            # The rest of the string is emitted as it is; when it ends, the call ends as invalid.
+            self.out.append(self._decoded)
+            self._decoded = ""
+            if ended:
+                self.mode = ERROR
+                self.error = self._inner_error
+        return i
+
+    def _decode(self, *, ended: bool) -> None:
+        """Decode what was read of the string: whole escapes only; half a surrogate pair waits for the other half."""
+        raw = self._raw[:-1] if ended else self._raw
         m = None if ended else _HIGH_SURROGATE.search(raw)
         keep = 6 if m is not None and len(m.group(1)) % 2 else 0
         self._raw = raw[len(raw) - keep :]
         complete = raw[: len(raw) - keep]
         self._decoded += _JSON_ESCAPE.sub(_unescape, complete) if "\\" in complete else complete
-        if self._inner.mode == VALUE and not self._inner.stack:
+
+    def _read_inner(self, *, ended: bool) -> str:
+        """Read what was decoded, and return the JSON; ``ended``: the string is complete."""
+        inner = self._inner
+        if inner.mode == VALUE and not inner.stack:
             self._decoded = self._decoded.lstrip()
-        out = []
-        if not self._inner_error:
-            used = self._inner.read(self._decoded, 0)
-            self._decoded = self._decoded[used:]
-            out.append(self._inner.rest() if self._inner.mode == ERROR else self._inner.take())
-            self.repaired = self.repaired or self._inner.repaired
-            self.notes += self._inner.notes
-            self._inner.notes = []
-            if self._inner.mode == ERROR:
-                self._inner_error = self._inner.error
-            elif self._inner.mode == DONE and self._decoded.strip():
-                self._inner_error = "text after the arguments"
-            elif ended and self._inner.mode != DONE:
-                if not self._inner.stack and not self._decoded.strip():
-                    out = ["{}"]
-                else:
-                    self._inner_error = "a string that contains no object"
-        if self._inner_error:
-            # The rest of the string is emitted as it is; when it ends, the call ends as invalid.
-            out.append(self._decoded)
-            self._decoded = ""
-            if ended:
-                self.mode = ERROR
-                self.error = self._inner_error
-        self.out = out
-        return i
+        used = inner.read(self._decoded, 0)
+        self._decoded = self._decoded[used:]
+        self.repaired = self.repaired or inner.repaired
+        self.notes += inner.notes
+        inner.notes = []
+        if inner.mode == ERROR:
+            self._inner_error = inner.error
+            return inner.rest()
+        if inner.mode == DONE and self._decoded.strip():
+            self._inner_error = "text after the arguments"
+        elif ended and inner.mode != DONE:
+            if not inner.stack and not self._decoded.strip():
+                return "{}"
+            self._inner_error = "a string that contains no object"
+        return inner.take()
 
 
 _HIGH_SURROGATE = Regex(r"(\\++)u[dD][89abAB][0-9a-fA-F]{2}\Z")
@@ -116,19 +119,12 @@ def _unescape(m: re.Match[str]) -> str:
     return _UNESCAPED.get(simple, simple)
 
 
-WRAPPERS: Final = ("arguments", "parameters", "input")
-"""Names under which models sometimes give all arguments as one."""
-_LONGEST: Final = 256
-"""The longest beginning of a wrapper, in characters, white space included."""
+WRAPPERS: Final = ("arguments", "parameters", "input")  # names under which models sometimes give all arguments as one
+_LONGEST: Final = 256  # the longest beginning of a wrapper, in characters, white space included
 
 
 class Unwrapping:
-    """JSON that is either the call's arguments, or an object with a single member that contains them.
-
-    Attributes:
-        over: it is decided which, and nothing is held any more.
-        overflown: too much was held.
-    """
+    """JSON that is either the call's arguments, or an object with a single member that contains them."""
 
     def __init__(self, schema: Schema, names: list[str]) -> None:
         self._schema = schema
@@ -136,8 +132,8 @@ class Unwrapping:
         self._text: list[str] = []
         self._size = 0
         self._start = -1  # where the inner object begins, once that is certain
-        self.over = False
-        self.overflown = False
+        self.over = False  # it is decided which, and nothing is held any more
+        self.overflown = False  # too much was held
 
     def push(self, fragment: str) -> str:
         """Add a piece of the arguments, and return what may be emitted."""

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 
 class Format(NamedTuple):
-    """What bytes are: ``image``, ``audio``, ``video`` or ``document``, their media type, and the pixels of images, else
-    0."""
+    """What bytes are: ``image``, ``audio``, ``video`` or ``document``, their media type, and an image's pixels."""
 
     kind: str
     type: str
@@ -126,8 +125,7 @@ _BINARY: Final = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that no te
 
 
 def recognize(data: bytes) -> Format | None:
-    """What bytes are; ``None`` if it is no format that is known, and no text in UTF-8. Raises `BadMedium` if the
-    header of an image is malformed."""
+    """What bytes are; ``None`` if neither a known format nor UTF-8. `BadMedium` if an image's header is malformed."""
     for known in FORMATS:
         if known.begins.match(data):
             width, height = (0, 0) if known.size is None else known.size(data)

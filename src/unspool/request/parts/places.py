@@ -23,20 +23,13 @@ _WORDS: Final = ("Zqbefore", "Zqbetween", "Zqafter")
 
 
 class Places(msgspec.Struct, frozen=True):
-    """What a template writes for media.
+    """What a template writes for media."""
 
-    Attributes:
-        spans: the placeholder of each kind, with its frame: all special tokens that the template writes for a part,
-            and what is between them.
-        forms: the parts that the template gets, by kind.
-        held: the kinds that it writes in results of tools.
-        literals: the special tokens of the placeholders.
-    """
-
+    # The placeholder of each kind, with its frame: a part's special tokens, and what is between them.
     spans: Mapping[str, str] = {}
-    forms: Mapping[str, Mapping[str, Any]] = {}
-    held: frozenset[str] = frozenset()
-    literals: tuple[str, ...] = ()
+    forms: Mapping[str, Mapping[str, Any]] = {}  # the parts that the template gets, by kind
+    held: frozenset[str] = frozenset()  # the kinds that it writes in results of tools
+    literals: tuple[str, ...] = ()  # the special tokens of the placeholders
 
     def check(self, messages: Sequence[Mapping[str, Any]], engine: str) -> None:
         """Refuse media that the template does not write, with the engine, the template and the role."""
@@ -132,8 +125,7 @@ def _between(text: str, before: str, after: str) -> str:
 
 
 def _span(text: str | None, plain: str) -> tuple[str, set[str]]:
-    """The placeholder that is written twice between words but not in ``plain``, and its special tokens; empty if there
-    is none."""
+    """The placeholder that is written twice between words but not in ``plain``, and its special tokens; or empty."""
     inner, second = (_between(text or "", *pair) for pair in (_WORDS[:2], _WORDS[1:]))
     tokens = {token for token in markers([inner]) if token not in plain}
     if not tokens:

@@ -37,26 +37,18 @@ _HTTP: Final = re.compile(r"https?://", re.IGNORECASE)
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """A part whose bytes have not been checked.
+    """A part whose bytes have not been checked."""
 
-    Attributes:
-        where: the field that has its bytes or its URL, for messages.
-        kind: one of `unspool.engines.media.MEDIA`, ``document``, or ``file`` for any.
-        data, url: its bytes, or where they are.
-        name: the name of a document.
-        context: what is said about it.
-    """
-
-    where: str
-    kind: str
+    where: str  # the field that has its bytes or its URL, for messages
+    kind: str  # one of `unspool.engines.media.MEDIA`, ``document``, or ``file`` for any
+    # data, url: its bytes, or where they are.
     data: bytes | None = None
     url: str = ""
-    name: str = ""
-    context: str = ""
+    name: str = ""  # the name of a document
+    context: str = ""  # what is said about it
 
 
-Forms = Mapping[str, Callable[[Fields], Unread]]
-"""How a protocol writes parts, by their types."""
+Forms = Mapping[str, Callable[[Fields], Unread]]  # how a protocol writes parts, by their types
 
 
 def read_part(part: Fields, forms: Forms, *others: str) -> dict[str, Any]:
@@ -190,8 +182,7 @@ def urls(request: ChatRequest, limits: Limits) -> list[Unread]:
 
 
 def settled(request: ChatRequest, fetched: Mapping[str, bytes], limits: Limits) -> ChatRequest:
-    """The request with its media, which its messages name by their digests, and with the texts of its documents. URLs
-    have the bytes that were fetched."""
+    """The request with its media, which messages name by digest, and the texts of documents, both also of URLs."""
     left = limits.media
     media: dict[str, Medium] = dict(request.media)
     messages = []
@@ -216,7 +207,6 @@ def settled(request: ChatRequest, fetched: Mapping[str, bytes], limits: Limits) 
 
 
 def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[str, Medium]) -> dict[str, Any]:
-    """A part by its bytes."""
     if role not in _ROLES:
         raise BadRequest(one.where, f"{one.kind}: a message of role {role!r} has parts of text only")
     try:

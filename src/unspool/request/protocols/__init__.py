@@ -2,20 +2,12 @@
 
 from .agui import AguiProtocol
 from .base import WireProtocol
-from .chat import CandleProtocol, ChatProtocol, MindieProtocol
+from .chat import CandleProtocol, ChatProtocol, MindieProtocol, TraceProtocol
 from .completions import CompletionsProtocol
 from .messages import MessagesProtocol
 from .responses import ResponsesProtocol
-from .trace import TraceProtocol
 
 __all__ = [
-    "AguiProtocol",
-    "CandleProtocol",
-    "ChatProtocol",
-    "CompletionsProtocol",
-    "MessagesProtocol",
-    "MindieProtocol",
-    "ResponsesProtocol",
-    "TraceProtocol",
-    "WireProtocol",
-]
+    "AguiProtocol", "CandleProtocol", "ChatProtocol", "CompletionsProtocol", "MessagesProtocol", "MindieProtocol",
+    "ResponsesProtocol", "TraceProtocol", "WireProtocol",
+]  # fmt: skip

@@ -31,8 +31,7 @@ class WireProtocol(ABC):
         self.settings = settings
 
     def servers(self, fields: Fields) -> Collection[str] | None:
-        """The labels of the tool servers whose tools the request may use; ``None`` means any. Other fields are not
-        checked."""
+        """The labels of the servers whose tools the request may use; ``None``: any. Other fields are not checked."""
         return ()
 
     def own_servers(self, fields: Fields) -> Sequence[OwnServer]:

@@ -1,23 +1,16 @@
-"""Reads requests of OpenAI's chat completions, for all three profiles of answers."""
+"""Reads requests of OpenAI's chat completions, for all three profiles of answers, and for the page's traces."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from ...dialect.file import Dialect
 from ...dialect.template import Piece
-from ...wire import CandleWriter, ChatWriter, MindieWriter
+from ...wire import CandleWriter, ChatWriter, MindieWriter, TraceWriter
 from ...wire import chat as wire
 from ...wire import mindie as mindie_wire
+from ...wire import trace as trace_wire
 from ..chat_request import ChatRequest
-from ..common import (
-    MAX_TOKENS,
-    check_messages,
-    check_served,
-    reasoning_of,
-    sampling,
-    thinking,
-    toolset,
-)
+from ..common import MAX_TOKENS, check_messages, check_served, reasoning_of, sampling, thinking, toolset
 from ..declared import custom_call, read_nested, read_nested_choice
 from ..fields import BadRequest, Fields
 from ..parts.reading import CHAT, Forms, read_part
@@ -53,7 +46,10 @@ class ChatProtocol(WireProtocol):
         declared = read_nested(fields, custom=self.custom_tools)
         choice = read_nested_choice(fields, declared)
         named = names_of(declared.tools)
-        messages = read_messages(fields, offer.beside_client(named))
+        beside = offer.beside_client(named)
+        messages = [m for one in fields.objects("messages") for m in with_results(one, _message(one), beside)]
+        if not messages:
+            raise fields.wrong("messages", "is empty; at least one message is needed")
         server_tools = None if continuing or choice == "none" else offered(fields, offer, named)
         tools = toolset(fields, declared.tools, choice, limits, server_tools=server_tools)
         logprobs = fields.flag("logprobs", None)
@@ -153,6 +149,26 @@ class CandleProtocol(ChatProtocol):
         )
 
 
+class TraceProtocol(ChatProtocol):
+    """Requests with one choice, whose answers explain how they were parsed, and are always streamed."""
+
+    id_prefix = "trace-"
+    error_body = staticmethod(trace_wire.error_body)
+
+    def servers(self, fields: Fields) -> Collection[str] | None:
+        """No server: a trace shows a single output with its calls."""
+        return ()
+
+    def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
+        if fields.raw.get("n") not in (None, 1):
+            raise fields.wrong("n", "must be 1: a trace shows one choice")
+        fields.raw["stream"] = True
+        return super().read(fields, offer)
+
+    def writer(self, request: ChatRequest, id: str, created: int) -> TraceWriter:  # type: ignore[override]
+        return TraceWriter()
+
+
 def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
     """The markers that open and close reasoning; empty if the dialect has none."""
 
@@ -165,15 +181,6 @@ def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------
-
-
-def read_messages(fields: Fields, offer: Offer = NOTHING) -> list[dict[str, Any]]:
-    """Read the conversation. The reasoning of each message becomes ``reasoning_content``, whatever its field was, and
-    results of the server's tools become messages."""
-    messages = [m for one in fields.objects("messages") for m in with_results(one, _message(one), offer)]
-    if not messages:
-        raise fields.wrong("messages", "is empty; at least one message is needed")
-    return messages
 
 
 def read_content(fields: Fields, forms: Forms = CHAT) -> Any:
@@ -194,6 +201,7 @@ def _part(part: Fields, forms: Forms) -> dict[str, Any]:
 
 
 def _message(fields: Fields) -> dict[str, Any]:
+    """A message, whose reasoning becomes ``reasoning_content``, whatever its field was."""
     role = fields.one_of("role", ROLES)
     content = read_content(fields)
     for field in ("name", "tool_call_id", "reasoning_content", "reasoning"):
