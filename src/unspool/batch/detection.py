@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -18,7 +18,6 @@ from .work import line_values, values_of
 SAMPLE: Final = 64  # the rows of a stream that are read before its dialect is decided
 _FILES: Final = 8  # the most files that are sampled; of more, a sample is spread evenly
 _MODELS: Final = 8  # the most models without a known dialect whose outputs are sampled
-_Reading = tuple[str, str, list[tuple[str, ...]]]
 _RIVAL: Final = 0.9  # the share of the best score from which another dialect counts as equally good
 _NAMED: Final = 5  # the most dialects that a message names
 _TELLS: Final = re.compile(r"[<\[{(]")  # the parts of an output that can show a dialect
@@ -29,9 +28,13 @@ def files_detected(reading: Reading, files: Iterable[str]) -> Reading:
     `UnknownDialect` if none of these names a dialect, and their outputs do not show one."""
     if reading.dialect != AUTO:
         return reading
-    every = list(files)
-    some = every[:: max(1, -(-len(every) // _FILES))]
+    some = _spread(list(files), _FILES)
     return _detected(reading, (block for file in some for block in islice(blocks([file]), 1)))
+
+
+def _spread(items: list[str], most: int) -> list[str]:
+    """At most so many items, spread evenly over all of them."""
+    return items[:: max(1, -(-len(items) // most))]
 
 
 def first_detected(reading: Reading, blocks: Iterable[Block]) -> tuple[Reading, Iterator[Block]]:
@@ -84,47 +87,60 @@ def _rows(block: Block, columns: Columns) -> Iterator[Mapping[str, Any]]:
             continue  # it is reported as a bad row when it is read
 
 
+class _Read(NamedTuple):
+    """What a dialect reads in an output."""
+
+    thought: str
+    content: str
+    calls: list[tuple[str, ...]]
+
+    @property
+    def finds(self) -> bool:
+        return bool(self.thought or self.calls)
+
+    @property
+    def leaves_markers(self) -> bool:
+        """Whether reasoning or content contains markers, which a better dialect would have read as such."""
+        return any(map(MARKERS.search, (self.thought, self.content)))
+
+
 def _decide(model: str, outputs: list[str]) -> Detected:
-    telling = [text for text in dict.fromkeys(outputs) if _TELLS.search(text)]
-    read = telling[:: max(1, -(-len(telling) // OUTPUTS))]
+    texts = _spread([text for text in dict.fromkeys(outputs) if _TELLS.search(text)], OUTPUTS)
     whose = f"the outputs of {model!r}" if model else "the outputs"
-    candidates = detect_dialect(output=read) if read else []
-    if not candidates:
+    rivals = _rivals(texts)
+    if not rivals:
         return Detected(
             None, f"{whose} show no dialect: the first ones contain no calls that a dialect reads; name one"
         )
-    best = max(c.score for c in candidates)
-    rivals = [c for c in candidates if c.score >= best * _RIVAL]
-    first = rivals[0]
-    reads = {c.dialect: _readings(c, read) for c in rivals}
-    if not _leaves_markers(reads[first.dialect]):
-        rivals = [c for c in rivals if not _leaves_markers(reads[c.dialect])]
-    others = rivals[1:]
-    alike = [c.dialect for c in others if reads[c.dialect] == reads[first.dialect]]
-    found = [content for thought, content, calls in reads[first.dialect] if thought or calls]
-    unread = [content for thought, content, calls in reads[first.dialect] if not thought and not calls]
-    marked = sum(bool(MARKERS.search(content)) for content in unread)
-    if marked > len(found):
-        details = f"{first.dialect}, the best, finds nothing in {marked} of {len(read)} that contain markers"
+    (first, own), *others = rivals
+    marked = sum(one.leaves_markers and not one.finds for one in own)
+    if marked > sum(one.finds for one in own):
+        details = f"{first.dialect}, the best, finds nothing in {marked} of {len(texts)} that contain markers"
         return Detected(None, f"{whose} show no dialect: {details}; name one")
-    if len(alike) < len(others) or (others and not any(calls for _, _, calls in reads[first.dialect])):
-        return Detected(None, f"{whose} do not decide between dialects: {_by_reason(rivals)}. Name one, or the model")
+    alike = [other.dialect for other, reads in others if reads == own]
+    if len(alike) < len(others) or (alike and not any(one.calls for one in own)):
+        reasons = _by_reason(rival for rival, _ in rivals)
+        return Detected(None, f"{whose} do not decide between dialects: {reasons}. Name one, or the model")
     details = f"{first.dialect} {first.reason}" + (f"; {_listed(alike)} read them in the same way" if alike else "")
     return Detected(first.dialect, f"{details} ({whose})" if model else details)
 
 
-def _leaves_markers(readings: list[_Reading]) -> bool:
-    """Whether reasoning or content contains markers, which a better dialect would have read as such."""
-    return any(MARKERS.search(thought) or MARKERS.search(content) for thought, content, _ in readings)
+def _rivals(outputs: list[str]) -> list[tuple[Candidate, list[_Read]]]:
+    """The dialects that fit about equally well, and what each reads. If the first leaves no markers, none does."""
+    candidates = detect_dialect(output=outputs) if outputs else []
+    least = max((c.score for c in candidates), default=0) * _RIVAL
+    rivals = [(c, _reads(c, outputs)) for c in candidates if c.score >= least]
+    clean = [(c, reads) for c, reads in rivals if not any(one.leaves_markers for one in reads)]
+    return clean if clean[:1] == rivals[:1] else rivals
 
 
-def _readings(candidate: Candidate, outputs: list[str]) -> list[_Reading]:
+def _reads(candidate: Candidate, outputs: list[str]) -> list[_Read]:
     """Reasoning, content and calls of each output."""
     messages = [read_output(get_dialect(candidate.dialect), text)[1] for text in outputs]
-    return [(m.reasoning, m.content, [(c.name, c.arguments, c.status) for c in m.tool_calls]) for m in messages]
+    return [_Read(m.reasoning, m.content, [(c.name, c.arguments, c.status) for c in m.tool_calls]) for m in messages]
 
 
-def _by_reason(candidates: list[Candidate]) -> str:
+def _by_reason(candidates: Iterable[Candidate]) -> str:
     names_by_reason: dict[str, list[str]] = {}
     for candidate in candidates:
         names_by_reason.setdefault(candidate.reason, []).append(candidate.dialect)

@@ -173,36 +173,47 @@ def empty(message: Message) -> bool:
 def check_events(events: Sequence[Event], output: str) -> None:
     """Check that events tile and quote an output, that calls come in order, and that it ends once; else `Broken`."""
     _check_places(events, output)
-    began = 0
-    index = -1
-    open_call = thinking = finished = False
+    _check_reasoning(events)
+    _check_calls(events)
     for event in events:
-        if finished:
-            raise Broken(f"{event} follows the end")
+        if isinstance(event, Notice) and (event.start != event.end or event.kind not in NOTICES):
+            raise Broken(f"{event} {'has a span' if event.start != event.end else 'is of no documented kind'}")
+    ends = [i for i, event in enumerate(events) if isinstance(event, Finish)]
+    demand(ends, "the output does not end")
+    if after := events[ends[0] + 1 :]:
+        raise Broken(f"{after[0]} follows the end")
+
+
+def _check_reasoning(events: Sequence[Event]) -> None:
+    thinking = False
+    for event in events:
         if isinstance(event, ReasoningStart | ReasoningEnd):
             if thinking != isinstance(event, ReasoningEnd):
                 raise Broken(f"{event}: reasoning is {'' if thinking else 'not '}open")
             thinking = not thinking
-        elif isinstance(event, ReasoningDelta | ContentDelta):
-            if thinking != isinstance(event, ReasoningDelta):
-                raise Broken(f"{event} on the wrong side of reasoning")
-        elif isinstance(event, ToolCallStart):
+        elif isinstance(event, ReasoningDelta | ContentDelta) and thinking != isinstance(event, ReasoningDelta):
+            raise Broken(f"{event} on the wrong side of reasoning")
+
+
+def _check_calls(events: Sequence[Event]) -> None:
+    index = -1
+    start: ToolCallStart | None = None  # of the open call
+    for event in events:
+        if isinstance(event, ToolCallStart):
             index += 1
-            if open_call or event.index != index:
-                raise Broken(f"{event}{' while a call is open' if open_call else ': calls are counted from 0'}")
+            if start is not None or event.index != index:
+                raise Broken(f"{event}{' while a call is open' if start is not None else ': calls are counted from 0'}")
             if not (event.name and event.id):
                 raise Broken(f"{event} has no name or no id")
-            open_call, began = True, event.start
+            start = event
         elif isinstance(event, ToolCallDelta | ToolCallEnd):
-            if not open_call or event.index != index:
+            if start is None or event.index != index:
                 raise Broken(f"{event} outside its call")
             if isinstance(event, ToolCallEnd):
-                if not (event.status == "ok" or event.raw or event.end == began):
+                if not (event.status == "ok" or event.raw or event.end == start.start):
                     raise Broken(f"{event} keeps nothing of what the model wrote")
-                open_call = False
-        finished = isinstance(event, Finish)
-    demand(finished, "the output does not end")
-    demand(not open_call, "a call was not ended")
+                start = None
+    demand(start is None, "a call was not ended")
 
 
 def _check_places(events: Sequence[Event], output: str) -> None:

@@ -75,12 +75,7 @@ def run_batch(options: argparse.Namespace) -> int:
     start = "spawn" if workers == 1 else _workers_start(options.input)
     with needing("batch"):
         from ..batch import InputError, Job
-    if options.dialect != "auto" and options.model is not None:
-        raise Misuse("--model: needs --dialect auto")
-    if options.model is not None:
-        candidates(options.model, None)
-    if options.html is not None and not Path(options.html).absolute().parent.is_dir():
-        raise Misuse(f"--html: {Path(options.html).parent}: there is no such folder")
+    _check(options)
     began = time.monotonic()
     bar = _Bar()
     try:
@@ -122,6 +117,16 @@ def run_batch(options: argparse.Namespace) -> int:
         with blaming("--html", options.html):
             write_report(options.html, summary, seconds)
     return 1 if options.strict and summary.errors else 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Report what can be known to be wrong before any output is read."""
+    if options.dialect != "auto" and options.model is not None:
+        raise Misuse("--model: needs --dialect auto")
+    if options.model is not None:
+        candidates(options.model, None)
+    if options.html is not None and not Path(options.html).absolute().parent.is_dir():
+        raise Misuse(f"--html: {Path(options.html).parent}: there is no such folder")
 
 
 def _workers_start(inputs: list[str]) -> str:

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -49,7 +50,7 @@ class Arguments:
             self.spelling = JSON_SPELLING
         else:
             self.spelling = quote_spelling(d.codec.quote)
-        self.outer = [s for s in (*(f.closing for f in plan.calls.forms), *(b.closing for b in plan.calls.blocks)) if s]
+        self.outer = list(filter(None, map(attrgetter("closing"), (*plan.calls.forms, *plan.calls.blocks))))
         self.guard = _guard(d.argument[0], plan) if d.argument else ()
         self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.parameters))
         self.items = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.items))
@@ -198,20 +199,11 @@ class Arguments:
     def values_in(self, around: "_Around", values: Values, schema: dict[str, Any] | bool, at: str) -> Node:
         """The values of a schema, in the markup for each type."""
         found: list[Node] = []
-        known: list[tuple[str, dict[str, Any]]] = []
         types = Schema(schema, {"$defs": values.definitions}).types
         # A value that must be a text does not nest, whatever it begins with.
         plain = types is not None and types <= {"string", "null"}
         kept_out = values.without if plain else (*values.without, *self.openings)
-        for branch in values.branches(schema):
-            if branch is False:
-                continue
-            if branch is True or not branch or types is None:
-                head, stop, rest = around("string")
-                found.append(seq(head, Text(stop, others(kept_out, stop)), rest))
-            else:
-                known += _by_type(branch, at)
-        for kind, one in _readable(known):
+        for kind, one in _by_type(values.branches(schema), types, at):
             head, stop, rest = around("number" if kind == "integer" else kind)
             end = seq(Const(stop), rest)
             if kind == "object":
@@ -220,9 +212,8 @@ class Arguments:
                 found.append(seq(head, self.nested_items(values, one, at), end))
             elif kind != "string":
                 found.append(seq(head, values.value(one, at), end))
-            elif (listed := _listed(one)) is not None:
-                kept = [v for v in listed if isinstance(v, str) and not any(e in v for e in kept_out)]
-                found += [seq(head, Const(v), end) for v in kept]
+            elif (texts := _listed_texts(one, kept_out)) is not None:
+                found += [seq(head, Const(text), end) for text in texts]
             else:
                 bounds = (one.get("minLength", 0), one.get("maxLength"), one.get("pattern", ""))
                 found.append(seq(head, Text(stop, others(kept_out, stop), (), *bounds), rest))
@@ -314,18 +305,7 @@ class _Markup:
         typed = "{string}" in text or "{type}" in text
         types = Schema(schema, {"$defs": self.values.definitions}).types
         found: list[Node] = []
-        known: list[tuple[str, dict[str, Any]]] = []
-        for branch in self.values.branches(schema):
-            if branch is False:
-                continue
-            if (types is None and not typed) or branch is True or not branch:
-                # A guess, or each type in its own markup.
-                found += self.strings(i, key, {}, at, follow)
-                for kind in ("number", "boolean", "null", "object", "array") if typed else ():
-                    found.append(self.other(key, {"type": kind}, kind, at, follow))
-            else:
-                known += _by_type(branch, at)
-        for kind, one in known if typed or types is None else _readable(known):
+        for kind, one in _by_type(self.values.branches(schema), types, at, typed=typed):
             if kind == "string":
                 found += self.strings(i, key, one, at, follow)
             else:
@@ -346,52 +326,55 @@ class _Markup:
         """The declared arguments that may still be missing when the one at ``i`` is written."""
         return [k for j, (k, _, required) in enumerate(self.entries) if j > i or (j < i and not required)]
 
+    def ends_of(self, template: Template, key: Node) -> tuple[str, ...]:
+        names = [key.text] if isinstance(key, Const) else self.names
+        return self.arguments.ends_of(template, names, self.tool)
+
     def strings(self, i: int, key: Node, schema: dict[str, Any], at: str, follow: list[tuple[str, Node]]) -> list[Node]:
+        # Longer than others: all of it is where one text ends, and each part would need most of these names.
         template = self.template
         later = self.later(i)
-        names = [key.text] if isinstance(key, Const) else self.names
-        own_ends = self.arguments.ends_of(template, names, self.tool)
-        kept_out = (*own_ends, *self.arguments.opened(later)) if later else own_ends
+        opened = self.arguments.opened(later) if later else ()
+        kept_out = (*self.ends_of(template, key), *opened)
         head, stop, rest = self.around(template, key, "string")
-        listed = _listed(schema)
         twice = own_tags(template, key, "string")
-        if listed is not None:
-            apart = (*kept_out, *(t.text for t in twice))
-            kept = [v for v in listed if isinstance(v, str) and not any(e in v for e in apart)]
-            if not kept:
+        texts = _listed_texts(schema, (*kept_out, *(t.text for t in twice)))
+        if texts is not None:
+            if not texts:
                 raise ConstraintError(f"{at}: all its values contain markers of the dialect")
             closed = template.inner_trail + stop + rest
-            return [seq(head, Const(v + closed), _follows(follow)) for v in kept]
+            return [seq(head, Const(text + closed), _follows(follow)) for text in texts]
         bounds = (schema.get("minLength", 0), schema.get("maxLength"), schema.get("pattern", ""))
         free = bounds == (0, None, "")
         # A bounded value is written exactly, and so is the white space before the marker.
         closed = stop + rest if free else template.inner_trail + stop + rest
         guard, unlike = self.arguments.guards(later) if follow else ((), ())
-        unlike = (*unlike, *(seq(SPACES, tag) for tag in twice))
-        ends = (seq(Const((stop + rest).strip()), SPACES),) if guard else ()
-        follow = follow or [("", EMPTY)]
         longer = [t for t in writable(plain_arguments(self.arguments.d))[1:] if _beyond(t, template)]
-        unlike = (*unlike, *(Const(_beyond(t, template)) for t in longer))
+        unlike = (*unlike, *(seq(SPACES, tag) for tag in twice), *(Const(_beyond(t, template)) for t in longer))
+        ends = (seq(Const((stop + rest).strip()), SPACES),) if guard else ()
 
         def text(follower: str, head: str = "") -> Text:
             stop = closed + follower
             return Text(stop, others(kept_out, stop), unlike, *bounds, head=head, guard=guard, ends=ends)
 
+        after = follow or [("", EMPTY)]
         if not longer or not free or not isinstance(head, Const):
-            return [seq(head, text(f), node) for f, node in follow]
-        # The closing that this alternative excludes may be allowed in a longer one, such as a CDATA section; the call's
-        # may not where another call follows, because it ends this one. The section's text forms one word with what
-        # comes before it, since both openings begin alike.
-        found: list[Node] = []
-        for other in longer:
-            opening, other_stop, other_rest = self.around(other, key, "string")
-            assert isinstance(opening, Const)
-            own = self.arguments.ends_of(other, names, self.tool)
-            inside = _guard(other, self.arguments.plan) if guard else ()
-            without = others((*(own[:1] if inside else own), *kept_out[len(own_ends) :]), other_stop)
-            section = Text(other_stop, without, head=opening.text, guard=inside)
-            found.append(seq(section, Const(other_rest), _follows(follow)))
-        return [*found, *(seq(text(f, head.text), node) for f, node in follow)]
+            return [seq(head, text(f), node) for f, node in after]
+        sections = [seq(self.section(t, key, opened, guarded=bool(guard)), _follows(follow)) for t in longer]
+        return [*sections, *(seq(text(f, head.text), node) for f, node in after)]
+
+    def section(self, template: Template, key: Node, opened: tuple[str, ...], *, guarded: bool) -> Node:
+        """A text in a longer spelling, such as a CDATA section.
+
+        The closing that the short one excludes may be allowed in it; the call's may not where another call follows,
+        because it ends this one. It forms one word with what comes before it, since both openings begin alike.
+        """
+        opening, stop, rest = self.around(template, key, "string")
+        assert isinstance(opening, Const)
+        ends = self.ends_of(template, key)
+        inside = _guard(template, self.arguments.plan) if guarded else ()
+        without = others((*(ends[:1] if inside else ends), *opened), stop)
+        return seq(Text(stop, without, head=opening.text, guard=inside), Const(rest))
 
     def other(self, key: Node, schema: dict[str, Any], kind: str, at: str, follow: list[tuple[str, Node]]) -> Node:
         head, stop, rest = self.around(self.template, key, kind)
@@ -531,7 +514,26 @@ def _only(schema: dict[str, Any], allowed: tuple[str, ...], at: str) -> None:
 _KINDS: Final = {str: "string", bool: "boolean", int: "number", float: "number", dict: "object", list: "array"}
 
 
-def _by_type(branch: dict[str, Any], at: str) -> list[tuple[str, dict[str, Any]]]:
+def _by_type(
+    branches: Iterable[dict[str, Any] | bool], types: Collection[str] | None, at: str, *, typed: bool = False
+) -> list[tuple[str, dict[str, Any]]]:
+    """The types of a value, each with its schema. A value of any type is taken for a string, unless the markup tells
+    types."""
+    guesses = ("string", "number", "boolean", "null", "object", "array") if typed else ("string",)
+    guessed: list[tuple[str, dict[str, Any]]] = []
+    known: list[tuple[str, dict[str, Any]]] = []
+    for branch in branches:
+        if branch is False:
+            continue
+        if branch is True or not branch or (types is None and not typed):
+            guessed += [(kind, {"type": kind}) for kind in guesses]
+        else:
+            known += _apart(branch, at)
+    return guessed + (known if typed else _readable(known))
+
+
+def _apart(branch: dict[str, Any], at: str) -> list[tuple[str, dict[str, Any]]]:
+    """A schema for each type that it names."""
     if "enum" in branch or "const" in branch:
         listed = branch["enum"] if "enum" in branch else [branch["const"]]
         kinds: dict[str, list[Any]] = {}
@@ -548,6 +550,12 @@ def _listed(schema: dict[str, Any]) -> list[Any] | None:
     """The only values that a schema admits, if it lists its values."""
     found: list[Any] | None = schema.get("enum", [schema["const"]] if "const" in schema else None)
     return found
+
+
+def _listed_texts(schema: dict[str, Any], without: Collection[str]) -> list[str] | None:
+    """The strings among the values that a schema lists, if it does, without those that contain a marker."""
+    listed = _listed(schema)
+    return None if listed is None else [v for v in listed if isinstance(v, str) and not any(m in v for m in without)]
 
 
 def _readable(parts: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:

@@ -185,10 +185,7 @@ class _Builder:
         plan = self.plan
         scan = (plan.reading if self.d.call else plan.plain).text.scan
         without = [*self.markers(scan), *more]
-        begins = [o.pattern.first for o in plan.reading.edge if o.marked and o.pattern.first]
-        begins += [o.pattern.first for o in plan.reasoning.ends]  # at the very start, it closes empty reasoning
-        begins = [t for t in dict.fromkeys(begins) if not any(w in t for w in without)]
-        begins = [c for t in begins for c in self.cases(t)]
+        begins = self.begins(without)
         unlike: list[Node] = [seq(SPACES, choice(map(Const, begins)))] if begins else []
         # After a call, another may begin with its name.
         unlike += [_named(o.pattern) for o in plan.calls.inner if o.form and o.form.marked and not o.pattern.first]
@@ -199,6 +196,13 @@ class _Builder:
             unlike += self.next_calls()
         # The end of a line also ends a code span.
         return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=not stop.startswith("\n"))
+
+    def begins(self, without: list[str]) -> list[str]:
+        """The markers that text excludes only where it begins."""
+        marked = [o.pattern.first for o in self.plan.reading.edge if o.marked and o.pattern.first]
+        marked += [o.pattern.first for o in self.plan.reasoning.ends]  # at the very start, it closes empty reasoning
+        apart = [t for t in dict.fromkeys(marked) if not any(w in t for w in without)]
+        return [c for t in apart for c in self.cases(t)]
 
     def unlike_calls(self, without: list[str]) -> list[Node]:
         """The beginnings and continuations that text must avoid: they would be read as unmarked calls."""

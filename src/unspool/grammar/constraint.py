@@ -136,32 +136,37 @@ def constrain(
     check("strict_level", strict_level, ToolStrictLevel, "a ToolStrictLevel")
     check_tokenizer(tokenizer)
     request = _read(d, tools, tool_choice)
-    kind, listed = request.kind, request.callable
+    kind = request.kind
     answer = _answer(response_format)
     free = _grammars(grammars, request)
-    calling = kind in ("required", "named") or (
-        kind == "auto" and bool(listed) and (strict_level > ToolStrictLevel.OFF or strict_tools(listed) or bool(free))
-    )
-    if not calling and answer is None:
+    forced = kind in ("required", "named")
+    if not forced and not _strict(request, strict_level, free) and answer is None:
         return None
+    if forced:
+        answer = None
     begin = _stage(d, stage, prompt, tokenizer)
     made = _tools(d, request, free, strict_level)
-    low = 1 if kind in ("required", "named") else 0
+    low, high = int(forced), None if parallel_tool_calls and kind != "named" else 1
     silent = stage is not None and Stage(stage) is Stage.CONTENT
-    high = None if parallel_tool_calls and kind != "named" else 1
     demand = Demand(
         tools=made,
         names=tuple(request.tools or ()) if kind != "none" else (),
         low=low,
         high=high,
         stage=begin,
-        bare=low > 0 and silent,
-        spoken=low == 0 and silent and answer is not None,
-        forced=kind if low else "",
-        answer=None if low else answer,
+        bare=forced and silent,
+        spoken=silent and answer is not None,
+        forced=kind if forced else "",
+        answer=answer,
     )
     schema = _array(made, low, high) if made else None
     return Constraint(build(d, demand), schema, {} if tokenizer is None else special_tokens(tokenizer))
+
+
+def _strict(request: Toolset, level: ToolStrictLevel, free: Mapping[str, Freeform]) -> bool:
+    """Whether calls are constrained that the model may leave out."""
+    strict = level > ToolStrictLevel.OFF or strict_tools(request.callable) or bool(free)
+    return request.kind == "auto" and bool(request.callable) and strict
 
 
 def _grammars(grammars: Mapping[str, Freeform] | None, request: Toolset) -> dict[str, Freeform]:

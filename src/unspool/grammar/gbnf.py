@@ -10,6 +10,7 @@ its characters (JSON strings may still contain it, escaped).
 import math
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -129,47 +130,47 @@ class _Printer(Printer):
         if node.pattern:
             raise ConstraintError(f"pattern: {node.pattern!r} is not supported in unquoted text")
         without = tuple(dict.fromkeys(t for t in node.without if t and t != node.stop))
-        head = _quoted(node.head) + " " if node.head else ""
         if node.min or node.max is not None:
-            lacked = _single(lacking((node.stop, *without), node.stop))
-            body = f"[^{lacked}]" if lacked else "[^\\x00]"
-            return head + body + _times(node.min, node.max) + (" " + _quoted(node.stop) if node.stop else "")
-        # If the stop contains another marker, the text ends where that ends, and the rest of the stop must follow.
-        ends = [node.stop.find(w) + len(w) for w in without if w in node.stop]
-        ends += [node.stop.lower().find(f) + len(f) for f in node.folded if f in node.stop.lower()]
-        stop, rest = (node.stop[: min(ends)], node.stop[min(ends) :]) if ends else (node.stop, "")
-        key = (stop, without, node.folded, node.code and bool(stop))
-        name, new = self.name("t", key)
-        if new:
-            self.automaton(name, *key)
-        return head + name + (" " + _quoted(rest) if rest else "")
+            body = _all_but(lacking((node.stop, *without), node.stop)) + _times(node.min, node.max)
+            rest = node.stop
+        else:
+            # If the stop contains another marker, the text ends where that ends, and the rest of the stop must follow.
+            whole, lower = node.stop, node.stop.lower()
+            ends = [whole.find(w) + len(w) for w in without if w in whole]
+            ends += [lower.find(f) + len(f) for f in node.folded if f in lower]
+            end = min(ends, default=len(whole))
+            stop, rest = whole[:end], whole[end:]
+            key = (stop, without, node.folded, node.code and bool(stop))
+            body, new = self.name("t", key)
+            if new:
+                self.automaton(body, *key)
+        return (_quoted(node.head) + " " if node.head else "") + body + (" " + _quoted(rest) if rest else "")
 
     def automaton(self, name: str, stop: str, without: tuple[str, ...], folded: tuple[str, ...], code: bool) -> None:
         """Rules for text up to and including ``stop``, or up to the end if there is none. The text contains none of
         the other markers; with ``code``, the stop is not in a code span."""
-        markers = [[*stop]] if stop else []
-        markers += [[*w] for w in without]
+        markers = [*map(list, filter(None, (stop, *without)))]
         markers += [[c.lower() + c.upper() if c.isalpha() else c for c in f] for f in folded]
-        letters = sorted({c for m in markers for one in m for c in one}.union("`\n" if code else ""))
+        letters = sorted({*chain.from_iterable(map("".join, markers)), *("`\n" if code else "")})
         begin = _State(frozenset(), False, 0)
         rules = {begin: name}
         waiting = [begin]
+
+        def rule(state: _State) -> str:
+            if state not in rules:
+                rules[state] = f"{name}x{len(rules)}"
+                waiting.append(state)
+            return rules[state]
+
         for state in waiting:
             moves: dict[str, str] = {}  # by the rule of the next state, or the end: the characters that lead there
-            for c in (*letters, ""):
+            for c in letters:
                 after = state.after(c, markers, code=code)
-                done = {m for m, i in after.places if i == len(markers[m])}
-                if done and (not stop or 0 not in done or after.odd):
-                    continue
-                if not done and after not in rules:
-                    rules[after] = f"{name}x{len(rules)}"
-                    waiting.append(after)
-                target = "" if done else rules[after]
-                if c:
+                done = after.complete(markers)
+                if not done or (stop and 0 in done and not after.odd):
+                    target = "" if done else rule(after)
                     moves[target] = moves.get(target, "") + c
-                else:
-                    others = f"[^{_single(letters)}]" if letters else "[^\\x00]"
-                    parts = [f"{others} {target}"]
+            parts = [f"{_all_but(letters)} {rule(state.after('', markers, code=code))}"]
             parts += [f"[{_single(cs)}] {to}".rstrip() for to, cs in moves.items()]
             self.add(rules[state], " | ".join(parts if stop else [*parts, '""']))
 
@@ -192,6 +193,10 @@ class _State(msgspec.Struct, frozen=True):
         if c == "`":
             return _State(places, self.odd, min(2, self.run + 1))
         return _State(places, c != "\n" and self.odd != (self.run == 1), 0)
+
+    def complete(self, markers: list[list[str]]) -> set[int]:
+        """The markers that the text so far ends with."""
+        return {m for m, i in self.places if i == len(markers[m])}
 
 
 _BOUNDS: Final = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
@@ -266,6 +271,10 @@ def _in_class(character: str) -> str:
 
 def _single(characters: Iterable[str]) -> str:
     return _inside((c, c) for c in characters)
+
+
+def _all_but(characters: Iterable[str]) -> str:
+    return f"[^{_single(characters) or chr(92) + 'x00'}]"
 
 
 def _quoted(text: str) -> str:

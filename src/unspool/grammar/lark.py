@@ -81,23 +81,25 @@ class _Printer(Printer):
 
     def text(self, node: Text) -> str:
         pieces = self.pieces(node.stop)
-        bounded = bool(node.min or node.max is not None or node.pattern or node.code)
         if node.head and (not pieces or set(self.special) & {*self.pieces(node.head), pieces[0]}):
             return f"{self.const(node.head)} {self.text(msgspec.structs.replace(node, head=''))}"
-        if not pieces or pieces[0] in self.special:
-            # A lexeme is never empty, so one that may be empty is made optional.
-            body = self.characters(node, max(1, node.min)) + self.limits(node, (node.stop, *node.without))
-            name = self.define("T", body) + ("" if node.min or node.pattern else "?")
-            return f"{name} {self.const(node.stop)}" if pieces else name
+        if pieces and pieces[0] not in self.special:
+            return " ".join([self.lazy(node, pieces[0]), *(self.const(p) for p in pieces[1:])])
+        # A lexeme is never empty, so one that may be empty is made optional.
+        body = self.characters(node, max(1, node.min)) + self.limits(node, (node.stop, *node.without))
+        name = self.define("T", body) + ("" if node.min or node.pattern else "?")
+        return f"{name} {self.const(node.stop)}" if pieces else name
+
+    def lazy(self, node: Text, stop: str) -> str:
+        """Free text with its beginning and the text that ends it, as one lexeme."""
+        bounded = bool(node.min or node.max is not None or node.pattern or node.code)
         markers = () if node.guard else (node.stop, *node.without) if bounded else node.without
         limits = self.limits(node, markers, node.guard)
-        if bounded or limits or node.head:
-            inner = self.define("T", self.characters(node, node.min) + limits)
-            head = f"{_quoted(node.head)} " if node.head else ""
-            name = self.define("t", self.define("T", f"{head}{inner} {_quoted(pieces[0])}"), "[lazy]")
-        else:
-            name = self.define("t", f"/{ANY}*{literal(pieces[0])}/", "[lazy]")
-        return " ".join([name, *(self.const(p) for p in pieces[1:])])
+        if not (bounded or limits or node.head):
+            return self.define("t", f"/{ANY}*{literal(stop)}/", "[lazy]")
+        inner = self.define("T", self.characters(node, node.min) + limits)
+        head = f"{_quoted(node.head)} " if node.head else ""
+        return self.define("t", self.define("T", f"{head}{inner} {_quoted(stop)}"), "[lazy]")
 
     def characters(self, node: Text, low: int) -> str:
         counted = f"/{ANY}{count(low, node.max)}/"

@@ -13,7 +13,7 @@ from ..errors import ConstraintError
 from .bounds import step
 from .flat import cases, count
 from .freeform import NO_LARK
-from .nodes import Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
+from .nodes import Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word, options
 
 _T = TypeVar("_T", covariant=True)
 
@@ -74,8 +74,8 @@ class _Lowering:
                 return self.text(node)
 
     def text(self, node: Text) -> Text:
-        begins = node.unlike if node.unlike and not self.can.beginnings else ()
-        mixed = node.folded if node.folded and not self.can.mixed_case else ()
+        begins = () if self.can.beginnings else node.unlike
+        mixed = () if self.can.mixed_case else node.folded
         if not begins and not mixed:
             return node
         more = (*(sign for u in begins for sign in signs(u)), *(c for t in mixed for c in cases(t)))
@@ -87,11 +87,10 @@ class _Lowering:
 def signs(node: Node) -> list[str]:
     """Texts of which every text of a flat node contains one: its names with what surrounds them, or a literal."""
     parts = node.parts if isinstance(node, Seq) else (node,)
-    for i in reversed(range(len(parts))):
-        part, before = parts[i], parts[i - 1] if i else None
-        options = part.parts if isinstance(part, Choice) else (part,)
-        texts = [p.text for p in options if isinstance(p, Const)]
-        if len(texts) < len(options) or not all(map(worded, texts)):
+    for i, (before, part) in reversed([*enumerate(zip((None, *parts), parts, strict=False))]):
+        either = options(part)
+        texts = [p.text for p in either if isinstance(p, Const)]
+        if len(texts) < len(either) or not all(map(worded, texts)):
             continue
         if isinstance(before, Chars) and before.set == "\"'":
             return [f'"{t}"' for t in texts]

@@ -133,8 +133,8 @@ def seq(*parts: Node) -> Node:
     for part in _flattened(parts, Seq):
         if part == EMPTY:
             continue
-        if found and all(isinstance(o, Const) for o in _options(found[-1])) and _begun(part):
-            part = choice(_joined(one, other) for one in _options(found.pop()) for other in _options(part))
+        if found and all(isinstance(o, Const) for o in options(found[-1])) and _begun(part):
+            part = choice(_joined(one, other) for one in options(found.pop()) for other in options(part))
             found += part.parts if isinstance(part, Seq) else (part,)
         else:
             found.append(part)
@@ -142,13 +142,13 @@ def seq(*parts: Node) -> Node:
     return found[0] if len(found) == 1 else Seq(tuple(found)) if found else EMPTY
 
 
-def _options(node: Node) -> tuple[Node, ...]:
+def options(node: Node) -> tuple[Node, ...]:
     return node.parts if isinstance(node, Choice) else (node,)
 
 
 def _begun(node: Node) -> bool:
     """Whether everything that a node matches begins with a fixed text."""
-    firsts = (o.parts[0] if isinstance(o, Seq) else o for o in _options(node))
+    firsts = (o.parts[0] if isinstance(o, Seq) else o for o in options(node))
     return all(isinstance(f, Const) and f.text for f in firsts)
 
 

@@ -4,6 +4,7 @@ It supports what engines have in common: characters, classes, groups, alternativ
 by name. Since expressions are written from the tree, nothing else can reach an engine.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -15,6 +16,7 @@ from .nodes import Chars, Const, Node, Repeat, choice, seq
 
 MAX_DEPTH: Final = 100
 MAX_COUNT: Final = 10_000
+_COUNT: Final = re.compile(r"([0-9]{1,8})(?:(,)([0-9]{1,8})?)?\}")
 Ranges = tuple[tuple[int, int], ...]
 
 
@@ -127,10 +129,7 @@ class _Reader:
                 continue
             part = self.one(depth)
             while self.peek() and self.peek() in "*+?{":
-                counted = self.counted(part)
-                if counted is None:
-                    break
-                part = counted
+                part = self.counted(part)
             parts.append(part)
         return Row(tuple(parts))
 
@@ -151,26 +150,25 @@ class _Reader:
             return Set(_without(((0, _LAST),), () if self.dot_all else ((10, 10),)))
         if c in "*+?":
             raise self.wrong(f"{c!r} repeats nothing")
-        if c == "\\":
-            return Set(self.folded(self.escape()))
-        return Set(self.folded(((ord(c), ord(c)),)))
+        return Set(self.folded(self.literal(c)))
+
+    def literal(self, c: str) -> Ranges:
+        """A character that stands for itself, or begins an escape."""
+        return self.escape() if c == "\\" else ((ord(c), ord(c)),)
 
     def folded(self, ranges: Ranges) -> Ranges:
         return _cases(ranges) if self.any_case else ranges
 
-    def counted(self, part: Part) -> Part | None:
-        start = self.at
+    def counted(self, part: Part) -> Part:
         c = self.take()
         low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(c, (0, 0))
         if c == "{":
-            end = self.text.find("}", self.at)
-            first, comma, last = self.text[self.at : max(end, self.at)].partition(",")
-            if end < 0 or not _is_number(first) or (last and not _is_number(last)):
-                self.at = start  # a literal brace
-                if self.text[start:].startswith("{"):
-                    raise self.wrong("'{' needs a count, as {2} or {2,5}; write \\{ for the character")
-                return None
-            self.at = end + 1
+            count = _COUNT.match(self.text, self.at)
+            if count is None:
+                self.at -= 1
+                raise self.wrong("'{' needs a count, as {2} or {2,5}; write \\{ for the character")
+            self.at = count.end()
+            first, comma, last = count.groups()
             low = int(first)
             high = int(last) if last else None if comma else low
             if max(low, high or 0) > MAX_COUNT or (high is not None and high < low):
@@ -219,21 +217,16 @@ class _Reader:
                 raise self.wrong("named classes are not supported")
             if c in "&-~" and self.peek() == c:
                 raise self.wrong("operations on classes are not supported")
-            one = self.escape() if c == "\\" else ((ord(c), ord(c)),)
+            one = self.literal(c)
             if self.peek() == "-" and self.text[self.at + 1 : self.at + 2] not in ("]", ""):
                 self.at += 1
-                d = self.take()
-                last = self.escape() if d == "\\" else ((ord(d), ord(d)),)
+                last = self.literal(self.take())
                 if len(one) != 1 or len(last) != 1 or one[0][0] != one[0][1] or last[0][0] < one[0][0]:
                     raise self.wrong("a range ends before it begins")
                 one = ((one[0][0], last[0][1]),)
             found += one
         self.at += 1
         return _without(((0, _LAST),), tuple(found)) if negated else _merged(found)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 9
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:

@@ -31,7 +31,14 @@ _REFUSED: Final = (
     "not", "if", "then", "else", "contains", "uniqueItems", "propertyNames", "dependentRequired", "dependentSchemas",
     "dependencies", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef",
 )  # fmt: skip
-_OF_OBJECTS: Final = ("properties", "required", "additionalProperties", "patternProperties")
+_MAPS: Final = ("properties", "patternProperties")
+_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+_SINGLE: Final = ("items", "additionalProperties")
+_IMPLIED: Final = {
+    "object": ("properties", "required", "additionalProperties", "patternProperties"),
+    "array": ("items", "prefixItems"),
+}
+"""The types of schemas that name none, by the keywords that they have."""
 
 _ANNOTATIONS: Final = ("title", "description", "examples", "default", "$comment")
 _DEFS: Final = "#/$defs/"
@@ -84,28 +91,16 @@ class _Copy:
         closed = self.closed if closed is None else closed
         found: Node = {}
         node = _named(node)
-        refused = next((key for key in _REFUSED if node.get(key) not in (None, False, {}, [])), "not")
-        if refused in node:  # ``not`` means something in any case
-            raise ConstraintError(f"{at}.{refused}: is not supported by grammars; supported are {_ALLOWED}")
+        _refuse(node, at)
         # Keys keep the schema's order, because grammars write properties in that order.
         for key, value in node.items():
             if key == "$ref":
                 found["$ref"] = self.reference(value, f"{at}.$ref", depth)
-            elif key in ("anyOf", "oneOf", "allOf", "prefixItems"):
-                parts = self.list(value, f"{at}.{key}")
-                inside = False if key == "allOf" else closed
-                found[key] = [self.node(p, f"{at}.{key}[{i}]", depth + 1, closed=inside) for i, p in enumerate(parts)]
-            elif key in ("properties", "patternProperties"):
-                if not isinstance(value, Mapping):
-                    raise ConstraintError(f"{at}.{key}: must be an object")
-                if any(not isinstance(k, str) or len(k) > MAX_KEY for k in value):
-                    raise ConstraintError(f"{at}.{key}: a name is longer than {MAX_KEY} characters")
-                found[key] = {k: self.node(v, f"{at}.{key}.{k}", depth + 1) for k, v in value.items()}
             elif key == "items" and isinstance(value, list):  # tuples, as in drafts before 2020-12
                 found["prefixItems"] = [self.node(v, f"{at}.items[{i}]", depth + 1) for i, v in enumerate(value)]
                 found["items"] = self.node(node.get("additionalItems"), f"{at}.additionalItems", depth + 1)
-            elif key in ("items", "additionalProperties"):
-                found[key] = self.node(value, f"{at}.{key}", depth + 1)
+            elif key in (*_MAPS, *_LISTS, *_SINGLE):
+                found[key] = self.inner(key, value, f"{at}.{key}", depth + 1, closed)
             elif key == "type":
                 self.types(value, f"{at}.type", found)
             else:
@@ -114,6 +109,20 @@ class _Copy:
         if node.get("nullable") is True and "type" in found:
             found = {"anyOf": [found, {"type": "null"}]}
         return found
+
+    def inner(self, key: str, value: Any, at: str, depth: int, closed: bool) -> Any:
+        """The schemas that a keyword contains."""
+        if key in _LISTS:
+            parts = self.list(value, at)
+            inside = False if key == "allOf" else closed
+            return [self.node(part, f"{at}[{i}]", depth, closed=inside) for i, part in enumerate(parts)]
+        if key in _SINGLE:
+            return self.node(value, at, depth)
+        if not isinstance(value, Mapping):
+            raise ConstraintError(f"{at}: must be an object")
+        if any(not isinstance(k, str) or len(k) > MAX_KEY for k in value):
+            raise ConstraintError(f"{at}: a name is longer than {MAX_KEY} characters")
+        return {k: self.node(v, f"{at}.{k}", depth) for k, v in value.items()}
 
     def joined(self, node: Node | bool, depth: int) -> Node | bool:
         """Merge everything that must hold at once into the node's own keywords, if they can express it."""
@@ -162,19 +171,9 @@ class _Copy:
             found["type"] = names[0] if len(names) == 1 else list(dict.fromkeys(names))
 
     def simple(self, key: str, value: Any, at: str, found: Node) -> None:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if key in _COUNTS:
-            if not number or not 0 <= value < inf or value != int(value):
-                raise ConstraintError(f"{at}: must be an integer of at least 0, not {value!r}")
-            check_count(key, int(value), at)
-            found[key] = int(value)
-        elif key in _NUMBERS:
-            if isinstance(value, bool) and key.startswith("exclusive"):
-                return  # draft 4: see `tidy`
-            if not number:
-                raise ConstraintError(f"{at}: must be a number, not {value!r}")
-            check_number(key, value, at)
-            found[key] = value
+        if key in (*_COUNTS, *_NUMBERS):
+            if not isinstance(value, bool) or not key.startswith("exclusive"):  # draft 4: see `tidy`
+                found[key] = _number(key, value, at)
         elif key == "required":
             if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
                 raise ConstraintError(f"{at}: must be a list of strings")
@@ -202,10 +201,9 @@ class _Copy:
             found["enum"] = kept
         if "properties" in found and "additionalProperties" not in found:
             found["additionalProperties"] = not closed
-        if "type" not in found and any(k in found for k in _OF_OBJECTS):
-            found["type"] = "object"
-        elif "type" not in found and ("items" in found or "prefixItems" in found):
-            found["type"] = "array"
+        for kind, keys in _IMPLIED.items():
+            if "type" not in found and not found.keys().isdisjoint(keys):
+                found["type"] = kind
 
 
 _ALLOWED: Final = (
@@ -215,18 +213,39 @@ _ALLOWED: Final = (
 )
 
 
+def _refuse(node: Mapping[str, Any], at: str) -> None:
+    refused = next((key for key in _REFUSED if node.get(key) not in (None, False, {}, [])), "not")
+    if refused in node:  # ``not`` means something in any case
+        raise ConstraintError(f"{at}.{refused}: is not supported by grammars; supported are {_ALLOWED}")
+
+
+def _number(key: str, value: Any, at: str) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if key in _NUMBERS:
+        if not number:
+            raise ConstraintError(f"{at}: must be a number, not {value!r}")
+        check_number(key, value, at)
+        return value
+    if not number or not 0 <= value < inf or value != int(value):
+        raise ConstraintError(f"{at}: must be an integer of at least 0, not {value!r}")
+    check_count(key, int(value), at)
+    return int(value)
+
+
 def _named(node: Mapping[str, Any]) -> Mapping[str, Any]:
     """A node whose ``propertyNames`` say nothing, or are written by other keywords, without them, as code generators
     write maps: names that are any string, that match a pattern, or that are among some.
     """
     names = node.get("propertyNames")
+    if names is True:
+        names = {}
     if not isinstance(names, Mapping):
-        return node if names is not True else {k: v for k, v in node.items() if k != "propertyNames"}
+        return node
     says = {k: v for k, v in names.items() if k not in _ANNOTATIONS and (k, v) != ("type", "string")}
     rest = {k: v for k, v in node.items() if k != "propertyNames"}
     if not says:
         return rest
-    if says.keys() not in ({"pattern"}, {"enum"}, {"const"}) or "properties" in node or "patternProperties" in node:
+    if says.keys() not in ({"pattern"}, {"enum"}, {"const"}) or not rest.keys().isdisjoint(_MAPS):
         return node
     value = node.get("additionalProperties", True)
     if "pattern" in says:
@@ -248,12 +267,12 @@ def mapped(node: Node, change: Callable[[Any], Any]) -> Node:
     """A prepared node with each schema directly in it changed."""
     found: Node = {}
     for key, value in node.items():
-        if key in ("properties", "patternProperties", "$defs"):
+        if key in (*_MAPS, "$defs"):
             found[key] = {name: change(inner) for name, inner in value.items()}
-        elif key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        elif key in _LISTS:
             found[key] = [change(inner) for inner in value]
         else:
-            found[key] = change(value) if key in ("items", "additionalProperties") else value
+            found[key] = change(value) if key in _SINGLE else value
     return found
 
 

@@ -257,22 +257,25 @@ class Values:
     def _branch(self, schema: Schema, at: str) -> Node | None:
         if schema is False:
             return None
-        if schema is True or not schema or not set(schema) - {"$defs"}:
+        if schema is True or not schema.keys() - {"$defs"}:
             return self.anything()
-        if "const" in schema or "enum" in schema:
-            listed = schema["enum"] if "enum" in schema else [schema["const"]]
-            if "const" in schema and schema["const"] not in listed:
-                return None
-            listed = [schema["const"]] if "const" in schema else listed
-            texts = [self.write(v) for v in listed if self.spelling.writes(v)]
-            kept = [t for t in texts if not any(w in t for w in self.without)]
-            if not kept:
-                raise ConstraintError(f"{at}: all its values contain markers of the dialect")
-            return choice(map(Const, kept))
+        if "const" in schema:
+            only = schema["const"]
+            return self.listed([only], at) if only in schema.get("enum", [only]) else None
+        if "enum" in schema:
+            return self.listed(schema["enum"], at)
         if "type" not in schema:
             return self.anything()
         types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         return choice(self._typed(schema, kind, at) for kind in types)
+
+    def listed(self, values: list[object], at: str) -> Node:
+        """One of the values of an ``enum`` or ``const``."""
+        texts = [self.write(v) for v in values if self.spelling.writes(v)]
+        kept = [t for t in texts if not any(w in t for w in self.without)]
+        if not kept:
+            raise ConstraintError(f"{at}: all its values contain markers of the dialect")
+        return choice(map(Const, kept))
 
     def write(self, value: object) -> str:
         """A value of an ``enum`` or ``const``."""

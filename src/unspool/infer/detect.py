@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -80,30 +80,31 @@ def detect_dialect(
         raise ValueError("detect_dialect: needs model=, chat_template= or output=")
     dialects = list_dialects()
     by_name = _by_name(dialects, model) if model is not None else {}
-    by_template = _by_template(dialects, chat_template) if chat_template is not None else {}
-    by_output = _by_output(dialects, output, awaited) if output is not None else {}
-    best_template = max((score for score, _ in by_template.values()), default=1.0)
-    best_output = max((score for score, _ in by_output.values()), default=1.0)
-    by_template = {d: evidence for d, evidence in by_template.items() if evidence[0] > best_template * _NOISE}
+    by_template = _relative(_by_template(dialects, chat_template)) if chat_template is not None else {}
+    by_template = {d: evidence for d, evidence in by_template.items() if evidence[0] > _NOISE}
+    by_output = _relative(_by_output(dialects, output, awaited)) if output is not None else {}
     found: list[tuple[bool, int, Candidate]] = []
     for d in dialects:
-        named, written = by_name.get(d.name), by_template.get(d.name)
-        read = by_output.get(d.name)
-        if (named is None and written is None and read is None) or (by_output and read is None):
-            continue
-        score = (named[0] * _NAME_WEIGHT if named else 0) + (written[0] / best_template if written else 0)
-        score += read[0] / best_output if read else 0
-        reasons = [evidence[1] for evidence in (named, written, read) if evidence]
-        found.append((not d.call, -len(d.models), Candidate(d.name, round(score, 4), "; ".join(reasons))))
+        evidence = [by[d.name] for by in (by_name, by_template, by_output) if d.name in by]
+        if evidence and (not by_output or d.name in by_output):
+            score = round(sum(score for score, _ in evidence), 4)
+            reason = "; ".join(why for _, why in evidence)
+            found.append((not d.call, -len(d.models), Candidate(d.name, score, reason)))
     # Among equals, the format of more models comes first; files without models (variants of a format) come last.
     return [f[-1] for f in sorted(found, key=lambda f: (f[0], -f[2].score, f[1]))]
+
+
+def _relative(found: dict[str, tuple[float, str]]) -> dict[str, tuple[float, str]]:
+    """Scores as parts of the best one."""
+    best = max((score for score, _ in found.values()), default=1.0)
+    return {name: (score / best, why) for name, (score, why) in found.items()}
 
 
 # --- by name ----------------------------------------------------------------------------------------------------------
 
 
 def _by_name(dialects: list[Dialect], model: str) -> dict[str, tuple[float, str]]:
-    """Rank dialects by how literally their globs match a name, from 0 to 1."""
+    """Rank dialects by how literally their globs match a name, from 0 to `_NAME_WEIGHT`."""
     name = model_key(model)
     found = {}
     best = max((d.matches(name) for d in dialects if d.call), default=0)
@@ -112,9 +113,9 @@ def _by_name(dialects: list[Dialect], model: str) -> dict[str, tuple[float, str]
         if score:
             glob = next(g for g in d.models if fnmatch.fnmatchcase(name, g.lower()) and literal(g) == score - 1)
             if not d.call and _WORD.fullmatch(glob):
-                found[d.name] = _WORD_WORTH, f"the name contains no family, only {glob.strip('*')!r}"
+                found[d.name] = _WORD_WORTH * _NAME_WEIGHT, f"the name contains no family, only {glob.strip('*')!r}"
             else:
-                found[d.name] = score / max(best, score), f"the name fits {glob}"
+                found[d.name] = score / max(best, score) * _NAME_WEIGHT, f"the name fits {glob}"
     return found
 
 
@@ -163,35 +164,46 @@ def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tu
     return score, seen, expected
 
 
+_Group = tuple[tuple[str, ...], ...]
+
+
 class _Marks(msgspec.Struct, frozen=True):
     """A dialect's markers: groups of alternatives, each of them markers that occur together."""
 
-    turns: tuple[tuple[tuple[str, ...], ...], ...]
-    parts: tuple[tuple[tuple[str, ...], ...], ...]
+    turns: tuple[_Group, ...]
+    parts: tuple[_Group, ...]
     exact: tuple[str, ...]  # the text between fields, if that is more than one marker
 
     @property
     def of_parts(self) -> set[str]:
-        return {m for group in self.parts for alternative in group for m in alternative}
+        return _every(self.parts)
 
     @property
     def all(self) -> set[str]:
-        return {m for group in (*self.turns, *self.parts) for alternative in group for m in alternative}
+        return _every((*self.turns, *self.parts))
+
+
+def _every(groups: Iterable[_Group]) -> set[str]:
+    return {marker for group in groups for alternative in group for marker in alternative}
 
 
 def _marks(d: Dialect) -> _Marks:
-    groups = (d.reasoning, d.content, d.calls, d.call, d.argument, d.item)
-    templates = [own for group in groups if (own := [t for t in group if t.spelled is None])]
+    groups = [
+        [t for t in g if t.spelled is None] for g in (d.reasoning, d.content, d.calls, d.call, d.argument, d.item)
+    ]
     turns = tuple(tuple(_split([text]) for text in texts) for texts in (d.start, d.end))
     # A part that is a turn of its own repeats the markers of turns, which many dialects share.
-    shared = {m for group in turns for alternative in group for m in alternative}
-    parts = [tuple(tuple(m for m in _split(_literals(t)) if m not in shared) for t in group) for group in templates]
-    written = [p for t in templates for p in pieces(t[0].text) if isinstance(p, str)]
-    return _Marks(
-        turns,
-        tuple(group for group in parts if any(group)),
-        tuple(p for p in written if _split([p]) and (len(_MARKER.findall(p)) > 1 or any(c.isspace() for c in p))),
-    )
+    shared = _every(turns)
+    parts = [tuple(tuple(m for m in _split(_literals(t)) if m not in shared) for t in group) for group in groups]
+    exact = [text for group in groups for t in group[:1] for text in pieces(t.text) if _is_exact(text)]
+    return _Marks(turns, tuple(group for group in parts if any(group)), tuple(exact))
+
+
+def _is_exact(text: object) -> TypeGuard[str]:
+    """Whether a part of a template is text of more than one marker."""
+    if not isinstance(text, str) or not _split([text]):
+        return False
+    return len(_MARKER.findall(text)) > 1 or any(map(str.isspace, text))
 
 
 def _literals(t: Template) -> list[str]:

@@ -245,10 +245,9 @@ class _Drafter:
         opening = re.split(r"\{[a-z]+\}", _first_call(calls))[0]
         sign = opening.partition('"')[0].strip()
         unmarked = not marked((sign,))
-        if t.CONTENT not in body or t.NAME[0] not in body or body.index(t.CONTENT) > body.index(t.NAME[0]):
-            if (
-                unmarked and not content[0] and isinstance(calls.get("calls", ""), str)
-            ):  # only their own line distinguishes such calls from text
+        if not 0 <= body.find(t.CONTENT) < body.find(t.NAME[0]):
+            # Only their own line distinguishes such calls from text.
+            if unmarked and not content[0] and isinstance(calls.get("calls", ""), str):
                 return {"calls": "\n" + calls.get("calls", "{calls}").lstrip()}
             return {}
         before, _, rest = body.partition(t.CONTENT)
@@ -319,20 +318,25 @@ class _Drafter:
                 if solid(other) != solid(block["calls"]):
                     found.append({**block, "calls": [block["calls"], other]})
             found.append(block)
-        else:
-            split = _each(call)
-            if split is not None:
-                found.append({**base, "calls": before + split[0], "call": split[1]})
-            whole = {**base, "call": call}
-            fence = _FENCED.fullmatch(call)
-            if fence is not None:  # a separate block, which the parser distinguishes from quoted code
-                whole = {**base, "calls": f"{before}{fence[1]}{{call}}{fence[3]}", "call": fence[2]}
-                if fence[4] and not separator:
-                    whole["separator"] = {**base.get("separator", {}), "calls": fence[4]}
-            elif before or call[:1].isspace():
-                whole["calls"] = before + "{calls}"
-            found.append(whole)
-        return found
+            return found
+        split = _each(call)
+        if split is not None:
+            found.append({**base, "calls": before + split[0], "call": split[1]})
+        return [*found, _unenclosed(base, before, call)]
+
+
+def _unenclosed(keys: Keys, before: str, call: str) -> Keys:
+    """The keys of calls that no block encloses."""
+    fence = _FENCED.fullmatch(call)
+    if fence is None:
+        begun = before or call[:1].isspace()
+        return {**keys, "call": call, "calls": before + "{calls}"} if begun else {**keys, "call": call}
+    # A fence is a block of its own, which the parser distinguishes from quoted code.
+    found = {**keys, "calls": f"{before}{fence[1]}{{call}}{fence[3]}", "call": fence[2]}
+    separator = keys.get("separator", {})
+    if fence[4] and "calls" not in separator:
+        found["separator"] = {**separator, "calls": fence[4]}
+    return found
 
 
 def _without_late_id(call: str) -> str | list[str]:

@@ -131,17 +131,11 @@ class _Reader:
         opening = list(openings[0])
         keys: dict[str, Any] = {}
         block = ""
-        if opening and isinstance(opening[0], Either):  # a block's opening, or what separates two calls
-            choices = [_plain(c) for c in opening[0].choices]
-            separators = [c for c in choices if c.strip() in (",", ";")]
-            blocks = [c for c in choices if c not in separators]
-            if len(blocks) > 1 or len(separators) > 1:
-                where = f"fields.{_CALLS}.open_pattern"
-                raise DialectError(f"{where}: alternatives that are not a block's opening and separator")
-            block = "".join(blocks)
-            if separators:
-                keys["separator"] = {"calls": separators[0].strip() + " "}
+        if opening and isinstance(opening[0], Either):
+            block, separator = _alternatives(opening[0])
             opening = opening[1:]
+            if separator:
+                keys["separator"] = {"calls": separator + " "}
         after = _plain(p for p in closing if isinstance(p, Text))
         behind = "".join(_plain(c) for p in closing if isinstance(p, Either) and p.optional for c in p.choices)
         if block:
@@ -235,6 +229,17 @@ class _Reader:
         # transformers ignores everything in a call but its arguments; other tags must only be closed.
         closed = "".join(f"</{t}>" for t in reversed(inner))
         return {"argument": tag, "call": [f"{opening}{{arguments}}{closed}{closing}", call]}
+
+
+def _alternatives(opening: Either) -> tuple[str, str]:
+    """The opening of a block, and what separates two calls, of which one stands before each call."""
+    choices = [_plain(c) for c in opening.choices]
+    separators = [c.strip() for c in choices if c.strip() in (",", ";")]
+    blocks = [c for c in choices if c.strip() not in separators]
+    if len(blocks) > 1 or len(separators) > 1:
+        where = f"fields.{_CALLS}.open_pattern"
+        raise DialectError(f"{where}: alternatives that are not a block's opening and separator")
+    return "".join(blocks), "".join(separators)
 
 
 def _each(sequence: Sequence[Part]) -> list[str]:

@@ -233,11 +233,10 @@ class Prover:
         given = prompt.rpartition(starts[0])[2] if starts else ""
         opening, closing = _reasoning(dialect)
         tag = first_tag(closing)
-        thinks = bool(opening) and given.rstrip().endswith(opening.strip()) and not (tag and tag in given)
+        closed = bool(tag) and tag in given
+        thinks = bool(opening) and given.rstrip().endswith(opening.strip()) and not closed
         wanted = Stage.REASONING if thinks else Stage.CONTENT
-        known = given.strip() in ("", opening.strip(), (opening.strip() + closing.strip()), tag) or (
-            tag and tag in given
-        )
+        known = closed or given.strip() in ("", opening.strip(), opening.strip() + closing.strip(), tag)
         framed = bool(dialect.content[0].before)
         if not known and not framed:
             return Case(name, "fail", f"the prompt writes {given!r} after the turn's opening")

@@ -115,7 +115,7 @@ class Reader:
         self._feed = parser.feed
         self._flows = keep is not Keep.CALLS  # a piece that is only more of a call's arguments is passed on as it is
         self._counts = keep is Keep.REASONING  # its length in the text is still counted
-        self._raw = ""  # text that was fed but not returned yet, if anything is kept
+        self._raw = ""  # text that was fed but not returned yet; empty if nothing is kept
         self._thinking = parser.stage is Stage.REASONING
         self._behind = False  # whether the output is directly after reasoning
         self._paused = False  # whether the latest reasoning ended without its closing, as where a call stands in it
@@ -233,7 +233,7 @@ class Reader:
         used = 0
         for i, event in enumerate(events):
             size = event.end - event.start
-            raw = self._raw[used : used + size] if keep is not Keep.NOTHING else ""
+            raw = self._raw[used : used + size]
             used += size
             if isinstance(event, ReasoningStart | ReasoningDelta | ReasoningEnd):
                 if keep is Keep.REASONING:
@@ -246,14 +246,9 @@ class Reader:
                 self._blank = ""
                 continue
             if keep is Keep.CALLS:
-                if not isinstance(event, Markup):
+                if not isinstance(event, Markup) or self._stays(events, i, raw):
                     content += (self._blank, raw)
                     self._blank = ""
-                elif not self._thinking and not (self._behind and raw.isspace()) and not self._closes(raw, events, i):
-                    self._blank += raw
-                    if not raw.isspace():
-                        content.append(self._blank)
-                        self._blank = ""
             elif isinstance(event, ContentDelta):
                 content.append(event.text)
             elif isinstance(event, ToolCallStart):
@@ -284,6 +279,15 @@ class Reader:
             return False
         notice = events[i + 1] if i + 1 < len(events) else None
         return self._paused or (isinstance(notice, Notice) and notice.kind == "stray_close")
+
+    def _stays(self, events: list[Event], i: int, markup: str) -> bool:
+        """Whether markup is returned where calls stay: that of reasoning is not, and a blank waits for what follows."""
+        if self._thinking or (self._behind and markup.isspace()) or self._closes(markup, events, i):
+            return False
+        if markup.isspace():
+            self._blank += markup
+            return False
+        return True
 
 
 def note_calls(reader: Reader, delta: Delta, calls: list[dict[str, Any]], streamed: list[str]) -> int:

@@ -12,10 +12,10 @@ from ..dialect.file import Dialect
 from ..dialect.plan import string_ends
 from ..dialect.registry import as_dialect
 from ..dialect.syntax import is_keyword
-from ..dialect.template import Template, id_steps, unstarted, writable, written
+from ..dialect.template import Template, TextCall, id_steps, unstarted, writable, written
 from ..errors import DialectError
 from ..events import Stage
-from ..message import Message
+from ..message import Message, ToolCall
 from ..parser import parse
 from ..toolset import Toolset, read_toolset
 from .turn import Call, Turn, read_turn
@@ -100,16 +100,18 @@ class _Renderer:
             "calls": writable(d.calls),
         }
         self.chosen = dict.fromkeys(self.alternatives, 0)
-        declared = self.tools.tools or {}
-        own = [d.text_call(declared.get(c.name), c.name) for c in turn.calls]
-        self.own = [t if t and c.value.keys() == {t.key} else None for c, t in zip(turn.calls, own, strict=True)]
-        """For each call whose only argument is bare text: how it is written."""
+        self.own = [self.own_text(c) for c in turn.calls]
         own_or_not = zip(turn.calls, self.own, strict=True) if d.call else ()
         self.forms = [_Form(t.templates[0] if t else d.call_of(c.name)) for c, t in own_or_not]
         self.ids = _call_ids(d.id, turn.calls)
         ends = string_ends(compile_plan(d))
         self.ends = re.compile("|".join((r"\\.", *map(re.escape, ends)))) if ends else None
         self.style = PYTHON if d.codec.name == "python" else JSON if d.codec.quote == '"' else quoted(d.codec.quote)
+
+    def own_text(self, call: Call) -> TextCall | None:
+        """How a call is written whose only argument is bare text."""
+        found = self.d.text_call((self.tools.tools or {}).get(call.name), call.name)
+        return found if found and call.value.keys() == {found.key} else None
 
     def render(self) -> str:
         self.check()
@@ -325,20 +327,26 @@ class _Renderer:
         if len(read.tool_calls) != len(turn.calls):
             return _unread("calls", "tool_calls", f"{len(turn.calls)} calls become {len(read.tool_calls)}")
         for i, (call, got_call) in enumerate(zip(turn.calls, read.tool_calls, strict=True)):
-            at = f"tool_calls[{i}]"
-            if call.name != got_call.name:
-                return _unread("calls", f"{at}.name", _comparison(call.name, got_call.name))
-            if got_call.status != "ok":
-                return _unread("calls", f"{at}.arguments", f"the call would be {got_call.status}")
-            try:
-                back = Call.read(got_call.name, got_call.id, got_call.arguments)
-            except ValueError as error:  # two keys that read back as one
-                return _unread("calls", f"{at}.arguments", str(error))
-            if back.value != call.value:
-                return _unread("calls", *_argument_difference(f"{at}.arguments", call, back))
-            own = self.written_id(i)
-            if own is not None and own != got_call.id:
-                return _unread("calls", f"{at}.id", _comparison(own, got_call.id))
+            found = self.call_differs(i, call, got_call)
+            if found is not None:
+                return found
+        return None
+
+    def call_differs(self, i: int, call: Call, read: ToolCall) -> _Difference | None:
+        at = f"tool_calls[{i}]"
+        if call.name != read.name:
+            return _unread("calls", f"{at}.name", _comparison(call.name, read.name))
+        if read.status != "ok":
+            return _unread("calls", f"{at}.arguments", f"the call would be {read.status}")
+        try:
+            back = Call.read(read.name, read.id, read.arguments)
+        except ValueError as error:  # two keys that read back as one
+            return _unread("calls", f"{at}.arguments", str(error))
+        if back.value != call.value:
+            return _unread("calls", *_argument_difference(f"{at}.arguments", call, back))
+        own = self.written_id(i)
+        if own is not None and own != read.id:
+            return _unread("calls", f"{at}.id", _comparison(own, read.id))
         return None
 
     def written_id(self, i: int) -> str | None:

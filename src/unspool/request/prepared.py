@@ -132,11 +132,16 @@ def prepare(
     constraints = constraints or Constraints(settings)
     request = with_edits(request, turns, awaited)
     continued = prompt or (None if turns is None else turns.prompt(request, awaited))
-    text = None if continued is None else continued.prompt
-    media = tuple(request.media.values()) if turns is None or text is None else turns.media(text, request)
-    awaited.check()
-    tail = None if text is None else last_turn(settings.dialect, text)  # found once, for all choices
-    stage = forced = stage_of(request, settings.dialect) if text is None else None
+    if continued is None:
+        text = tail = None
+        media = tuple(request.media.values())
+        stage = forced = stage_of(request, settings.dialect)
+    else:
+        text = continued.prompt
+        media = tuple(request.media.values()) if turns is None else turns.media(text, request)
+        awaited.check()
+        tail = last_turn(settings.dialect, text)  # found once, for all choices
+        stage = forced = None
     begins = stage
     silent = request.thinking is False or not settings.thinks
     limited = silent or request.reasoning.budget is not None

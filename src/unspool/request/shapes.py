@@ -312,30 +312,26 @@ def _one_by_one(messages: Sequence[_Message], nothing: str | None) -> list[_Mess
 
 def _alternating(messages: Sequence[_Message], traits: Traits) -> Iterator[_Message]:
     """Merge neighbours, and put in the messages that the template misses."""
-    before: _Message | None = None
-    last = ""  # the role of the last message of a user or the assistant, calls aside
+    joined: list[_Message] = []
     for message in messages:
-        role = message["role"]
-        if before is not None and _joins(before, message, traits):
-            before = _merged([before, message])
-            continue
-        if before is not None:
-            yield before
-        calls = bool(message.get("tool_calls"))
-        behind_results = before is not None and before["role"] == "tool"
+        if joined and _joins(joined[-1], message, traits):
+            joined[-1] = _merged([joined[-1], message])
+        else:
+            joined.append(message)
+    taken = {"user": traits.after, "assistant": traits.again}
+    before = last = ""  # the role of the message before, and of the last one of a user or the assistant, calls aside
+    for message in joined:
+        role, calls = message["role"], message.get("tool_calls")
         if role in ("assistant", "tool") and not last and not traits.first:
             yield _filler("user", traits)
-        elif role == "user" and behind_results and last == "user" and not traits.after:
-            yield _filler("assistant", traits)
-        elif role == "assistant" and not calls and behind_results and last == "assistant" and not traits.again:
-            yield _filler("user", traits)
+        elif before == "tool" and role == last and not calls and not taken[role]:
+            yield _filler("assistant" if role == "user" else "user", traits)
         if role == "tool" or calls:
             last = last or "user"
         elif role in ("user", "assistant"):
             last = role
-        before = message
-    if before is not None:
-        yield before
+        before = role
+        yield message
     if not last and not traits.asked:
         yield _filler("user", traits)
 

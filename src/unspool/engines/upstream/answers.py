@@ -153,28 +153,30 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
     choice = event.choices[0]
     ids = tuple(choice.token_ids or ())
     logprobs = choice.logprobs or _Logprobs()
-    sampled = None
-    if capture and (choice.token_ids is not None or choice.weight_versions):
-        known = logprobs.token_logprobs or [p.logprob for p in logprobs.content or ()]
-        sampled = Sampled(
-            ids=ids,
-            # If their numbers differ, nobody knows which is whose.
-            logprobs=tuple(known) if len(known) == len(ids) else (None,) * len(ids),
-            prompt_ids=None if choice.prompt_token_ids is None else tuple(choice.prompt_token_ids),
-            versions=_versions(choice.weight_versions) if choice.weight_versions else (),
-        )
     found = Delta(
         text=_text(choice),
         token_ids=ids,
         finish_reason=_reason(choice.finish_reason),
         usage=usage,
         logprobs=() if alternatives is None else _entries(_probabilities(logprobs), alternatives),
-        sampled=sampled,
+        sampled=_chosen(choice, ids, logprobs) if capture else None,
         prompt_ids=prompt_ids,
         media=media,
     )
     by_text = isinstance(choice.stop_reason, str) or isinstance(choice.matched_stop, str)
     return _without_end(found) if choice.finish_reason == "stop" and not keep_end and not by_text else found
+
+
+def _chosen(choice: _Choice, ids: tuple[int, ...], logprobs: _Logprobs) -> Sampled | None:
+    """The tokens of a choice, if the engine reports them."""
+    if choice.token_ids is None and not choice.weight_versions:
+        return None
+    return Sampled(
+        ids=ids,
+        logprobs=_aligned(ids, logprobs.token_logprobs or [p.logprob for p in logprobs.content or ()]),
+        prompt_ids=None if choice.prompt_token_ids is None else tuple(choice.prompt_token_ids),
+        versions=_versions(choice.weight_versions),
+    )
 
 
 def _text(choice: _Choice) -> str:

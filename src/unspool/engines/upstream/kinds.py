@@ -259,9 +259,7 @@ def body(
         asked |= _echo(kind, request.sampling)
     if "add_special_tokens" in asked:
         asked["add_special_tokens"] = request.add_special
-    # At most one token for each 14 × 14 pixels; an engine that counts more refuses the request.
-    size = len(prompt) + sum(m.width * m.height // 196 for m in request.media)
-    length = _endless(kind, size, context) if request.max_tokens is None else max(1, request.max_tokens)
+    length = _length(kind, request, prompt, context)
     if length is not None:
         asked[kind.length] = length
     if kind.end and keep_end:
@@ -302,6 +300,14 @@ def _echo(kind: Kind, sampling: Sampling) -> dict[str, Any]:
         text = f"echo: cannot be combined with logprobs: the engine ({kind.name}) does not report those of prompts"
         raise EngineError(text, 400)
     return {"echo": True, "logprobs": max(1, sampling.logprobs or 0)}  # SGLang takes 0 for none
+
+
+def _length(kind: Kind, request: Request, prompt: Any, context: int | None) -> int | None:
+    """The most tokens of the output, if the engine has to be told."""
+    if request.max_tokens is not None:
+        return max(1, request.max_tokens)
+    # At most one token for each 14 × 14 pixels; an engine that counts more refuses the request.
+    return _endless(kind, len(prompt) + sum(m.width * m.height // 196 for m in request.media), context)
 
 
 def _endless(kind: Kind, size: int, context: int | None) -> int | None:
