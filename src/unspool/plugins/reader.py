@@ -265,9 +265,7 @@ class Reader:
                 self.arguments[event.index] = "".join(self._pieces)
                 self.ended = event.index + 1
                 self._pieces = []
-            elif (
-                keep is Keep.REASONING and isinstance(event, Markup) and (self._behind or self._closes(raw, events, i))
-            ):
+            elif isinstance(event, Markup) and self._goes_on(events, i, raw):
                 content.append(raw)
             self._behind = self._behind and isinstance(event, Markup | Notice)
         self._raw = self._raw[used:]
@@ -279,6 +277,10 @@ class Reader:
             return False
         notice = events[i + 1] if i + 1 < len(events) else None
         return self._paused or (isinstance(notice, Notice) and notice.kind == "stray_close")
+
+    def _goes_on(self, events: list[Event], i: int, markup: str) -> bool:
+        """Whether markup is returned where reasoning stays: what is directly behind it, and a closing of its own."""
+        return self._keep is Keep.REASONING and (self._behind or self._closes(markup, events, i))
 
     def _stays(self, events: list[Event], i: int, markup: str) -> bool:
         """Whether markup is returned where calls stay: that of reasoning is not, and a blank waits for what follows."""

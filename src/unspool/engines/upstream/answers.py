@@ -171,11 +171,13 @@ def _chosen(choice: _Choice, ids: tuple[int, ...], logprobs: _Logprobs) -> Sampl
     """The tokens of a choice, if the engine reports them."""
     if choice.token_ids is None and not choice.weight_versions:
         return None
+    known = logprobs.token_logprobs or [p.logprob for p in logprobs.content or ()]
     return Sampled(
         ids=ids,
-        logprobs=_aligned(ids, logprobs.token_logprobs or [p.logprob for p in logprobs.content or ()]),
+        # If their numbers differ, nobody knows which is whose.
+        logprobs=tuple(known) if len(known) == len(ids) else (None,) * len(ids),
         prompt_ids=None if choice.prompt_token_ids is None else tuple(choice.prompt_token_ids),
-        versions=_versions(choice.weight_versions),
+        versions=_versions(choice.weight_versions) if choice.weight_versions else (),
     )
 
 
