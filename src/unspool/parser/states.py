@@ -7,20 +7,34 @@ from typing import Final
 class State(enum.IntEnum):
     """What the machine is reading."""
 
-    EDGE = 0  # at a boundary between parts
-    TEXT = 1  # in content
-    REASONING_START = 2  # after an opening of reasoning
-    REASONING = 3  # in reasoning
-    UNDECIDED = 4  # in text that is reasoning or content, as the next marker decides
-    FRAME_START = 5  # after the header of a frame of content
-    RESUMING = 6  # after a call that interrupted reasoning
-    BLOCK = 7  # after a call, or after the opening of a block of calls
-    BLOCK_TEXT = 8  # in stray text in a block of calls
-    OBJECT = 9  # in a call that is an object
-    ARGUMENTS = 10  # in arguments that are one literal
-    MARKUP = 11  # in arguments that are written one by one
-    RECOVER = 12  # in a call that is broken
-    CLOSE = 13  # after arguments, where the call's closing is expected
+    EDGE = 0
+    """At a boundary between parts."""
+    TEXT = 1
+    """In content."""
+    REASONING_START = 2
+    """After an opening of reasoning."""
+    REASONING = 3
+    """In reasoning."""
+    UNDECIDED = 4
+    """In text that is reasoning or content, as the next marker decides."""
+    FRAME_START = 5
+    """After the header of a frame of content."""
+    RESUMING = 6
+    """After a call that interrupted reasoning."""
+    BLOCK = 7
+    """After a call, or after the opening of a block of calls."""
+    BLOCK_TEXT = 8
+    """In stray text in a block of calls."""
+    OBJECT = 9
+    """In a call that is an object."""
+    ARGUMENTS = 10
+    """In arguments that are one literal."""
+    MARKUP = 11
+    """In arguments that are written one by one."""
+    RECOVER = 12
+    """In a call that is broken."""
+    CLOSE = 13
+    """After arguments, where the call's closing is expected."""
 
 
 # Python 3.11 is slow to find members of enumerations, so the machine uses these.
@@ -41,7 +55,11 @@ CLOSE: Final = State.CLOSE
 
 
 class Standing:
-    """The current state of one output."""
+    """The current state of one output.
+
+    Attributes:
+        state: see `table.TABLE`.
+    """
 
     def __init__(self) -> None:
-        self.state = State.EDGE  # see `table.TABLE`
+        self.state = State.EDGE
