@@ -45,6 +45,17 @@ def test_the_function_level_leaves_arguments_free() -> None:
     assert ["properties" in s for s in schemas(constrain("hermes", mixed))][:2] == [False, True]
 
 
+def test_objects_are_closed_for_strict_tools_and_on_demand() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+    def open_(*, strict: bool = False, closed: bool = False) -> Any:
+        tools = [{"type": "function", "function": {"name": "f", "parameters": schema, "strict": strict}}]
+        found = constrain("hermes", tools, strict_level=ToolStrictLevel.PARAMETER, closed=closed)
+        return schemas(found)[-1]["additionalProperties"]
+
+    assert [open_(), open_(strict=True), open_(closed=True)] == [True, False, False]
+
+
 def schemas(constraint: unspool.Constraint | None) -> list[dict[str, Any]]:
     assert constraint is not None
     found = [n.schema for n in nodes(constraint.grammar) if isinstance(n, Json)]

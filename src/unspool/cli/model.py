@@ -41,6 +41,7 @@ class Model:
     engine: "Engine"
     prompts: "Prompts | None"
     strict_level: ToolStrictLevel
+    closed: bool = False
     thinks: bool = True
     tools: Sequence[Any] | None = ()
     tool_choice: Any = "auto"
@@ -54,6 +55,7 @@ class Model:
             dialect=self.dialect,
             policy=self.policy,
             strict_level=self.strict_level,
+            closed=self.closed,
             thinks=self.thinks,
             tools=self.tools,
             tool_choice=self.tool_choice,
@@ -145,10 +147,11 @@ def open_model(options: argparse.Namespace) -> Model:
     if options.capture is not None:
         engine = _captured(options, engine, dialect, reading.policy)
     name = options.model or served or dialect.name
-    # llama.cpp applies grammars at once, so calls follow their schemas by default.
+    # llama.cpp applies grammars at once, so calls follow their schemas by default; small models invent arguments.
     level = ToolStrictLevel[(options.strict_level or ("parameter" if kind is LOCAL else "off")).upper()]
     thinking = trained and thinks(list(proof))
-    return Model(name, dialect, reading.policy, engine, prompts, level, thinking, reading.tools, reading.tool_choice)
+    tools, choice = reading.tools, reading.tool_choice
+    return Model(name, dialect, reading.policy, engine, prompts, level, kind is LOCAL, thinking, tools, choice)
 
 
 def _reading(

@@ -100,6 +100,7 @@ def constrain(
     prompt: "str | Sequence[int] | None" = None,
     response_format: Mapping[str, Any] | None = None,
     strict_level: ToolStrictLevel = ToolStrictLevel.OFF,
+    closed: bool = False,
     tokenizer: Any = None,
     grammars: Mapping[str, Freeform] | None = None,
 ) -> Constraint | None:
@@ -118,6 +119,8 @@ def constrain(
         response_format: the schema of the content: OpenAI's ``response_format``, or a JSON Schema. It does not affect
             reasoning and calls.
         strict_level: constrains ``auto`` if no tool has ``strict``.
+        closed: in arguments, objects that declare properties have no others, as with ``strict``, unless the schema has
+            ``additionalProperties``.
         tokenizer: decides which markers are special tokens; see `Constraint.lark`.
         grammars: grammars for tools whose only argument is a text, by name. They are enforced whatever
             ``tool_choice`` and ``strict_level`` are; only `Constraint.lark` can express them.
@@ -145,7 +148,7 @@ def constrain(
     if forced:
         answer = None
     begin = _stage(d, stage, prompt, tokenizer)
-    made = _tools(d, request, free, strict_level)
+    made = _tools(d, request, free, strict_level, closed=closed)
     low, high = int(forced), None if parallel_tool_calls and kind != "named" else 1
     silent = stage is not None and Stage(stage) is Stage.CONTENT
     demand = Demand(
@@ -177,7 +180,7 @@ def _grammars(grammars: Mapping[str, Freeform] | None, request: Toolset) -> dict
 
 
 def _tools(
-    dialect: Dialect, request: Toolset, free: Mapping[str, Freeform], strict_level: ToolStrictLevel
+    dialect: Dialect, request: Toolset, free: Mapping[str, Freeform], strict_level: ToolStrictLevel, *, closed: bool
 ) -> tuple[Tool, ...]:
     """The callable tools for the grammar; ``free`` has the grammars of tools with a single text."""
     if request.kind == "none" or not request.callable:
@@ -189,7 +192,7 @@ def _tools(
     return tuple(
         _free(t, free[tool_name(t) or ""])
         if tool_name(t) in free
-        else _tool(t, loose=loose and not strict_tools([t]), budget=budget, dialect=dialect)
+        else _tool(t, loose=loose and not strict_tools([t]), closed=closed, budget=budget, dialect=dialect)
         for t in request.callable
     )
 
@@ -346,14 +349,19 @@ def _stage(d: Dialect, stage: Stage | str | None, prompt: Any, tokenizer: Any) -
 
 
 def _tool(
-    tool: Mapping[str, Any], *, loose: bool = False, budget: Budget | None = None, dialect: Dialect | None = None
+    tool: Mapping[str, Any],
+    *,
+    loose: bool = False,
+    closed: bool = False,
+    budget: Budget | None = None,
+    dialect: Dialect | None = None,
 ) -> Tool:
     name = tool_name(tool) or ""
     function = function_of(tool)
-    strict = function.get("strict") is True
+    closed = closed or function.get("strict") is True
     given = {"type": "object"} if loose else function.get("parameters")
     where = f"tools.{name}.parameters"
-    prepared = prepare({"type": "object"} if given is None else given, where, closed=strict, budget=budget)
+    prepared = prepare({"type": "object"} if given is None else given, where, closed=closed, budget=budget)
     if prepared is False:
         raise ConstraintError(f"{where}: admits no arguments")
     parameters = dict(prepared) if isinstance(prepared, dict) else {}

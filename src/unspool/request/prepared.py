@@ -290,6 +290,7 @@ class Constraints:
             prompt=prompt,
             response_format=request.response_format,
             strict_level=level,
+            closed=self._settings.closed,
             tokenizer=tokenizer,
             grammars=request.grammars,
         )

@@ -85,6 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         coalesce_delay: the longest hold of a delta, in seconds; on its own, it joins all deltas of that time.
         named_reason: the finish reason of an answer to a named ``tool_choice``: OpenAI's ``stop``, or ``tool_calls``.
         strict_level: constrains calls under ``auto`` if no tool is strict, as far as a grammar can express them.
+        closed: constrained calls have declared arguments alone, also of tools that are not strict; see `constrain`.
         tools, tool_choice: the tools for requests that declare none, such as those of recordings. With ``None`` the
             tools are unknown, and marked calls are parsed.
         api_key: the key that clients must send; ``None`` if none is needed.
@@ -119,6 +120,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     coalesce_delay: float | None = None
     named_reason: Literal["stop", "tool_calls"] = "stop"
     strict_level: ToolStrictLevel = ToolStrictLevel.OFF
+    closed: bool = False
     tools: Sequence[Any] | None = ()
     tool_choice: Any = "auto"
     api_key: str | None = None

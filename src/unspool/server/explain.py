@@ -141,6 +141,7 @@ def _grammar(service: Service, fields: Fields, awaited: Awaited) -> bytes:
                 prompt=read_prompt(fields, service),
                 response_format=read_format(fields),
                 strict_level=ToolStrictLevel[level.upper()],
+                closed=service.settings.closed,
             )
         except ConstraintError as error:
             field, _, message = str(error).partition(": ")
