@@ -14,7 +14,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from .. import __version__
-from ..interim import Answer
+from ..engines.upstream.interim import Answer
 from .addresses import Refused, is_public, resolve
 
 _REDIRECTS: Final = 5

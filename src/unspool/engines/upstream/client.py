@@ -138,7 +138,7 @@ class Client:
     def _session(self) -> "aiohttp.ClientSession":
         import aiohttp
 
-        from ...interim import Answer
+        from .interim import Answer
 
         if self._closed:
             raise EngineError("the engine is closed", 503)

@@ -13,7 +13,7 @@ from unspool.tools.addresses import Refused
 from unspool.tools.fetch import Fetcher
 from unspool.tools.http import client
 
-from .engines.upstream.support import request
+from .support import request
 
 INTERIM = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
 FINAL = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nHi"
