@@ -28,12 +28,9 @@ from .. import (
 from ..dialect.template import unstarted
 from ..infer.choosing import choose_dialect
 
-PREFIX: Final = "unspool_"
-"""The prefix of a dialect's name in engines that have their own names."""
-AUTO: Final = "auto"
-"""Stands for the dialect that the model's chat template proves."""
-POLICY: Final = "UNSPOOL_POLICY"
-"""The environment variable with the policies, see `environment_policy`."""
+PREFIX: Final = "unspool_"  # the prefix of a dialect's name in engines that have their own names
+AUTO: Final = "auto"  # stands for the dialect that the model's chat template proves
+POLICY: Final = "UNSPOOL_POLICY"  # the environment variable with the policies, see `environment_policy`
 
 logger = logging.getLogger("unspool.plugins")
 

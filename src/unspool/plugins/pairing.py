@@ -27,17 +27,13 @@ _BROKEN: Final = "\ufffd"
 
 
 class Special(msgspec.Struct, frozen=True):
-    """The special tokens of a tokenizer that matter for a dialect, by their ids.
-
-    Attributes:
-        markers: the text of those that are in a template of the dialect, or are part of a marker.
-        spelled: matches text that spells a marker; ``None`` if there are none. Words and short tokens, which also occur
-            in names and other text, do not count.
-    """
+    """The special tokens of a tokenizer that matter for a dialect, by their ids."""
 
     literals: dict[int, str]
     ids: frozenset[int]
-    markers: tuple[str, ...]
+    markers: tuple[str, ...]  # the text of those that are in a template of the dialect, or are part of a marker
+    # Matches text that spells a marker; ``None`` if there are none. Words and short tokens, which also occur in names
+    # and other text, do not count.
     spelled: "re.Pattern[str] | None" = None
 
 

@@ -50,22 +50,16 @@ class Keep(enum.Enum):
     """What stays in the content as the model wrote it, because another parser of the host reads it."""
 
     NOTHING = enum.auto()
-    CALLS = enum.auto()
-    """Calls stay; only reasoning is taken out."""
-    REASONING = enum.auto()
-    """Reasoning stays; only calls are taken out."""
+    CALLS = enum.auto()  # calls stay; only reasoning is taken out
+    REASONING = enum.auto()  # reasoning stays; only calls are taken out
 
 
 class Ids(msgspec.Struct, frozen=True):
-    """How an output's token ids come with its text.
+    """How an output's token ids come with its text."""
 
-    Attributes:
-        lag: whether text may come later than its ids, and end before them, because there are stop strings.
-        constrained: whether a grammar of text generates what follows the reasoning, so that text that spells a marker
-            counts as one there.
-    """
-
-    lag: bool = False
+    lag: bool = False  # whether text may come later than its ids, and end before them, because there are stop strings
+    # Whether a grammar of text generates what follows the reasoning, so that text that spells a marker counts as one
+    # there.
     constrained: bool = False
 
 

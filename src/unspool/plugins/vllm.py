@@ -48,8 +48,7 @@ class ReasoningHalf:
     dialect_name: ClassVar[str] = AUTO
     delta_type: ClassVar[Callable[..., Any]]
     engine_based_streaming = True
-    output_ids: Sequence[int] = ()
-    """The ids of the whole output that is read next, if vLLM passes them."""
+    output_ids: Sequence[int] = ()  # the ids of the whole output that is read next, if vLLM passes them
 
     def __init__(self, tokenizer: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(tokenizer, *args, **kwargs)  # type: ignore[call-arg]  # the host's class comes after this one
@@ -200,8 +199,7 @@ class ToolHalf:
     prev_tool_call_arr: list[dict[str, Any]]
     streamed_args_for_tool: list[str]
     current_tool_id: int
-    output_ids: Sequence[int] = ()
-    """The ids of the whole output that is read next, if vLLM passes them."""
+    output_ids: Sequence[int] = ()  # the ids of the whole output that is read next, if vLLM passes them
 
     def __init__(self, tokenizer: Any, tools: Any = None, **kwargs: Any) -> None:
         super().__init__(tokenizer, tools)  # type: ignore[call-arg]

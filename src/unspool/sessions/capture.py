@@ -16,24 +16,16 @@ _MOST_HIDDEN: Final = 8  # how many tokens may be hidden in one place: a charact
 
 
 class Output(NamedTuple):
-    """An output as it was sampled.
+    """An output as it was sampled."""
 
-    Attributes:
-        text: the raw text.
-        ids: its tokens; empty if some of them are not known.
-        logprobs: the log-probability of each; NaN where none was reported.
-        prompt_ids: the prompt as the engine read it, if it reports it.
-        versions, experts: see `Sampled`.
-        problems: what was not reported.
-    """
-
-    text: str
-    ids: list[int]
-    logprobs: "array[float]"
-    prompt_ids: tuple[int, ...] | None
+    text: str  # the raw text
+    ids: list[int]  # its tokens; empty if some of them are not known
+    logprobs: "array[float]"  # the log-probability of each; NaN where none was reported
+    prompt_ids: tuple[int, ...] | None  # the prompt as the engine read it, if it reports it
+    # versions, experts: see `Sampled`.
     versions: tuple[tuple[str, int, int], ...]
     experts: str
-    problems: list[str]
+    problems: list[str]  # what was not reported
 
 
 class _Hidden(NamedTuple):

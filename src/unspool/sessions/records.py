@@ -15,31 +15,18 @@ from ..store import Writing
 
 
 class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A call as it is stored; see `unspool.rl.rollouts.Call`. Tokens are 32-bit, log-probabilities 64-bit numbers.
-
-    Attributes:
-        follows: whether the prompt begins with the parent's prompt and output.
-        prompt_text, prompt_ids: what the prompt adds to them, or all of it.
-        answer: the id of the answer that the agent got.
-        results: the ranges of that text that tools wrote.
-        digests, asked: what identifies the answer in a history, and the prompt.
-        thoughts: digests of each answer's reasoning up to this one.
-        named, reasoned: what identifies the answer by the ids of its calls, and the range of its text with its
-            reasoning.
-        tools, grammar: digests of the declared tools and of the grammar, which the session keeps once; empty if there
-            are none.
-        system, variables: digests of the system prompt, and of the template's variables.
-    """
+    """A call as it is stored; see `unspool.rl.rollouts.Call`. Tokens are 32-bit, log-probabilities 64-bit numbers."""
 
     id: str
     parent: str = ""
     fork: str = ""
-    follows: bool = False
-    answer: str = ""
+    follows: bool = False  # whether the prompt begins with the parent's prompt and output
+    answer: str = ""  # the id of the answer that the agent got
     edges: list[tuple[str, str]] = []
+    # prompt_text, prompt_ids: what the prompt adds to them, or all of it.
     prompt_text: str = ""
     prompt_ids: bytes = b""
-    results: list[tuple[int, int]] = []
+    results: list[tuple[int, int]] = []  # the ranges of that text that tools wrote
     output_text: str = ""
     output_ids: bytes = b""
     logprobs: bytes = b""
@@ -52,15 +39,20 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     experts: str = ""
     problems: list[str] = []
     calls: list[tuple[str, str]] = []
+    # digests, asked: what identifies the answer in a history, and the prompt.
     digests: list[bytes] = []
     asked: bytes = b""
-    thoughts: list[bytes] = []
+    thoughts: list[bytes] = []  # digests of each answer's reasoning up to this one
+    # named, reasoned: what identifies the answer by the ids of its calls, and the range of its text with its reasoning.
     named: bytes = b""
     reasoned: tuple[int, int] = (0, 0)
+    # tools, grammar: digests of the declared tools and of the grammar, which the session keeps once; empty if there are
+    # none.
     tools: bytes = b""
     tool_count: int = 0
     tool_choice: Any = "auto"
     grammar: bytes = b""
+    # system, variables: digests of the system prompt, and of the template's variables.
     system: bytes = b""
     variables: bytes = b""
     started: float = 0.0
@@ -123,14 +115,11 @@ def ids_of(data: bytes) -> "array[int]":
 
 
 class Node:
-    """A call in its tree, below the call with whose prompt and output its own prompt begins, if there is one.
-
-    Attributes:
-        length, characters: how many tokens and characters its prompt and output have together.
-    """
+    """A call in its tree, below the call with whose prompt and output its own prompt begins, if there is one."""
 
     __slots__ = ("characters", "length", "parent", "record")
 
+    # length, characters: how many tokens and characters its prompt and output have together.
     length: int
     characters: int
 

@@ -31,8 +31,7 @@ from .tree import Tree
 
 log = logging.getLogger("unspool.sessions")
 
-_SMALLEST: Final = 4096
-"""About how many bytes a session without calls takes."""
+_SMALLEST: Final = 4096  # about how many bytes a session without calls takes
 _WANTED: Final = (
     "temperature",
     "top_p",

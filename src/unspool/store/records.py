@@ -3,8 +3,7 @@
 from hashlib import sha256
 from typing import NamedTuple
 
-Key = tuple[str, str]
-"""The kind and the id of a record."""
+Key = tuple[str, str]  # the kind and the id of a record
 
 
 class StoreError(Exception):

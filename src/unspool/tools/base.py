@@ -11,8 +11,7 @@ import msgspec
 
 log: Final = logging.getLogger("unspool.tools")
 
-ToolKind = Literal["mcp", "python", "browser"]
-"""The form in which a protocol shows a call."""
+ToolKind = Literal["mcp", "python", "browser"]  # the form in which a protocol shows a call
 
 
 class ToolServerError(Exception):

@@ -16,8 +16,7 @@ from .addresses import Refused
 from .fetch import Fetched
 
 _PLAIN: Final = {ord("【"): "〖", ord("】"): "〗", **dict.fromkeys((*range(9), *range(14, 32), *range(127, 160)))}
-WIDTH: Final = 80
-"""The most characters of a line. Citations count these lines."""
+WIDTH: Final = 80  # the most characters of a line. Citations count these lines.
 _READER: Final = Path(__file__).with_name("page_reader.py")
 _HTML: Final = ("text/html", "application/xhtml+xml")
 _TEXT: Final = ("application/json", "application/xml")
