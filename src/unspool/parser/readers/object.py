@@ -8,6 +8,7 @@ from typing import Final
 from ...dialect.markers import ARGUMENT_KEYS, NAME_KEYS, Form
 from ...dialect.patterns import MORE, NO, skip_space
 from ...dialect.syntax import Syntax
+from ...dialect.template import ObjectShape
 from ...regex import Regex
 from ..call import Call
 from ..ledger import CAP
@@ -174,7 +175,7 @@ class ObjectReader(Reader):
     def _syntax(self) -> str:
         return Syntax.PYTHON if self._quote == "'" else Syntax.JSON
 
-    def _key(self, i: int) -> bool:  # each role of a key has a rule of its own
+    def _key(self, i: int) -> bool:
         key, end = self._string_at(i)
         if end == MORE:
             return False
@@ -183,28 +184,30 @@ class ObjectReader(Reader):
         call = self._call
         shape = call.form.shape
         assert shape is not None
-        if shape.name_is_key:
-            self.role = "skip" if call.name else "arguments"
-            if not call.name:
-                call.name = key
+        if shape.name_is_key and not call.name:
+            self.role, call.name = "arguments", key
         else:
-            role = dict(shape.keys).get(key, "")
-            self.role = role or ("arguments" if key in ARGUMENT_KEYS else "skip")
-        if self.role == "skip":
-            self._skipped = self._skipped or key
-            schema = call.desk.tools.schema(call.name) if call.name and not call.complete else None
-            loose = self._loose
-            if key in NAME_KEYS and not call.complete:
-                self.role = "names"
-            if loose is not None and key not in loose and schema is not None and schema.declares(key):
-                self.role = "argument"
-                loose[key] = ""
+            self.role = self._role_of(key, shape)
         if self.role == "arguments" and call.complete:
             call.notice("duplicate_arguments", key)
             self.role = "skip"
         self._expects = Expects.COLON
         self._tape.i = end
         return True
+
+    def _role_of(self, key: str, shape: ObjectShape) -> str:
+        """What a member is to the call: as the shape says, else by the usual keys, or an argument beside them."""
+        call, loose = self._call, self._loose
+        if not shape.name_is_key:
+            role = dict(shape.keys).get(key) or ("arguments" if key in ARGUMENT_KEYS else "")
+            if role:
+                return role
+        self._skipped = self._skipped or key
+        schema = call.desk.tools.schema(call.name) if call.name and not call.complete else None
+        if loose is not None and key not in loose and schema is not None and schema.declares(key):
+            loose[key] = ""
+            return "argument"
+        return "names" if key in NAME_KEYS and not call.complete else "skip"
 
     def _value(self, i: int, c: str) -> bool:  # a branch for each role of a member
         call = self._call
