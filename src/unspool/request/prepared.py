@@ -267,6 +267,7 @@ class Constraints:
         if found is None:
             with bounds.awaited(awaited.check):
                 # The request's own constraints must be enforced, the server's level only as far as possible.
+                why: ConstraintError | None = None
                 for level in range(settings.strict_level, -1, -1):
                     try:
                         found = self._derive(request, stage, prompt, tokenizer, ToolStrictLevel(level))
@@ -274,7 +275,9 @@ class Constraints:
                     except ConstraintError as error:
                         if not level:
                             raise
-                        log.warning("%s: calls are constrained less: %s", ToolStrictLevel(level).name.lower(), error)
+                        why = why or error
+                if why is not None:
+                    log.warning("calls are less constrained than by the server's level: %s", why)
             if found is not None and key is not None:
                 self._kept.put(key[0], found, 16 * key[1])
         return found
