@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -50,7 +49,7 @@ class Arguments:
             self.spelling = JSON_SPELLING
         else:
             self.spelling = quote_spelling(d.codec.quote)
-        self.outer = list(filter(None, map(attrgetter("closing"), (*plan.calls.forms, *plan.calls.blocks))))
+        self.outer = plan.calls.closings
         self.guard = _guard(d.argument[0], plan) if d.argument else ()
         self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.parameters))
         self.items = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.items))

@@ -10,7 +10,6 @@ its characters (JSON strings may still contain it, escaped).
 import math
 import re
 from collections.abc import Iterable, Mapping
-from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -149,9 +148,10 @@ class _Printer(Printer):
     def automaton(self, name: str, stop: str, without: tuple[str, ...], folded: tuple[str, ...], code: bool) -> None:
         """Rules for text up to and including ``stop``, or up to the end if there is none. The text contains none of
         the other markers; with ``code``, the stop is not in a code span."""
-        markers = [*map(list, filter(None, (stop, *without)))]
+        # Above 15, as the product of markers and code spans is built in one loop.
+        markers = [list(marker) for marker in (stop, *without) if marker]
         markers += [[c.lower() + c.upper() if c.isalpha() else c for c in f] for f in folded]
-        letters = sorted({*chain.from_iterable(map("".join, markers)), *("`\n" if code else "")})
+        letters = sorted({c for marker in markers for each in marker for c in each}.union("`\n" if code else ""))
         begin = _State(frozenset(), False, 0)
         rules = {begin: name}
         waiting = [begin]
@@ -274,7 +274,8 @@ def _single(characters: Iterable[str]) -> str:
 
 
 def _all_but(characters: Iterable[str]) -> str:
-    return f"[^{_single(characters) or chr(92) + 'x00'}]"
+    excluded = _single(characters)
+    return f"[^{excluded}]" if excluded else "[^\\x00]"
 
 
 def _quoted(text: str) -> str:

@@ -84,10 +84,11 @@ class _Lowering:
         return msgspec.structs.replace(node, without=without, unlike=unlike, folded=folded)
 
 
-def signs(node: Node) -> list[str]:
+def signs(node: Node) -> list[str]:  # one pass from the end, with what stands beside each part
     """Texts of which every text of a flat node contains one: its names with what surrounds them, or a literal."""
     parts = node.parts if isinstance(node, Seq) else (node,)
-    for i, (before, part) in reversed([*enumerate(zip((None, *parts), parts, strict=False))]):
+    for i in reversed(range(len(parts))):
+        before, part = parts[i - 1] if i else None, parts[i]
         either = options(part)
         texts = [p.text for p in either if isinstance(p, Const)]
         if len(texts) < len(either) or not all(map(worded, texts)):
