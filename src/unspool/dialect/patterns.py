@@ -588,7 +588,7 @@ def spaced(atoms: Iterable[Atom]) -> Pattern:
 
 
 def _of(atoms: list[Atom]) -> Pattern:
-    pattern = Pattern(())
+    pattern = Pattern.__new__(Pattern)  # its atoms are ready
     pattern.atoms = atoms
     pattern._measure()
     return pattern
