@@ -156,12 +156,18 @@ _TEXT_KEYS: Final = frozenset(("type", "description", "title", "default", "examp
 
 def takes_text(tool: Mapping[str, Any], key: str) -> bool:
     """Whether a tool has only this argument, which may be any string."""
-    parameters = function_of(tool).get("parameters")
-    properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
-    if not isinstance(properties, Mapping) or set(properties) != {key}:
+    properties = properties_of(tool)
+    if set(properties) != {key}:
         return False
     value = properties[key]
     return isinstance(value, Mapping) and value.get("type") in ("string", ["string"]) and set(value) <= _TEXT_KEYS
+
+
+def properties_of(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments that a tool declares, by their keys."""
+    parameters = function_of(tool).get("parameters")
+    properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
+    return properties if isinstance(properties, Mapping) else {}
 
 
 def for_tool(tool: Mapping[str, Any]) -> Schema:

@@ -496,6 +496,24 @@ def test_a_name_may_stand_under_another_key_or_in_an_object_of_its_own(dialect: 
         assert read(raw.replace(f'"{own}"', '"tool"').replace("bash", "unheard_of"), dialect).tool_calls == []
 
 
+LOOSE = [d for d in CALLING if any(p.loose and p.head for p in compile_plan(d).arguments.parameters)]
+
+
+@pytest.mark.parametrize(**named(LOOSE))
+@pytest.mark.parametrize("between", ["", " ", "\n"])
+def test_the_first_key_may_lack_its_first_tag(dialect: Dialect, between: str) -> None:
+    tag = dialect.argument[0].opening.partition("{key}")[0].strip()
+    whole = write_calls(dialect, [("get_weather", {"city": "Paris"})])
+    raw = whole.replace(tag, between, 1)
+    if not between:
+        raw = raw.replace("get_weather\ncity", "get_weathercity")
+    message = read(raw, dialect)
+    assert (values(message), message.content) == ([("get_weather", {"city": "Paris"})], ""), raw
+    assert "missing_open" in notices(message)
+    for way in WAYS[2:]:
+        assert read(raw, dialect, **way).tool_calls == []
+
+
 @pytest.mark.parametrize("dialect", ["glm45", "glm47"])
 @pytest.mark.parametrize("between", ["", "\n"])
 def test_a_call_s_tag_may_stand_in_place_of_the_first_key_s(dialect: str, between: str) -> None:

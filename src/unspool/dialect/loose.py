@@ -1,4 +1,4 @@
-"""Openings of arguments that lack the tag between a key and its value, or have one twice: ``<k>city</k>Paris</v>``."""
+"""Openings of arguments that lack a tag before a key or a value, or have one twice: ``<k>city</k>Paris</v>``."""
 
 from typing import Final
 
@@ -13,6 +13,7 @@ from .patterns import (
     TAG_ENDS,
     Atom,
     Pattern,
+    plain_name,
     skip_space,
     spaced,
     without_beginning,
@@ -37,17 +38,18 @@ def value_tags(opening: Pattern) -> list[Pattern]:  # one pass that groups atoms
 
 class Loose(Pattern):
     """The opening of an argument whose key and value have several tags between them, of which one may be missing, and
-    each may be repeated. It matches as `Pattern` does."""
+    each may be repeated. It matches as `Pattern` does. ``unopened`` is the same without what is before the key."""
 
-    __slots__ = ("_before", "_margin", "tags")
+    __slots__ = ("_before", "_margin", "tags", "unopened")
 
-    def __init__(self, opening: Pattern, tags: list[Pattern]) -> None:
+    def __init__(self, opening: Pattern, tags: list[Pattern], *, opened: bool = True) -> None:
         super().__init__(())
         self.atoms = opening.atoms
         self.first = opening.first
         self.tags = tags
         key = next(i for i, a in enumerate(opening.atoms) if a.text == "key" and a.kind != LITERAL)
-        self._before = spaced(a for a in opening.atoms[:key] if a.kind != SPACE)
+        self._before = spaced(a for a in opening.atoms[:key] if a.kind != SPACE) if opened else None
+        self.unopened = Loose(opening, tags, opened=False) if opened else self
         last = max(i for i, a in enumerate(opening.atoms) if a.kind == LITERAL and a.text == tags[-1].first)
         self._margin = opening.atoms[last - 1].text if opening.atoms[last - 1].kind == SPACE else ""
 
@@ -61,11 +63,13 @@ class Loose(Pattern):
         """How the text at ``i``, which matches, deviates: kinds of notices, each with its tag; missing ones first."""
         counts: dict[int, int] = {}
         self._read(text, i, {}, counts)
-        found = [("missing_open", t.first) for n, t in enumerate(self.tags) if not counts[n]]
+        found = [("missing_open", self.first)] if self._before is None else []
+        found += [("missing_open", t.first) for n, t in enumerate(self.tags) if not counts[n]]
         return found + [("doubled_marker", t.first) for n, t in enumerate(self.tags) if counts[n] > 1]
 
     def _read(self, text: str, i: int, fields: dict[str, str], counts: dict[int, int]) -> int:
-        i = self._before.match(text, i, fields)
+        if self._before is not None:
+            i = self._before.match(text, i, fields)
         if i >= 0:
             i = self._key(text, i, fields)
         if i < 0:
@@ -81,7 +85,7 @@ class Loose(Pattern):
                     break
                 i = r
                 counts[n] += 1
-        if list(counts.values()).count(0) > 1:
+        if list(counts.values()).count(0) > (self._before is not None):
             return NO
         return i if counts[n] or not text.startswith(self._margin, i) else i + len(self._margin)
 
@@ -92,6 +96,8 @@ class Loose(Pattern):
         i = min(ends, default=len(text))
         key = text[begins:i].strip() if ends else without_beginning(text[begins:i], [t.first for t in self.tags])
         if "\n" in key or self.tags[0].first[0] in key or i - begins > MAX_FIELD or (ends and not key):
+            return NO
+        if self._before is None and not plain_name(key):
             return NO
         if not ends:
             return MORE

@@ -1,6 +1,7 @@
 """Looks for markers at a place: whether one is there, whether it counts, and what may follow it."""
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -116,13 +117,7 @@ class Lookout(msgspec.Struct, eq=False):
 
     def argument(self, parameters: Iterable[Parameter], i: int) -> int:
         """The end of the opening of an argument at ``i``, which may lack a tag, or repeat one."""
-        found = NO
-        for parameter in parameters:
-            r = self.stands(parameter.opening, i)
-            if r >= 0:
-                return r
-            found = min(found, r)
-        return first_of((found, self.first([p.loose for p in parameters if p.loose], i)))
+        return self.first(chain((p.opening for p in parameters), (p.loose for p in parameters if p.loose)), i)
 
     def progress(self, pattern: Pattern, i: int) -> int:
         """How much of a pattern's beginning matches at ``i``, by the rules of `stands`."""

@@ -38,7 +38,7 @@ from ..dialect.patterns import (
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
 from ..regex import Regex
-from ..schema import takes_text
+from ..schema import properties_of, takes_text
 from .ledger import Tape
 from .lookout import ALWAYS, Lookout, first_of
 
@@ -106,6 +106,8 @@ class Openings(msgspec.Struct, eq=False):
         if not self._declared(o, i, fields):
             return _NONE
         peek = self._arguments_begin(o, form, r)
+        if peek == NO and form.syntax is None and (peek := self._key_in_name(r, fields)) >= 0:
+            r = peek
         return Match(r, fields) if peek >= 0 else self._without_arguments(o, form, r, fields, cut=peek == MORE)
 
     def _unfinished(self, o: Opening, form: Form, i: int, fields: dict[str, str]) -> Match:
@@ -237,6 +239,8 @@ class Openings(msgspec.Struct, eq=False):
         r = self.look.argument(arguments.parameters, i)
         if r < 0 and self.tape.buf[i] == "{":
             return i
+        if r == NO and not self.tape.final:
+            r = self.look.first([p.loose.unopened for p in arguments.parameters if p.loose], i)
         if r >= 0 or not (stray := arguments.stray_closings):
             return r
         end = self.look.first(stray, i)
@@ -247,6 +251,19 @@ class Openings(msgspec.Struct, eq=False):
             return i if self.tape.ended else MORE
         behind = first_of((self.look.argument(arguments.parameters, j), self.look.first(arguments.closings, j)))
         return i if behind >= 0 else behind
+
+    def _key_in_name(self, i: int, fields: dict[str, str]) -> int:
+        """The end of a name, up to ``i``, to which the key of its first argument is glued, as it lacks its first tag;
+        `NO` or `MORE`. The key must be declared."""
+        name, names = fields.get("name", ""), self.names or {}
+        loose = [p.loose for p in self.look.plan.arguments.parameters if p.loose]
+        r = self.look.first([each.tags[0] for each in loose], i) if loose and name not in names else NO
+        found = (n for n in names if name.startswith(n) and name[len(n) :] in properties_of(names[n]))
+        own = max(found, key=len, default="")
+        if r < 0 or not own:
+            return r if own else NO
+        fields["name"] = own
+        return i - len(name) + len(own)
 
     def _literal_begins(self, syntax: str, i: int) -> int:
         """Whether arguments that are one literal begin at ``i``: an object, an object in a string, or null."""
@@ -447,12 +464,8 @@ class Openings(msgspec.Struct, eq=False):
 
     def string_ends(self) -> Scan | None:
         """Finds text that may end an open string, if the policy allows that."""
-        plan = self.look.plan
-        return (
-            plan.calls.string_ends
-            if plan.policy.markers_in_strings == "end" and plan.calls.string_ends.markers
-            else None
-        )
+        scan = self.look.plan.calls.string_ends
+        return scan if scan.markers and self.look.plan.policy.markers_in_strings == "end" else None
 
     def ends_string(self, scan: Scan, p: int, m: re.Match[str]) -> int:
         """The end of the closing at ``p``, found as ``m``, if it ends both an open string and the call."""

@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from ...dialect.follows import ARGUMENT_END
-from ...dialect.loose import MAX_AGAIN
+from ...dialect.loose import MAX_AGAIN, Loose
 from ...dialect.markers import BLOCK_END, Form, Parameter
 from ...dialect.patterns import MAX_FIELD, MAX_SPACE, MORE, NO, skip_space
 from ...events import Status
@@ -151,7 +151,8 @@ class MarkupReader(Reader):
             opened = self._unnamed(level, j)
         if opened >= 0:
             return True
-        around = NO if opened == MORE or closed == MORE else self._closes_around(j)
+        outer = [] if opened == MORE or closed == MORE else self.containers.levels[-2::-1]
+        around = first_of(self._closing(each, j) for each in outer)
         if around >= 0:
             self._call.notice("missing_close", level.fields.get("key", ""))
             self.containers.close(tape.base + j)
@@ -182,10 +183,6 @@ class MarkupReader(Reader):
             self.mode = Mode.JSON
             return True
         return self._fails(j)
-
-    def _closes_around(self, i: int) -> int:
-        """The end of what closes a container around the innermost one, or the call, at ``i``."""
-        return first_of(self._closing(level, i) for level in reversed(self.containers.levels[:-1]))
 
     def _unnamed(self, level: Level, i: int) -> int:
         """Begin the argument at ``i`` whose opening lacks its tag, and is named by its closing: as `_opening`."""
@@ -267,19 +264,21 @@ class MarkupReader(Reader):
                 self._begin(parameter, fields, i, r)
             if r != NO:
                 return r
-        return self._loose_opening([p for p in children if p.loose], i)
+        opened = [(p, p.loose) for p in children if p.loose]
+        first = not level.begun and level.parameter is None
+        unopened = [(p, loose.unopened) for p, loose in reversed(opened) if first]
+        return self._loose_opening(opened + unopened, i)
 
-    def _loose_opening(self, children: list[Parameter], i: int) -> int:
+    def _loose_opening(self, children: list[tuple[Parameter, Loose]], i: int) -> int:
         """The same for an opening that lacks a tag, or repeats one: the alternative that lacks least is meant."""
         found: list[tuple[list[tuple[str, str]], Parameter, dict[str, str], int]] = []
-        for parameter in children:
-            assert parameter.loose is not None
+        for parameter, loose in children:
             fields: dict[str, str] = {}
-            r = self._look.stands(parameter.loose, i, fields)
+            r = self._look.stands(loose, i, fields)
             if r == MORE:
                 return MORE
             if r >= 0:
-                found.append((parameter.loose.deviations(self._tape.buf, i), parameter, fields, r))
+                found.append((loose.deviations(self._tape.buf, i), parameter, fields, r))
         if not found:
             return NO
         deviations, parameter, fields, r = min(found, key=lambda each: each[0][:1] > [("missing", "")])
