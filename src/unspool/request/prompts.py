@@ -241,9 +241,7 @@ class Prompts:
         calls = made.pop("tool_calls", None)
         if made["role"] == "assistant":
             self._take_thought_apart(made)
-        role = made["role"]
-        made = change({**made, "role": ""})  # with keys that only the client knows
-        made["role"] = role
+        made = {**change({**made, "role": ""}), "role": made["role"]}  # also the keys that only the client knows
         if media:
             made["content"] = [a if is_medium(a) else b for a, b in zip(media, made["content"], strict=True)]
         if made.get("reasoning_content"):

@@ -126,6 +126,7 @@ def test_values_of_every_syntax_read_back_however_they_are_cut(seed: int) -> Non
         ("{'a': 1,}", '{"a": 1}', "single quotes"),
         ('{"a": [1,2 ,],}', '{"a": [1,2 ]}', "trailing comma"),
         ("{a: .5, b: 5., c: +1, d: 1_000}", '{"a": 0.5, "b": 5.0, "c": 1, "d": 1000}', "bare key"),
+        ('{"a": 0x1F, "b": [-0b11]}', '{"a": 31, "b": [-3]}', "number"),
         ('{"a": 5.e3}', '{"a": 5.0e3}', ""),
         ('{"a": "x\ny\\d\\\'z"}', '{"a": "x\\ny\\\\d\'z"}', "control character"),
         ('{"a": True, "b": None}', '{"a": true, "b": null}', "Python literal"),
