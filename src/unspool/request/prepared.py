@@ -20,6 +20,7 @@ from ..parser import Parser
 from ..parser.prompt import last_turn
 from ..parser.stage import detect_stage
 from ..tools import ServerTool
+from ..wire.encoding import encode
 from .chat_request import ChatRequest, stage_of
 from .common import QUOTED
 from .continuation import Continued, Turns
@@ -172,7 +173,7 @@ def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> C
     def tokens(messages: Sequence[dict[str, Any]]) -> int:
         asked = msgspec.structs.replace(request, messages=list(messages))
         if turns is None:
-            return len(msgspec.json.encode(asked.messages)) // 4
+            return len(encode(asked.messages)) // 4
         return turns.count(asked, awaited)
 
     messages, applied = edited(request.messages, request.edits, tokens)
