@@ -14,7 +14,7 @@ from unspool.dialect.markers import text as text_of
 from unspool.dialect.template import unstarted
 
 from ..same_events import tokenizer
-from ..support import CALLING, DIALECTS, THINKING, named, notices, pieces, run, tool, values
+from ..support import CALLING, DIALECTS, THINKING, alike, named, notices, pieces, run, splits, tool, values
 from ..writing import call_forms, fill, write_arguments, write_call, write_calls, write_content, write_reasoning
 
 WEATHER = tool("get_weather", city="string")
@@ -30,17 +30,8 @@ def said(message: Message) -> tuple[Any, ...]:
 
 def read(text: str, dialect: Dialect | str, finish_reason: str = "stop", **options: Any) -> Message:
     """The message, which is the same for the whole text, for characters and for all pairs of pieces."""
-    options = {"tools": TOOLS, **options}
-
-    def fed(pieces: list[str]) -> Message:
-        message, _ = run(dialect, pieces, **options, finish_reason=finish_reason)
-        return message
-
-    whole = fed([text])
-    assert said(fed(list(text))) == said(whole), "by characters"
-    for at in range(1, len(text)):
-        assert said(fed([text[:at], text[at:]])) == said(whole), f"cut at {at}"
-    return whole
+    options = {"tools": TOOLS, "finish_reason": finish_reason, **options}
+    return alike(dialect, text, [list(text), *splits(text)], **options)
 
 
 WAYS: list[dict[str, Any]] = [{}, {"tools": None}, {"tools": []}, {"tool_choice": "none"}]

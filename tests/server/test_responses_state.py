@@ -83,16 +83,6 @@ def test_another_key_finds_nothing_and_says_so_as_openai_does() -> None:
         assert create(server.openai, False, previous_response_id=first.id).status == "completed"
 
 
-def test_a_required_key_owns_what_it_stores() -> None:
-    with live(Writing(*FACTS), "hermes", prompts=template(), api_key="secret") as server:
-        first = create(server.openai, False)
-        assert server.openai.responses.retrieve(first.id).id == first.id
-        with pytest.raises(openai.AuthenticationError):
-            another(server).responses.retrieve(first.id)
-        with pytest.raises(openai.AuthenticationError):
-            another(server).conversations.create()
-
-
 def test_instructions_are_not_inherited_and_tools_are() -> None:
     engine = Writing(*FACTS)
     with live(engine, "hermes", prompts=template()) as server:
