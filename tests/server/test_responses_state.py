@@ -580,6 +580,7 @@ ITEMS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", ITEMS)
 def test_items_that_no_later_request_could_read_are_refused_by_their_field(kind: str) -> None:
     good = {"type": kind, **ITEMS[kind]}
