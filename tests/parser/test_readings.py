@@ -80,6 +80,7 @@ def test_where_an_engine_stripped_special_tokens_nothing_vanishes(dialect: str) 
 CUT = [d for d in CALLING if compile_plan(d).calls.blocks[0].marked or compile_plan(d).calls.forms[0].marked]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(**named(CUT))
 @pytest.mark.parametrize("finish_reason", ["stop", "length"])
 def test_the_output_s_end_cuts_openings_that_look_like_one_and_no_prose(dialect: Dialect, finish_reason: str) -> None:
@@ -174,6 +175,7 @@ def blocks_for_objects(dialect: Dialect) -> list[tuple[str, str]]:
 OBJECTS = [d for d in CALLING if blocks_for_objects(d)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(**named(OBJECTS))
 def test_in_a_block_of_calls_an_object_that_names_a_declared_tool_is_a_call(dialect: Dialect) -> None:
     def texts(raw: str) -> tuple[str, str]:
@@ -409,6 +411,7 @@ def test_gemma_s_end_of_text_after_the_end_of_a_turn_is_not_shown() -> None:
 SPELLED = [d for d in CALLING if d.spellings and not d.framed]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(**named(SPELLED))
 def test_other_spellings_of_a_literal_are_read_and_never_written(dialect: Dialect) -> None:
     plain = "Sure." + write_calls(dialect, [("get_weather", {"city": "Paris"})] * 2)

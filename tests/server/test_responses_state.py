@@ -252,7 +252,7 @@ def test_forks_go_on_from_the_same_turn() -> None:
 
 def test_the_store_grows_with_the_turns_alone() -> None:
     store = Store()
-    text, turns = "x" * 5000, 40
+    text, turns = "x" * 5000, 15
     with live(Writing(ANSWER), "hermes", prompts=template(), store=store) as server:
         previous, sizes = None, []
         for _ in range(turns):
