@@ -350,17 +350,22 @@ def test_a_constraint_is_sent_in_the_field_that_the_kind_reads(
 
 @pytest.mark.parametrize("kind", ["transformers", "ollama"])
 def test_a_kind_without_constraints_refuses_them(kind: str) -> None:
-    error = refused(kind, request(constraint=constraint()))
+    wanted = constraint()
+    error = refused(kind, request(constraint=wanted))
     assert error.startswith(f"the engine ({kind}) does not support constraints")
+    wanted.looser = lambda: None
+    assert seen(kind, request(constraint=wanted))[0].body.keys() == seen(kind, request())[0].body.keys()
 
 
 def test_schemas_beyond_a_kinds_grammar_are_refused() -> None:
     wanted = constraint(
-        type="object", properties={"zip": {"type": "string", "pattern": "^(?!0)[0-9]{5}$"}}, required=["zip"]
+        type="object", properties={"zip": {"type": "string", "pattern": r"^\p{N}{5}$"}}, required=["zip"]
     )
     message = refused("llama.cpp", request(constraint=wanted))
     assert "zip.pattern" in message
     assert seen("vllm", request(constraint=wanted))[0].body["response_format"] == wanted.structural_tag
+    wanted.looser = constraint
+    assert seen("llama.cpp", request(constraint=wanted))[0].body["grammar"] == constraint().gbnf
 
 
 def test_ollama_gets_a_raw_text_and_its_options_in_one_field() -> None:
