@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 import msgspec
 
@@ -66,9 +66,10 @@ def _url(fields: Fields, field: str, kind: str, name: str = "") -> Unread:
     """A part at a URL. ``data:`` is decoded; only ``http`` and ``https`` can be fetched."""
     url, where = fields.text(field), fields.path(field)
     if head := _DATA.match(url):
-        if head[1].lower().replace(" ", "").endswith(";base64"):
-            return Unread(where=where, kind=kind, data=_decoded(where, url[head.end() :]), name=name)
-        return Unread(where=where, kind=kind, data=unquote_to_bytes(clean(url[head.end() :])), name=name)
+        data = url[head.end() :]
+        if not head[1].lower().replace(" ", "").endswith(";base64"):
+            return Unread(where=where, kind=kind, data=unquote_to_bytes(clean(data)), name=name)
+        return Unread(where=where, kind=kind, data=_decoded(where, unquote(data) if "%" in data else data), name=name)
     if not _HTTP.match(url) or "@" in url.split("/", 3)[2] or not url.isprintable():
         raise fields.wrong(field, f"{json_shown(url[:_SHOWN])} is not a data: URL, nor one of http or https")
     return Unread(where=where, kind=kind, url=url, name=name)
