@@ -159,11 +159,6 @@ def test_bad_arguments_repair_repairs_what_keeps_its_meaning(dialect: Dialect, w
 
 PYTHON = [d for d in UNFRAMED if d.codec.name == "python" and d.call[0].object is None]
 PYTHON_REPAIRS = [
-    ("a='x' 'y'", {"a": "xy"}),
-    ("a='x'\n 'y' \"z\", n=1", {"a": "xyz", "n": 1}),
-    ("a='''x''' r'\\y'", {"a": "x\\y"}),
-    ("a=['x' 'y', 'z']", {"a": ["xy", "z"]}),
-    ("a={'k': 'x' 'y'}", {"a": {"k": "xy"}}),
     ("a=f'x' f\"y\"", {"a": "xy"}),
     ("**{'a': 'x'}", {"a": "x"}),
     ("n=1, **{\"a\": 'x', 'b': True}", {"n": 1, "a": "x", "b": True}),

@@ -38,6 +38,7 @@ from .whole import MAX_DEPTH, MAX_WORD, PYTHON_WORDS, WORDS, whole_value
 MAX_KEY: Final = 1024
 MAX_KEYS: Final = 1024  # how many keys of one object are remembered, to find repeated ones
 MAX_HELD: Final = 65_536  # how many characters may be held back until their meaning is certain
+MAX_DIGITS: Final = 256  # how many characters of an integer of another base are read
 MAX_SPACE: Final = 4096  # how much white space after a quote is examined before the quote counts as text
 
 
@@ -59,6 +60,7 @@ _SPACE = Prefix(r"[ \t\n\r]*+")
 PYTHON_SPACE = Prefix(r"\s*+")
 _DIGITS = Prefix(r"[0-9]*+")
 _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
+_BASED = Regex(r"0(?:[xX][0-9a-fA-F_]*+|[oO][0-7_]*+|[bB][01_]*+)")
 _EXPONENT = Regex(r"[eE][+-]?[0-9]++")
 _JSON_SPACE = Regex(r"[ \t\n\r]*+")
 _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
@@ -85,7 +87,7 @@ _GOES_ON = {
 }
 """The states to which other characters lead."""
 _AROUND = frozenset(("{}", "[]", "()"))
-_PAIRS = frozenset(("{}", "[]", "t)", "s}", "d}"))
+_PAIRS = frozenset(("{}", "[]", "p)", "t)", "s}", "d}"))
 
 STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
 _FORMATTED = Regex(r"([fF])('''|\"\"\"|'|\")")
@@ -183,13 +185,15 @@ class LiteralReader:
         """Start a value; the arguments are those of `Spelling`."""
         self._how = spelling(syntax, root, repair, quote, stops)
         self._doubt = Doubt()
+        self._parentheses = Doubt()  # counts what is held because a ``p`` is undecided
         self.out: list[str] = []  # pieces of JSON text since the last `take`
         self.error = ""  # what was wrong, or ``""``
         self.repaired = ""  # the first repair that was made (only with ``repair``), or ``""``
         self.notes: list[tuple[str, str]] = []  # kinds and details of notices to emit
-        # The open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``, and ``(`` what is
-        # around all arguments.
+        # The open brackets, innermost last; ``t`` is a tuple, ``p`` a tuple or one value in parentheses, ``s`` a set,
+        # ``d`` a dict in ``**{…}``, and ``(`` what is around all arguments.
         self.stack: list[str] = []
+        self._undecided: list[int] = []  # where each ``p`` is in the output, which is held from the first on
         self._given: list[dict[int, None]] = []  # hashes of the keys of the open objects
         self._key_text: str | None = ""  # of a key that is passed on unchanged; ``None`` if it is too long
         self._key_at = 0  # where the text of a translated key begins in the held output
@@ -215,6 +219,13 @@ class LiteralReader:
         if not out:
             return ""
         doubt = self._doubt
+        if self._undecided:
+            first = self._undecided[0]
+            if first:
+                self._undecided = [at - first for at in self._undecided]
+                doubt.since = max(doubt.since - first, -1)
+                self.out = out[first:]
+            return "".join(out[:first])
         if doubt.since >= 0:
             text = "".join(out[: doubt.since])
             self.out = [] if doubt.dropping >= 0 else out[doubt.since :]
@@ -231,7 +242,8 @@ class LiteralReader:
     def strings(self) -> StringKind | None:
         """The kind of the string value that this is inside of; ``None`` if a piece of it cannot be read on its own."""
         how, quote = self._how, self.delimiter
-        if self.mode != STRING or self._is_key or self._prefix or self._doubt.dropping >= 0 or not quote:
+        held = self._undecided or self._doubt.dropping >= 0
+        if self.mode != STRING or self._is_key or self._prefix or held or not quote:
             return None
         if how.scan is not None and quote == how.quote:
             return quoted_strings(how.scan, quote)
@@ -248,7 +260,7 @@ class LiteralReader:
         if mode == STRING:
             string = self._is_key, self._prefix, *((self._key_text, self._key_at) if self._is_key else ("", -1))
         held = len(self._pending) + len(string[2] or "") + sum(map(len, out))
-        if held > _MOST_HELD or len(self.stack) > _MOST_HELD or mode >= DONE:
+        if held > _MOST_HELD or len(self.stack) > _MOST_HELD or self._undecided or mode >= DONE:
             return None
         number = self._number if mode == NUMBER else 0
         doubted = doubt.since, doubt.dropping, doubt.maybe_set, doubt.size if doubt.since >= 0 else 0
@@ -322,8 +334,11 @@ class LiteralReader:
     def rest(self) -> str:
         """Take the held text as it is, because no more text comes."""
         if self._doubt.dropping >= 0:
-            return ""
+            if self._doubt.since >= 0:  # else it is deleted already
+                del self.out[self._doubt.since :]
+            self._pending = ""
         self._doubt.decide()
+        self._tuples()
         comma, self._pending = self._pending, ""
         return self.take() + comma
 
@@ -346,6 +361,33 @@ class LiteralReader:
         self.stack[-1] = "s"
         self._given.pop()
         self._mended("set")
+
+    def _count_held(self, i: int) -> None:
+        """Count what is held at the end of the text, and accept it if that is too much."""
+        if self._doubt.since >= 0 and self._doubt.dropping < 0 and self._doubt.read(i):
+            self._overflows()
+        if self._undecided and self._parentheses.read(i):
+            self._parenthesis(i)
+
+    def _tuples(self) -> None:
+        """Whatever is in parentheses is in a tuple, however many values there are."""
+        if self._undecided:
+            self._undecided = []
+            self.stack = ["t" if bracket == "p" else bracket for bracket in self.stack]
+
+    def _parenthesis(self, i: int) -> str:
+        """What the innermost parentheses are around: a tuple (``t``), because a comma or nothing is in them, or too
+        much, or one value (``p``)."""
+        if self._parentheses.size + i - self._parentheses.start > MAX_HELD:
+            self._tuples()
+            self.notes.append(("hold_overflow", "a value in parentheses"))
+            return "t"
+        at = self._undecided.pop()
+        if self._comma or self.mode == FIRST_ITEM:
+            self.stack[-1] = "t"
+            return "t"
+        self.out[at] = ""
+        return "p"
 
     def _known(self, key: str) -> bool:
         """Record a key of the innermost object, and return whether the object already has it."""
@@ -372,6 +414,8 @@ class LiteralReader:
             if self._doubt.dropping >= 0:
                 del self.out[self._doubt.since :]
             self._doubt.decide()
+        if not self._how.mend:
+            self._tuples()
         self._mark = i
         self._broken = self.mode
         self.mode = ERROR
@@ -436,7 +480,7 @@ class LiteralReader:
         n = len(text)
         self._mark = i
         doubt = self._doubt
-        doubt.start = i
+        doubt.start = self._parentheses.start = i
         while i < n:
             mode = self.mode
             if mode == STRING:
@@ -463,8 +507,8 @@ class LiteralReader:
             i = j
         if not self._pending:
             self._flush(text, i)
-        if doubt.since >= 0 and doubt.dropping < 0 and doubt.read(i):
-            self._overflows()
+        if doubt.since >= 0 or self._undecided:
+            self._count_held(i)
         return i
 
     def _plain(self, text: str, i: int, c: str) -> int:
@@ -520,10 +564,21 @@ class LiteralReader:
         elif mode not in (AFTER, FIRST_ITEM, FIRST_KEY) and not (self._comma and mode in (KEY, VALUE)):
             return ""
         self._pending = self._pending[1:]  # a trailing comma is dropped, its white space stays
+        if self._undecided:
+            self._close_parentheses(mode)
         tail = self.rest() + tail
         for bracket in reversed(stack):
-            tail += "" if bracket == "d" else "]" if bracket in "[ts" else "}"
+            tail += "" if bracket in "dp" else "]" if bracket in "[ts" else "}"
         return tail
+
+    def _close_parentheses(self, mode: int) -> None:
+        """Accept what is held as one value, unless it is empty."""
+        if mode == FIRST_ITEM and self.stack[-1] == "p":
+            self.stack[-1] = "t"
+            self._undecided.pop()
+        for at in self._undecided:
+            self.out[at] = ""
+        self._undecided = []
 
     # -- between strings and numbers ----
 
@@ -531,6 +586,8 @@ class LiteralReader:
         """After a value: a comma, which Python keywords may lack, or a bracket."""
         if c == ",":
             self._comma = True
+            if self.stack[-1] == "p":
+                self._parenthesis(i)
             if self._how.repair:
                 self._pending = ","
                 self._replace(text, i, i + 1)
@@ -746,12 +803,20 @@ class LiteralReader:
             self._mark = i + 1
         elif not self._how.keep:
             self.out.append("{" if is_object else "[")
-        self.stack.append("t" if c == "(" and not is_object else c)
+        self.stack.append(self._open_parenthesis(i) if c == "(" and not is_object else c)
         if is_object:
             self._given.append({})
         self.mode = FIRST_KEY if is_object else FIRST_ITEM
         self._comma = False
         return i + 1
+
+    def _open_parenthesis(self, i: int) -> str:
+        if self._doubt.dropping >= 0:
+            return "t"
+        if not self._undecided:
+            self._parentheses.wait(0, i)
+        self._undecided.append(len(self.out) - 1)
+        return "p"
 
     def _word(self, text: str, i: int, n: int, c: str) -> int:  # a word may be whole, cut, or joined to a name
         m = _WORD.match(text, i)
@@ -819,6 +884,8 @@ class LiteralReader:
             self.out.append(self._pending[1:])
             self._pending = ""
             self._mark = i
+        if top == "p":
+            top = self._parenthesis(i)
         self._comma = False
         self.stack.pop()
         if top == "{":
@@ -827,7 +894,7 @@ class LiteralReader:
                 self._doubt.decide()
         if top == "s" and self._how.keep:
             self._replace(text, i, i + 1)
-        if top != "d" and (not self._how.keep or top == "s"):
+        if top not in "dp" and (not self._how.keep or top == "s"):
             self.out.append("}" if top == "{" else "]")
         self._ended()
         return i + 1
@@ -891,7 +958,13 @@ class LiteralReader:
         return True
 
     def _zero(self, text: str, i: int, n: int) -> int:
-        """Read a leading zero: it is all of the integer part, or one too many."""
+        """Read a leading zero: it is all of the integer part, one too many, or the beginning of another base."""
+        if self._how.lenient:
+            if i + 1 == n:
+                return -1
+            based = _BASED.match(text, i)
+            if based is not None:
+                return self._based(text, based)
         if self._how.mend:
             if i + 1 == n:
                 return -1
@@ -902,6 +975,20 @@ class LiteralReader:
         self._size.more("0")
         self._write("0")
         return i + 1
+
+    def _based(self, text: str, number: re.Match[str]) -> int:
+        """Read an integer of another base, which JSON does not have."""
+        begin, end = number.span()
+        if end - begin <= MAX_DIGITS:
+            if end == len(text):
+                return -1
+            value = "" if text[end].isalnum() or text[end] == "." else _decimal(number.group())
+            if value:
+                self._fix("number")
+                self._size.more(value)
+                self._number = INT
+                return self._replace(text, begin, end, value)
+        return self._fail(text, begin, "an invalid integer of another base")
 
     def _endless(self) -> bool:
         """Whether the number so far rounds to infinity, if it has a point or an exponent."""
@@ -1102,7 +1189,7 @@ class LiteralReader:
                 continue
             if not text.startswith(delimiter, i):  # its beginning, at the end of the text
                 return i
-            another = self._adjoins(text, i + len(delimiter), n) if self._how.mend else 0
+            another = self._adjoins(text, i + len(delimiter), n)
             if another:
                 if another > 0:
                     self._mark = another
@@ -1127,14 +1214,15 @@ class LiteralReader:
     def _adjoins(self, text: str, i: int, n: int) -> int:
         """Go on with the string that follows one directly, as in ``'a' 'b'``: where it begins, 0, or -1: undecided."""
         j = PYTHON_SPACE.match(text, i).end()
-        if self._is_key or j - i > MAX_SPACE:
+        if self._is_key or j - i > MAX_SPACE or not (self._how.mend or (self._how.python and self.stack)):
             return 0
         if _STRING_MAYBE.match(text, j):
             return -1
         m = self._opens_string(text, j)
         if m is None or (self._how.keep and m.group() != "'"):
             return 0
-        self._mended("adjacent strings")
+        if not self._how.python:
+            self._mended("adjacent strings")
         self._prefix = m.group(1).lower().strip("u")
         self.delimiter = m.group(2)
         return m.end()
@@ -1178,6 +1266,14 @@ class LiteralReader:
         else:
             out.append("\\\\" + escaped(c))
         return m.end()
+
+
+def _decimal(number: str) -> str:
+    """An integer of another base as JSON; ``""`` if it has no digits, or underscores at the wrong places."""
+    try:
+        return str(int(number, 0))
+    except ValueError:
+        return ""
 
 
 _STEPS: Final = {
