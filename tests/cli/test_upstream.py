@@ -132,8 +132,10 @@ def test_an_engine_of_an_unknown_kind_names_the_flag(tmp_path: Path, capsys: pyt
 
 
 def test_what_is_no_engine_at_all_is_said_with_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for answers, why in (({}, "it answers 404"), ({"/v1/models": {"data": []}}, "it lists no model")):
-        with engine(answers) as url:
+    answers: list[tuple[dict[str, Any], str]] = [({}, "it answers 404")]
+    answers.append(({"/v1/models": {"data": []}}, "it lists no model"))
+    for given, why in answers:
+        with engine(given) as url:
             opened("--engine", url, "--tokenizer", str(files(tmp_path)), "--mmproj", "m.gguf", "--threads", "2")
         said = capsys.readouterr().err
         assert f"{url}: its kind cannot be detected (/v1/models: {why}); name it with --engine-kind" in said

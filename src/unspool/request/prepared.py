@@ -283,7 +283,8 @@ class Constraints:
 
         Of a tool whose schema has no grammar, the arguments are any object.
         """
-        toolset, reasons = request.toolset, []
+        toolset = request.toolset
+        reasons: list[ConstraintError] = []
         while True:
             try:
                 found = constrain(

@@ -139,7 +139,7 @@ def test_an_image_is_named_by_its_digest_in_its_place(protocol: str, role: str) 
         ("chat", {"type": "audio_url", "audio_url": {"url": url(wav(), "audio/wav")}}, "audio/wav"),
         ("chat", {"type": "image_url", "image_url": url(gif())}, "image/gif"),
         ("chat", {"type": "image_url", "image_url": {"url": url(gif(), "image/jpeg;x=1")}}, "image/gif"),
-        ("chat", {"type": "image_url", "image_url": f"DATA:;Base64,{base64_of(gif())}"}, "image/gif"),
+        ("chat", {"type": "image_url", "image_url": f" DATA:;Base64,{base64_of(gif())}\n"}, "image/gif"),
         ("responses", {"type": "input_image", "image_url": f"data:;base64,{quote(base64_of(png()))}"}, "image/png"),
         ("chat", {"type": "file", "file": {"file_data": url(png()), "filename": "a.png"}}, "image/png"),
         ("responses", {"type": "input_audio", "input_audio": {"data": base64_of(wav()), "format": "wav"}}, "audio/wav"),

@@ -64,7 +64,7 @@ def read_part(part: Fields, forms: Forms, *others: str) -> dict[str, Any]:
 
 def _url(fields: Fields, field: str, kind: str, name: str = "") -> Unread:
     """A part at a URL. ``data:`` is decoded; only ``http`` and ``https`` can be fetched."""
-    url, where = fields.text(field), fields.path(field)
+    url, where = fields.text(field).strip(), fields.path(field)
     if head := _DATA.match(url):
         data = url[head.end() :]
         if not head[1].lower().replace(" ", "").endswith(";base64"):
@@ -220,7 +220,8 @@ def settled(request: ChatRequest, fetched: Mapping[str, bytes], limits: Limits) 
 
 def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[str, Medium]) -> dict[str, Any]:
     if role not in _ROLES:
-        raise BadRequest(one.where, f"{one.kind}: a message of role {role!r} has parts of text only")
+        told = "has parts of text only, whatever the engine and the chat template take"
+        raise BadRequest(one.where, f"{one.kind}: a message of role {role!r} {told}")
     try:
         found = recognize(data)
     except BadMedium as error:
