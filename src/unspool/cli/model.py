@@ -131,10 +131,7 @@ def name_engine(options: argparse.Namespace, model: str | None) -> None:
 def open_model(options: argparse.Namespace) -> Model:
     """The model that the arguments of `model_arguments` describe."""
     kind, argument = find_engine(options.engine or [])
-    for other, names in _ONLY.items():
-        given = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name)]
-        if given and kind is not other:
-            print(f"unspool: {', '.join(given)}: has no effect on this engine, only on {other.form}", file=sys.stderr)
+    _report_unused(options, kind)
     for flag in ("first", "next"):
         seconds = getattr(options, f"engine_{flag}")
         if not 0 < seconds < math.inf:
@@ -163,6 +160,14 @@ def open_model(options: argparse.Namespace) -> Model:
     thinking = trained and thinks(list(proof))
     tools, choice = reading.tools, reading.tool_choice
     return Model(name, dialect, reading.policy, engine, prompts, level, kind is LOCAL, thinking, tools, choice)
+
+
+def _report_unused(options: argparse.Namespace, kind: EngineKind) -> None:
+    """Say which arguments have no effect on this kind of engine. A file may give them to several models."""
+    for other, names in _ONLY.items():
+        given = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name)]
+        if given and kind is not other:
+            print(f"unspool: {', '.join(given)}: has no effect on this engine, only on {other.form}", file=sys.stderr)
 
 
 def _reading(
