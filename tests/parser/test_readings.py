@@ -14,7 +14,7 @@ from unspool.dialect.markers import text as text_of
 from unspool.dialect.template import unstarted
 
 from ..same_events import tokenizer
-from ..support import CALLING, DIALECTS, THINKING, named, notices, pieces, run, tool, values
+from ..support import CALLING, DIALECTS, THINKING, alike, named, notices, pieces, run, splits, tool, values
 from ..writing import call_forms, fill, write_arguments, write_call, write_calls, write_content, write_reasoning
 
 WEATHER = tool("get_weather", city="string")
@@ -30,17 +30,8 @@ def said(message: Message) -> tuple[Any, ...]:
 
 def read(text: str, dialect: Dialect | str, finish_reason: str = "stop", **options: Any) -> Message:
     """The message, which is the same for the whole text, for characters and for all pairs of pieces."""
-    options = {"tools": TOOLS, **options}
-
-    def fed(pieces: list[str]) -> Message:
-        message, _ = run(dialect, pieces, **options, finish_reason=finish_reason)
-        return message
-
-    whole = fed([text])
-    assert said(fed(list(text))) == said(whole), "by characters"
-    for at in range(1, len(text)):
-        assert said(fed([text[:at], text[at:]])) == said(whole), f"cut at {at}"
-    return whole
+    options = {"tools": TOOLS, "finish_reason": finish_reason, **options}
+    return alike(dialect, text, [list(text), *splits(text)], **options)
 
 
 WAYS: list[dict[str, Any]] = [{}, {"tools": None}, {"tools": []}, {"tool_choice": "none"}]
@@ -89,6 +80,7 @@ def test_where_an_engine_stripped_special_tokens_nothing_vanishes(dialect: str) 
 CUT = [d for d in CALLING if compile_plan(d).calls.blocks[0].marked or compile_plan(d).calls.forms[0].marked]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(**named(CUT))
 @pytest.mark.parametrize("finish_reason", ["stop", "length"])
 def test_the_output_s_end_cuts_openings_that_look_like_one_and_no_prose(dialect: Dialect, finish_reason: str) -> None:
@@ -183,6 +175,7 @@ def blocks_for_objects(dialect: Dialect) -> list[tuple[str, str]]:
 OBJECTS = [d for d in CALLING if blocks_for_objects(d)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(**named(OBJECTS))
 def test_in_a_block_of_calls_an_object_that_names_a_declared_tool_is_a_call(dialect: Dialect) -> None:
     def texts(raw: str) -> tuple[str, str]:
@@ -418,6 +411,7 @@ def test_gemma_s_end_of_text_after_the_end_of_a_turn_is_not_shown() -> None:
 SPELLED = [d for d in CALLING if d.spellings and not d.framed]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(**named(SPELLED))
 def test_other_spellings_of_a_literal_are_read_and_never_written(dialect: Dialect) -> None:
     plain = "Sure." + write_calls(dialect, [("get_weather", {"city": "Paris"})] * 2)
