@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from unspool.cli.common import Misuse
+from unspool.infer.choosing import Choice, choose_dialect
 
 from ..loopback import answering, sends
 from ..writing_gguf import MODEL, gguf
@@ -17,6 +19,21 @@ from .test_model import opened
 
 TEMPLATE = (Path(__file__).parents[2] / "src/unspool/models/small/chat_template.jinja").read_text(encoding="utf-8")
 FILE = gguf({**MODEL, "tokenizer.chat_template": TEMPLATE})
+
+
+@cache
+def proven(template: str, model: str | None, special: str) -> Choice:
+    return choose_dialect(template, model=model, special_tokens=json.loads(special))
+
+
+@pytest.fixture(autouse=True)
+def proven_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prove a template once for all tests."""
+
+    def choose(template: str, *, model: str | None, special_tokens: dict[str, str], **_: Any) -> Choice:
+        return proven(template, model, json.dumps(special_tokens))
+
+    monkeypatch.setattr("unspool.cli.prove.choose_dialect", choose)
 
 
 @contextlib.contextmanager
@@ -129,6 +146,17 @@ def test_an_engine_of_an_unknown_kind_names_the_flag(tmp_path: Path, capsys: pyt
         model = opened("--engine", url, "--tokenizer", str(files(tmp_path)))
     assert model.name == "the-model"
     assert f"{url}: its kind cannot be detected; name it with --engine-kind" in capsys.readouterr().err
+
+
+def test_what_is_no_engine_at_all_is_said_with_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers: list[tuple[dict[str, Any], str]] = [({}, "it answers 404")]
+    answers.append(({"/v1/models": {"data": []}}, "it lists no model"))
+    for given, why in answers:
+        with engine(given) as url:
+            opened("--engine", url, "--tokenizer", str(files(tmp_path)), "--mmproj", "m.gguf", "--threads", "2")
+        said = capsys.readouterr().err
+        assert f"{url}: its kind cannot be detected (/v1/models: {why}); name it with --engine-kind" in said
+        assert "unspool: --threads, --mmproj: has no effect on this engine, only on FILE.gguf" in said
 
 
 def test_a_refused_key_names_the_flag() -> None:

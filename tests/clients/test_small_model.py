@@ -34,6 +34,6 @@ def test_codex_gets_an_answer_to_short_instructions_and_few_tools(tmp_path: Path
     few = [f'model_instructions_file="{instructions}"', "features.multi_agent=false", "features.goals=false"]
     with serving(tmp_path, "--context", "8192", "--slots", "1") as served:
         events = codex(served.url, "smollm2-135m", tmp_path, *(w for o in few for w in ("-c", o)), ASK)
-        (recorded,) = read_recordings(served.recordings)
+        recorded = read_recordings(served.recordings)[-1]  # it may call a tool first
     assert {t["function"]["name"] for t in recorded.asked.tools or []} >= {"exec_command"}
-    assert [m["text"] for m in messages(events, "agent_message")] == [recorded.text.removesuffix("<|im_end|>")]
+    assert messages(events, "agent_message")[-1]["text"] == recorded.text.removesuffix("<|im_end|>")

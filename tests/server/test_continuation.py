@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator, Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -62,7 +63,9 @@ class Writing:
         pass
 
 
+@cache
 def template(text: str = TEMPLATE) -> Prompts:
+    """A template's prompts, for all tests of a process, because starting what renders them takes long."""
     return Prompts(Files(text, text, {"eos_token": "<|im_end|>"}, tuple(MARKS)))
 
 
@@ -140,8 +143,11 @@ def test_responses_go_on_from_items_that_come_back_with_or_without_the_reasoning
         assert extends(engine, 1, CALL)
 
 
-def test_messages_go_on_though_their_client_reads_the_input_of_tools() -> None:
-    engine = Writing(CALL)
+@pytest.mark.parametrize(
+    "raw", [CALL, CALL.replace('{"city":"Paris"}', '{"city":"Par'), CALL.replace('{"city":"Paris"}', "7")]
+)
+def test_messages_go_on_though_their_client_reads_the_input_of_tools(raw: str) -> None:
+    engine = Writing(raw)
     with live(engine, "hermes", prompts=template()) as server, claude(server.url) as client:
         ask: Any = {"model": "m", "max_tokens": 99, "tools": [ANTHROPIC_TOOL]}
         first = client.messages.create(**ask, messages=HELLO)
@@ -151,7 +157,7 @@ def test_messages_go_on_though_their_client_reads_the_input_of_tools() -> None:
         said: Any = [b.model_dump() for b in first.content if b.type != "thinking"]
         behind: Any = [{"role": "assistant", "content": said}, {"role": "user", "content": [result, reminder]}]
         client.messages.create(**ask, messages=[*HELLO, *behind])
-    assert extends(engine, 1, CALL)
+    assert extends(engine, 1, raw)
 
 
 def test_runs_of_ag_ui_go_on_from_the_messages_of_the_thread() -> None:
@@ -283,6 +289,7 @@ WORDY = (
 WORDY_ANSWER = "<think>\nIt is warm.\n</think>\n\n 20 degrees.<think>No.</think> 21."
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("ask", PROTOCOLS)
 @pytest.mark.parametrize("raws", [(TWO, ONE, ANSWER), (WORDY, ONE, WORDY_ANSWER)], ids=["plain", "wordy"])
 @pytest.mark.parametrize(("stream", "ids"), [(False, True), (True, False), (True, True)])

@@ -3,13 +3,15 @@
 import asyncio
 import concurrent.futures
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 import httpx2
+import msgspec
 import openai
 import pytest
 
+from unspool.engines import Delta, Request
 from unspool.rl.exports import ENCODINGS, FORMATS
 
 from ..server.support import CHAT, Live, live, until
@@ -241,6 +243,41 @@ def test_a_session_that_is_empty_or_broken_off_has_a_trajectory(server: Live, fo
     answer = server.http.get(path)
     assert answer.status_code == (409 if form == "prime-rl" else 200), answer.text
     assert form != "prime-rl" or "the temperature of call" in answer.text
+
+
+class Hiding(Model):
+    """A model whose engine reports less."""
+
+    def __init__(self, hidden: str) -> None:
+        super().__init__(lambda request: "Hello.")
+        self.hidden = hidden
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        async for delta in super().generate(request):
+            if self.hidden == "tokens":
+                yield msgspec.structs.replace(delta, token_ids=(), sampled=None)
+            elif delta.sampled is None:
+                yield delta
+            else:
+                none = (None,) * len(delta.sampled.ids)
+                yield msgspec.structs.replace(delta, sampled=msgspec.structs.replace(delta.sampled, logprobs=none))
+
+
+@pytest.mark.parametrize("hidden", ["tokens", "log-probabilities"])
+def test_what_an_engine_does_not_report_is_named_and_no_shape_of_a_trainer_is_empty_instead(hidden: str) -> None:
+    with live(Hiding(hidden), "hermes", prompts=template(), sessions=True) as server:
+        session = made(server, sampling={"temperature": 1.0})
+        assert not session["exact"]
+        ask(session, server, CHAT, messages=HI)
+        found = trajectory(server, session)
+        (call,) = found["calls"]
+        problem = {"tokens": "did not report the tokens", "log-probabilities": "7 of 7 tokens have no log-probability"}
+        assert problem[hidden] in call["problems"][0]
+        assert [row["problems"] for row in found["rows"]] == [call["problems"]] * (hidden != "tokens")
+        assert not any(any(row["loss_mask"]) for row in found["rows"])
+        for form in FORMATS[1:]:
+            refused = server.http.get(f"/sessions/{session['id']}/trajectory", params={"format": form})
+            assert (refused.status_code, hidden in refused.text.replace("probability", "probabilities")) == (409, True)
 
 
 def test_a_sessions_sampling_replaces_that_of_requests(server: Live, model: Model) -> None:

@@ -86,6 +86,7 @@ def user(text: str) -> dict[str, Any]:
         ("tools", {"tools": [WEATHER, {"type": "function", "function": {"name": "now"}}]}),
         ("template", {"chat_template_kwargs": {"add_more": True}}),
         ("rewritten", {"messages": {2: {"role": "assistant", "content": "Something else."}}}),
+        ("template", {"begun": "The ", "continue_final_message": True, "add_generation_prompt": False}),
     ],
 )
 def test_a_prompt_that_does_not_simply_continue_says_why(reason: str, change: dict[str, Any]) -> None:
@@ -96,8 +97,11 @@ def test_a_prompt_that_does_not_simply_continue_says_why(reason: str, change: di
         for text in ("And", "So"):
             history += [said(chat(server, session, history, tools=[WEATHER])), user(text)]
         changed = [change.get("messages", {}).get(i, m) for i, m in enumerate(history)]
-        more = {name: value for name, value in change.items() if name != "messages"}
-        last = said(chat(server, session, changed, **{"tools": [WEATHER], **more}))
+        more = {name: value for name, value in change.items() if name not in ("messages", "begun")}
+        begun = [{"role": "assistant", "content": change["begun"]}] if "begun" in change else []
+        last = said(chat(server, session, changed + begun, **{"tools": [WEATHER], **more}))
+        if begun:
+            last["content"], more = change["begun"] + last["content"], {}
         chat(server, session, [*changed, last, user("Go on")], **{"tools": [WEATHER], **more})
         found = trajectory(server, session)
     check(found, model.record)
@@ -109,6 +113,22 @@ def test_a_prompt_that_does_not_simply_continue_says_why(reason: str, change: di
         [c["id"] for c in found["calls"][:2]],
         [c["id"] for c in found["calls"][2:]],
     ]
+
+
+@pytest.mark.parametrize("raw", [CALL, CALL.replace("<tool_call>", "Hm.<think>\nOr not?\n</think>\n\n<tool_call>", 1)])
+def test_reasoning_that_the_client_drops_is_restored_where_the_template_writes_the_turn_again(
+    raw: str, tmp_path: Path
+) -> None:
+    model, thinking = answers(raw, "20."), TEMPLATE.replace("m.content or ''", "m.reasoning_content or ''")
+    options: Any = {"prompts": template(thinking), "sessions": True}
+    with live(model, "hermes", **options, store=Store(tmp_path / "store.db")) as server:
+        session = made(server)
+        message = chat(server, session, [SYSTEM, user("Hi")], tools=[WEATHER])
+    result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "20"}
+    with live(model, "hermes", **options, store=Store(tmp_path / "store.db")) as server:
+        chat(server, session, [user("Hi"), said(message), result], tools=[WEATHER])
+        assert tree(trajectory(server, session)) == [(None, None), (0, "system")]
+    assert f"assistant\n{message['reasoning_content']}" in str(model.requests[1].prompt)
 
 
 def test_a_history_that_is_rewritten_late_keeps_the_tokens_before_the_change() -> None:

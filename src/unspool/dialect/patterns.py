@@ -48,8 +48,8 @@ _KINDS = {
     "any": ANY,
 }
 
-# White space is soft where a template has some, and before and after a tag.
-_SOFT = Regex(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]>])|(?<=\})(?=\[/?\w)")
+# White space is soft where a template has some, except behind the sign that begins a tag, and before and after a tag.
+_SOFT = Regex(r"(?<!<)(?<!</)\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]>])|(?<=\})(?=\[/?\w)")
 
 
 _ANY_SPACE: Final = Prefix(r"\s*+")
@@ -205,7 +205,7 @@ class Pattern:
         """Whether its literals contain a letter or digit, not only punctuation."""
         return any(worded(a.text) for a in self.atoms if a.kind == LITERAL)
 
-    def match(self, text: str, i: int, fields: dict[str, str]) -> int:  # hot
+    def match(self, text: str, i: int, fields: dict[str, str]) -> int:  # hot: the plain pattern first
         """The end of the pattern if it matches at ``i``, `NO`, or `MORE`; fills ``fields`` as far as it matches."""
         n = len(text)
         first = self.first
@@ -406,7 +406,7 @@ def _literal(text: str, i: int, atom: Atom) -> int:
     return i + len(literal) if here == literal else NO
 
 
-def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:  # hot
+def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:  # one loop over the stops
     """Match a field that extends to the first of its stops."""
     limit = MAX_ANY if atom.kind == ANY else MAX_FIELD
     end = NO
@@ -588,7 +588,7 @@ def spaced(atoms: Iterable[Atom]) -> Pattern:
 
 
 def _of(atoms: list[Atom]) -> Pattern:
-    pattern = Pattern(())
+    pattern = Pattern.__new__(Pattern)  # its atoms are ready
     pattern.atoms = atoms
     pattern._measure()
     return pattern

@@ -182,7 +182,7 @@ class Blocks(Steps):
         self._calls.open(found[0], j, found[1])
         return j
 
-    def _opening_at(self, j: int) -> tuple[tuple[Opening, Match] | None, bool]:  # hot
+    def _opening_at(self, j: int) -> tuple[tuple[Opening, Match] | None, bool]:  # hot: asked between all calls
         """The first opening that matches at ``j`` in a block, a weak one only if no other does, and whether an earlier
         one may still match."""
         plan, within = self._plan, self._calls.within
@@ -220,7 +220,7 @@ class Blocks(Steps):
             r = first_of((r, self._openings.opens_next(j)))
         return NO if r == MORE and self._tape.final else r
 
-    def text(self) -> bool:  # hot
+    def text(self) -> bool:  # hot: one step takes all it can
         """In stray text in a block: it is content, up to what ends it."""
         tape, ledger = self._tape, self._ledger
         buf = tape.buf

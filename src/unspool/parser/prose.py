@@ -262,7 +262,7 @@ class Prose(Steps):
         self._ledger.text(tape.base + p - take)
         tape.i = p - take
 
-    def _marker_at(self, markers: Candidates[Marker], i: int, *, edge: bool) -> int:  # hot
+    def _marker_at(self, markers: Candidates[Marker], i: int, *, edge: bool) -> int:  # hot: asked wherever one may be
         """Act on the marker at ``i``, at a boundary (``edge``) or in text; `NO` or `MORE` if there is none (yet)."""
         partial, buf = _NOTHING, self._tape.buf
         for o in markers.near(buf, i):

@@ -9,6 +9,7 @@
 ===========  =======================================================================================================
 
 A row without anything to learn has no place there, nor has, unless asked for, one that was discarded; ``json`` has all.
+A rollout whose engine reported too little to learn anything from it is refused: `ValueError`.
 These shapes have a number for every token: that of a token that is not learnt is 0 and, since it is masked, not used.
 """
 
@@ -236,7 +237,13 @@ def written(rollouts: Sequence[Rollout], form: str = "json", encoding: str = "js
 
 
 def _rows(rollouts: Iterable[Rollout], roles: Sequence[Role]) -> "Iterable[tuple[Rollout, Row]]":
-    return ((rollout, row) for rollout in rollouts for row in rollout.rows if row.role in roles and any(row.loss_mask))
+    for rollout in rollouts:
+        rows = [row for row in rollout.rows if row.role in roles]
+        learnt = [row for row in rows if any(row.loss_mask)]
+        problems = dict.fromkeys(p for one in (rollout, *(rows or rollout.calls)) for p in one.problems)
+        if problems and not learnt and (rows or not rollout.rows):
+            raise ValueError(f"{rollout.id}: there is nothing to learn: {'; '.join(problems)}")
+        yield from ((rollout, row) for row in learnt)
 
 
 def _known(row: Row) -> list[float]:

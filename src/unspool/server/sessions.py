@@ -165,7 +165,7 @@ class SessionRoutes:
 
     async def _get(self, session: Session, scope: Scope, fields: Fields) -> Reply:
         counts = {"calls": session.calls, "tokens": session.tokens, "in_flight": session.running}
-        return Reply(encode({**_described(session.about), **counts}))
+        return Reply(encode({**_described(session.about), "problems": session.problems, **counts}))
 
     async def _reward(self, session: Session, scope: Scope, fields: Fields) -> Reply:
         check_known(fields, ("reward", "metadata"))

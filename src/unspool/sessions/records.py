@@ -11,7 +11,7 @@ from ..engines import Engine
 from ..request.continuation import Rounds
 from ..request.prompts import Prompts
 from ..request.settings import Settings
-from ..store import Writing
+from ..store import NoRecord, Writing
 
 
 class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -43,9 +43,10 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     digests: list[bytes] = []
     asked: bytes = b""
     thoughts: list[bytes] = []  # digests of each answer's reasoning up to this one
-    # named, reasoned: what identifies the answer by the ids of its calls, and the range of its text with its reasoning.
+    # named, reasoned: what identifies the answer by the ids of its calls, and its reasoning: the range of the text with
+    # it, or itself if the text has it in several pieces.
     named: bytes = b""
-    reasoned: tuple[int, int] = (0, 0)
+    reasoned: tuple[int, int] | str = ""
     # tools, grammar: digests of the declared tools and of the grammar, which the session keeps once; empty if there are
     # none.
     tools: bytes = b""
@@ -180,7 +181,9 @@ def put_about(writing: Writing, about: About) -> None:
 
 
 def put_call(writing: Writing, id: str, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> None:
-    """Store a call of a session, and what it refers to."""
+    """Store a call of a session, and what it refers to; `NoRecord` if its parent is not stored."""
+    if record.parent and writing.get(OWNER, CALL, record.parent) is None:
+        raise NoRecord(f"the call {record.parent} is not stored")
     above = (SESSION, id)
     for digest, blob in blobs.items():
         writing.put(OWNER, BLOB, f"{id}/{digest.hex()}", blob, parent=above)

@@ -140,7 +140,7 @@ class Sessions:
         for id, one in list(self._open.items()):
             if size <= _MOST:
                 break
-            if not one.running and one is not session:
+            if one.idle and one is not session:
                 size -= one.size
                 del self._open[id], self._by_key[one.about.key]
         return session

@@ -6,7 +6,8 @@ import secrets
 import threading
 import time
 from array import array
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from hashlib import sha256
 from typing import Any, Final, Literal, TypeVar
@@ -21,7 +22,7 @@ from ..request.continuation import Continued, Written
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..rl.rollouts import Call, Link, Rollout, rows_of
-from ..store import Store, StoreError
+from ..store import Store, StoreError, Writing
 from ..wire.encoding import clean, cleaned, encode
 from .capture import Capture, Output
 from .examine import Examined
@@ -47,6 +48,8 @@ _WANTED: Final = (
 )
 """The fields of requests that say how tokens are chosen."""
 
+_LOST: Final = "a call could not be recorded; the server's log says why"
+_UNKEPT: Final = "calls are not in the store yet, and are lost if the server ends now; the server's log says why"
 
 _Request = TypeVar("_Request", bound=ChatRequest)
 
@@ -74,6 +77,7 @@ class Session:
         self._records: list[tuple[str, Recorded]] = []
         self._rounds: list[Remembered] = []
         self._keeping: Future[Any] | None = None
+        self._unkept: deque[Callable[[Writing], None]] = deque()  # what the store could not take yet, in order
         self._trees: dict[str, Tree] = {}
         self._lock = threading.Lock()  # a thread may be the first that needs a tree
         self._idle = asyncio.Event()
@@ -203,6 +207,8 @@ class Session:
         self._finishing = True
         async with asyncio.timeout(seconds):
             await self._idle.wait()
+            if self._unkept:
+                await asyncio.wait([asyncio.wrap_future(self._write())])
         if self.about.status != "finished":
             await self.change(status="finished")
 
@@ -223,37 +229,64 @@ class Session:
         return Recording(self, model, prepared, asked, examined)
 
     def record(self, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> "Future[Any]":
-        """Add a call. What it returns is done once the call is kept."""
+        """Add a call; see `_write` for what this returns."""
         new = {digest: data for digest, data in blobs.items() if digest not in self.blobs}
         self.blobs |= new
         self.size += sum(map(len, new.values()))
         self._records.append((model, record))
         self._trees[model].add(record)
         self._count(record)
-        return self._store.write(lambda w: put_call(w, self.about.id, model, record, new))
+        return self._write(lambda w: put_call(w, self.about.id, model, record, new))
+
+    def _write(self, *works: Callable[[Writing], None]) -> "Future[None]":
+        """Write something to the store, behind what it could not take earlier. What this returns never fails: what the
+        store cannot take now is tried again with what comes next."""
+        works = (*(self._unkept.popleft() for _ in range(len(self._unkept))), *works)
+        settled: Future[None] = Future()
+
+        def write(writing: Writing) -> None:
+            for work in works:
+                work(writing)
+
+        def written(error: BaseException | None) -> None:
+            if error is not None:
+                log.error("%s: a call could not be stored yet: %s", self.about.id, error)
+                self._unkept.extend(works)
+            settled.set_result(None)
+
+        try:
+            self._store.write(write).add_done_callback(lambda done: written(done.exception()))
+        except StoreError as error:
+            written(error)
+        return settled
 
     def _remember(self, found: Remembered) -> None:
         """Keep an answer of several rounds, as which the agent will send them back."""
         self.load_rounds(found)
         self._trees[found.model].add_rounds(found.keys, found.rounds)
-        try:
-            self._keeping = self._store.write(lambda w: put_rounds(w, self.about.id, found))
-            self._keeping.add_done_callback(lambda kept: self.failed(kept.exception()))
-        except StoreError as error:
-            self.failed(error)
+        self._keeping = self._write(lambda w: put_rounds(w, self.about.id, found))
 
     async def settled(self) -> None:
         """Wait until all that is remembered of answers is kept."""
         if self._keeping is not None:
             await asyncio.wait([asyncio.wrap_future(self._keeping)])
 
-    def failed(self, error: BaseException | None) -> None:
-        """Note that something could not be recorded, if there is an error."""
-        if error is not None:
-            log.error("%s: a call could not be recorded", self.about.id, exc_info=error)
-            problem = "a call could not be recorded; the server's log says why"
-            if problem not in self.about.problems:
-                self.about.problems.append(problem)
+    def failed(self, error: Exception) -> None:
+        """Note that a call could not be recorded."""
+        log.error("%s: a call could not be recorded", self.about.id, exc_info=error)
+        if _LOST not in self.about.problems:
+            self.about.problems.append(_LOST)
+            self._write(lambda w: put_about(w, self.about))
+
+    @property
+    def problems(self) -> list[str]:
+        """What went wrong in recording."""
+        return [*self.about.problems, _UNKEPT] if self._unkept else self.about.problems
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is in flight, and the store has everything."""
+        return not self.running and not self._unkept
 
     # -- what was recorded -----------------------------------------------------------------------------------------
 
@@ -261,7 +294,7 @@ class Session:
         """Everything that was recorded. It computes the kinds of tokens, which takes a while. Both arguments are by the
         models' names."""
         links: list[Link] = []
-        problems: dict[str, None] = dict.fromkeys(self.about.problems)
+        problems: dict[str, None] = dict.fromkeys(self.problems)
         kinds: dict[str, Kinds] = {}
         records = list(self._records)
         answers = {record.answer: record.id for _, record in records}
@@ -369,7 +402,7 @@ class Recording:
         """
         try:
             written, kept = self._kept(written, stop, None)
-            await asyncio.wrap_future(kept)
+            await asyncio.wait([asyncio.wrap_future(kept)])  # which goes on if this is cancelled
         except Exception as error:
             self._session.failed(error)
         return written
@@ -379,8 +412,7 @@ class Recording:
         if not self._holds:
             return
         try:
-            kept = self._kept(written, None, reason)[1]
-            kept.add_done_callback(lambda kept: self._session.failed(kept.exception()))
+            self._kept(written, None, reason)
         except Exception as error:
             self._session.failed(error)
 

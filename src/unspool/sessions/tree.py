@@ -60,7 +60,8 @@ class Tree(Turns):
         for digest in record.digests:
             self._answers.setdefault(digest, []).append(node)
         if record.named:
-            self._more[record.named] = record.output_text[slice(*record.reasoned)]
+            whole, reasoned = record.output_text, record.reasoned
+            self._more[record.named] = reasoned if isinstance(reasoned, str) else whole[slice(*reasoned)]
         return node
 
     def add_rounds(self, keys: Collection[bytes], rounds: Rounds) -> None:
@@ -73,17 +74,17 @@ class Tree(Turns):
         """Return the prompt of a request, which continues a call if possible; `BadRequest` if the template refuses the
         request."""
         self._check(request)
-        if request.body.get("continue_final_message") is True:
-            return self._rendered(request, None, waiting)
         leading = len(list(takewhile(lambda m: m["role"] in _LEADING, request.messages)))
         rest, chains = self._as_written(
             msgspec.structs.replace(request, messages=request.messages[leading:]), across=True
         )
         request = msgspec.structs.replace(request, messages=[*request.messages[:leading], *rest.messages])
-        thoughts = thoughts_of(rest.messages)
-        answers = list(accumulate(m["role"] == "assistant" for m in rest.messages))  # before each message
+        begun = request.body.get("continue_final_message") is True  # the last message is a part of the next answer
+        history = rest.messages[:-1] if begun else rest.messages
+        thoughts = thoughts_of(history)
+        answers = list(accumulate(m["role"] == "assistant" for m in history))  # before each message
         past = Past(chains[-1], thoughts, request.caller)
-        for at in reversed(repeatable(rest.messages, across=True)):
+        for at in reversed(repeatable(history, across=True)):
             found = [
                 node
                 for node in self._answers.get(chains[at + 1].digest(b"turn"), ())
@@ -94,15 +95,16 @@ class Tree(Turns):
             node, fork = _closest(found, request)
             known = tuple(node.record.thoughts)
             past = past._replace(thoughts=known + thoughts[len(known) :])
-            rewritten = any(m["role"] == "assistant" for m in rest.messages[at + 1 :])
             if not fork:
-                fork = "rewritten" if rewritten else ""
+                fork = "rewritten" if answers[-1] > answers[at] else ""
                 try:
+                    if begun:
+                        raise NoBridge("the answer has begun")
                     return self._behind(node, request, leading + at, past, fork, waiting)
                 except NoBridge:
                     fork = fork or "template"
             return self._rendered(request, past, waiting, node.record.id, fork)
-        first = next((at for at, m in enumerate(rest.messages) if m["role"] == "assistant"), None)
+        first = next((at for at, m in enumerate(history) if m["role"] == "assistant"), None)
         known_question = first is not None and chains[first].digest(b"asked") in self._asked
         return self._rendered(request, past, waiting, "", "rewritten" if known_question else "")
 
@@ -158,9 +160,9 @@ class Tree(Turns):
         record.digests = sorted({chain.take(form).digest(b"turn") for form in (sent, trimmed(sent))})
         record.thoughts = [*prompt.past.thoughts, thought(sent)]
         key, reasoning = self._by_ids(prompt.past.caller, sent), written.message.reasoning
-        at = record.output_text.find(reasoning)
-        if key is not None and reasoning and at >= 0:  # else it is in several pieces
-            record.named, record.reasoned = key, (at, at + len(reasoning))
+        if key is not None and reasoning:
+            at = record.output_text.find(reasoning)
+            record.named, record.reasoned = key, reasoning if at < 0 else (at, at + len(reasoning))
 
     def _begun(self, request: ChatRequest) -> bytes:
         return b""  # tools and variables are compared one by one, to tell which of them differ

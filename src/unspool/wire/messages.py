@@ -5,6 +5,7 @@ ends, as Anthropic's values do unless fine-grained streaming is requested. Argum
 wrapped in one, under the key that Anthropic documents for such input.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -39,6 +40,14 @@ def tool_input(arguments: str) -> str:
     except (msgspec.DecodeError, RecursionError):
         return encode({INVALID_JSON: arguments}).decode()
     return arguments
+
+
+def tool_arguments(given: Mapping[str, Any]) -> str:
+    """The arguments of a `tool_input`."""
+    wrapped = given.get(INVALID_JSON)
+    if len(given) == 1 and isinstance(wrapped, str) and tool_input(wrapped) != wrapped:
+        return wrapped
+    return json.dumps(given, ensure_ascii=False)
 
 
 class MessagesWriter(BlockWriter):

@@ -4,6 +4,7 @@ import json
 import math
 import random
 import time
+from ast import literal_eval
 from collections.abc import Iterator
 from typing import Any
 
@@ -118,6 +119,32 @@ def test_values_of_every_syntax_read_back_however_they_are_cut(seed: int) -> Non
     assert left.startswith(")")
     wrapped = json.dumps(json.dumps(value, ensure_ascii=rng.random() < 0.5), ensure_ascii=rng.random() < 0.5)
     assert json.loads(read(UnwrapReader(), wrapped, rng)[0]) == value
+
+
+SCALARS = ["1", "-2.5", "0x1f", "-0b1_0", "0", "1.", "'a'", "'a' \"b\"", "('a'\n r'\\d')", "'it\\'s'", "True", "None"]
+
+
+def written(rng: random.Random, depth: int = 0) -> str:
+    """A literal as Python may write it."""
+    if rng.random() < 0.5 or depth > 3:
+        return rng.choice(SCALARS)
+    items = [written(rng, depth + 1) for _ in range(rng.randrange(4))]
+    if rng.random() < 0.3:
+        return "{" + ", ".join(f"'k{i}': {item}" for i, item in enumerate(items)) + "}"
+    comma = rng.choice(("", " ,")) if items else ""
+    return rng.choice(("({})", "[{}]")).format(", ".join(items) + comma)
+
+
+@pytest.mark.sampled(60)
+@pytest.mark.parametrize("seed", range(300))
+def test_python_literals_mean_what_python_says_however_they_are_cut(seed: int) -> None:
+    rng = random.Random(seed)
+    texts = [written(rng) for _ in range(3)]
+    for repair in (False, True):
+        reader = LiteralReader(Syntax.PYTHON, Root.KEYWORDS, repair=repair)
+        output, _ = read(reader, f"a={texts[0]}, b = {texts[1]} , c={texts[2]})", rng)
+        meant = {key: literal_eval(text) for key, text in zip("abc", texts, strict=True)}
+        assert (json.loads(output), reader.repaired) == (json.loads(json.dumps(meant)), "")
 
 
 @pytest.mark.parametrize(

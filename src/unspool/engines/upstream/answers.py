@@ -46,7 +46,12 @@ class _Probability(msgspec.Struct):
 
 def _entries(reported: Sequence[_Probability], alternatives: int) -> tuple[dict[str, Any], ...]:
     """The entries of tokens in the form of chat completions."""
-    return tuple({**_entry(p), "top_logprobs": list(map(_entry, p.top_logprobs[:alternatives]))} for p in reported)
+    found = []
+    for p in reported:
+        # llama.cpp leaves out the text of a special token among the alternatives.
+        tops = [p if top.id == p.id >= 0 else top for top in p.top_logprobs[:alternatives]]
+        found.append({**_entry(p), "top_logprobs": list(map(_entry, tops))})
+    return tuple(found)
 
 
 def _entry(reported: _Probability) -> dict[str, Any]:

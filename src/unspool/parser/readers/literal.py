@@ -334,7 +334,9 @@ class LiteralReader:
     def rest(self) -> str:
         """Take the held text as it is, because no more text comes."""
         if self._doubt.dropping >= 0:
-            return ""
+            if self._doubt.since >= 0:  # else it is deleted already
+                del self.out[self._doubt.since :]
+            self._pending = ""
         self._doubt.decide()
         self._tuples()
         comma, self._pending = self._pending, ""
@@ -360,24 +362,32 @@ class LiteralReader:
         self._given.pop()
         self._mended("set")
 
+    def _count_held(self, i: int) -> None:
+        """Count what is held at the end of the text, and accept it if that is too much."""
+        if self._doubt.since >= 0 and self._doubt.dropping < 0 and self._doubt.read(i):
+            self._overflows()
+        if self._undecided and self._parentheses.read(i):
+            self._parenthesis(i)
+
     def _tuples(self) -> None:
         """Whatever is in parentheses is in a tuple, however many values there are."""
         if self._undecided:
             self._undecided = []
             self.stack = ["t" if bracket == "p" else bracket for bracket in self.stack]
 
-    def _is_tuple(self, i: int) -> bool:
-        """Whether the innermost parentheses are a tuple's, because a comma or nothing is in them, or too much."""
+    def _parenthesis(self, i: int) -> str:
+        """What the innermost parentheses are around: a tuple (``t``), because a comma or nothing is in them, or too
+        much, or one value (``p``)."""
         if self._parentheses.size + i - self._parentheses.start > MAX_HELD:
             self._tuples()
             self.notes.append(("hold_overflow", "a value in parentheses"))
-            return True
+            return "t"
         at = self._undecided.pop()
         if self._comma or self.mode == FIRST_ITEM:
             self.stack[-1] = "t"
-            return True
+            return "t"
         self.out[at] = ""
-        return False
+        return "p"
 
     def _known(self, key: str) -> bool:
         """Record a key of the innermost object, and return whether the object already has it."""
@@ -404,7 +414,8 @@ class LiteralReader:
             if self._doubt.dropping >= 0:
                 del self.out[self._doubt.since :]
             self._doubt.decide()
-        self._tuples()
+        if not self._how.mend:
+            self._tuples()
         self._mark = i
         self._broken = self.mode
         self.mode = ERROR
@@ -496,10 +507,8 @@ class LiteralReader:
             i = j
         if not self._pending:
             self._flush(text, i)
-        if doubt.since >= 0 and doubt.dropping < 0 and doubt.read(i):
-            self._overflows()
-        if self._undecided and self._parentheses.read(i):
-            self._is_tuple(i)
+        if doubt.since >= 0 or self._undecided:
+            self._count_held(i)
         return i
 
     def _plain(self, text: str, i: int, c: str) -> int:
@@ -555,15 +564,21 @@ class LiteralReader:
         elif mode not in (AFTER, FIRST_ITEM, FIRST_KEY) and not (self._comma and mode in (KEY, VALUE)):
             return ""
         self._pending = self._pending[1:]  # a trailing comma is dropped, its white space stays
-        if self._undecided and mode == FIRST_ITEM and stack[-1] == "p":
-            self._is_tuple(self._parentheses.start)
-        for at in self._undecided:
-            self.out[at] = ""
-        self._undecided = []
+        if self._undecided:
+            self._close_parentheses(mode)
         tail = self.rest() + tail
         for bracket in reversed(stack):
             tail += "" if bracket in "dp" else "]" if bracket in "[ts" else "}"
         return tail
+
+    def _close_parentheses(self, mode: int) -> None:
+        """Accept what is held as one value, unless it is empty."""
+        if mode == FIRST_ITEM and self.stack[-1] == "p":
+            self.stack[-1] = "t"
+            self._undecided.pop()
+        for at in self._undecided:
+            self.out[at] = ""
+        self._undecided = []
 
     # -- between strings and numbers ----
 
@@ -572,7 +587,7 @@ class LiteralReader:
         if c == ",":
             self._comma = True
             if self.stack[-1] == "p":
-                self._is_tuple(i)
+                self._parenthesis(i)
             if self._how.repair:
                 self._pending = ","
                 self._replace(text, i, i + 1)
@@ -788,18 +803,20 @@ class LiteralReader:
             self._mark = i + 1
         elif not self._how.keep:
             self.out.append("{" if is_object else "[")
-        if c == "(" and not is_object:
-            c = "t" if self._doubt.dropping >= 0 else "p"
-            if c == "p":
-                if not self._undecided:
-                    self._parentheses.wait(0, i)
-                self._undecided.append(len(self.out) - 1)
-        self.stack.append(c)
+        self.stack.append(self._open_parenthesis(i) if c == "(" and not is_object else c)
         if is_object:
             self._given.append({})
         self.mode = FIRST_KEY if is_object else FIRST_ITEM
         self._comma = False
         return i + 1
+
+    def _open_parenthesis(self, i: int) -> str:
+        if self._doubt.dropping >= 0:
+            return "t"
+        if not self._undecided:
+            self._parentheses.wait(0, i)
+        self._undecided.append(len(self.out) - 1)
+        return "p"
 
     def _word(self, text: str, i: int, n: int, c: str) -> int:  # a word may be whole, cut, or joined to a name
         m = _WORD.match(text, i)
@@ -867,8 +884,8 @@ class LiteralReader:
             self.out.append(self._pending[1:])
             self._pending = ""
             self._mark = i
-        if top == "p" and self._is_tuple(i):
-            top = "t"
+        if top == "p":
+            top = self._parenthesis(i)
         self._comma = False
         self.stack.pop()
         if top == "{":

@@ -35,7 +35,7 @@ class Reading:
 
 def plain_arguments(
     parameters: list[Parameter], schema: Schema | None, quoted: bool, text: str, i: int
-) -> tuple[dict[str, str], int]:  # hot
+) -> tuple[dict[str, str], int]:  # hot: reads most whole calls
     """The complete plain arguments that begin at ``i``, one after the other, as JSON by their keys, and their end.
 
     The first argument that is not plain ends them. What follows the last one must be looked at.
@@ -406,7 +406,7 @@ class MarkupReader(Reader):
         self._reading = Reading.VALUE
         return True
 
-    def _repeated(self, value: Value) -> int:  # hot
+    def _repeated(self, value: Value) -> int:  # hot: asked before each value; the first `no` ends it
         """Take the value's opening, or its last tag, written again: 1 if it is here, 0 to wait, or `NO`."""
         tape, tag = self._tape, self._opened
         buf = tape.buf

@@ -1,6 +1,5 @@
 """The Messages protocol of Anthropic."""
 
-import json
 import logging
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -222,7 +221,7 @@ def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dic
         elif kind == "redacted_thinking" and seal is not None:
             reasoning.append(opened(seal, block, "data", None))
         elif kind in ("tool_use", "mcp_tool_use"):
-            arguments = json.dumps(block.object("input").raw, ensure_ascii=False)
+            arguments = wire.tool_arguments(block.object("input").raw)
             name = block.text("name")
             if kind == "mcp_tool_use":
                 name = offer.name_of(block.text("server_name", ""), name)
