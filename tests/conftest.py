@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from unspool.chat_templates import pool
 from unspool.chat_templates.worker import Worker
+from unspool.check import trials
 
 from .styles import of_styles, sample
 from .transitions import recorded
@@ -42,6 +43,9 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("sample")
     elif config.getoption("--styles"):
         settings.load_profile("styles")
+    else:
+        return
+    pytest.MonkeyPatch().setattr(trials, "MAX_PLACES", 80)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -9,7 +9,6 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,12 +43,12 @@ def shape(dialect: Dialect) -> tuple[Any, ...]:
 
 
 def features(dialect: Dialect) -> set[Any]:
-    """What a dialect file contains: the keys that it uses, its policies, and every two traits of its shape."""
+    """What a dialect file contains: the keys that it uses, its policies, and the traits of its shape."""
     plain = Dialect(name="plain")
     keys = [key for key in dialect.__struct_fields__ if key not in _NAMING and key != "policy"]
     policies = msgspec.structs.asdict(dialect.policy).items()
     return {
-        *combinations(enumerate(shape(dialect)), 2),
+        *enumerate(shape(dialect)),
         *(key for key in keys if getattr(dialect, key) != getattr(plain, key, None)),
         *((key, value) for key, value in policies if value != getattr(plain.policy, key)),
     }

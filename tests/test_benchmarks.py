@@ -30,6 +30,7 @@ def _samples(dialect: Dialect) -> list[Sample]:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0)
 def test_the_quick_mode_prints_a_table_and_writes_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     assert main(["--quick", "--only", "whole", "--json", str(file)]) == 0
@@ -60,6 +61,7 @@ def test_the_cost_of_a_chunk_is_compared_with_the_least_possible_work() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0)
 def test_compared_servers_send_as_many_events_of_the_same_text() -> None:
     with Fleet("flood") as fleet:
         answers = {

@@ -21,7 +21,6 @@ from .support import (
     Case,
     cases,
     closings,
-    empty,
     examples,
     expected,
     literals,
@@ -37,7 +36,7 @@ from .support import (
     tools_of,
     values,
 )
-from .writing import write_arguments, write_calls
+from .writing import write_calls
 
 CASES = cases()
 JSON_LIKE = [d for d in CALLING if not d.argument]
@@ -106,15 +105,6 @@ def test_chunking_is_invisible_in_mutated_outputs(dialect: Dialect) -> None:
 
 
 # -- 2. conservation ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(**named(DIALECTS))
-def test_an_output_of_one_literal_is_never_silently_empty(dialect: Dialect) -> None:
-    for literal in literals(dialect):
-        for stage in ("content", "reasoning", "undecided", "tool_call"):
-            for tools in (None, TOOLS):
-                message, _ = run(dialect, [literal], tools=tools, stage=stage)
-                assert empty(message) == ("empty" in notices(message)), (literal, stage, message)
 
 
 @pytest.mark.parametrize(**named(DIALECTS))
@@ -274,26 +264,6 @@ def test_a_broken_call_ends_at_its_closing_and_leaves_others_alone(dialect: Dial
         assert message.tool_calls[0].arguments.rstrip() == arguments
         assert message.tool_calls[1].arguments == '{"a": "x"}'
         assert message.content == ""
-
-
-@pytest.mark.parametrize(**named([d for d in JSON_LIKE if d not in VERBATIM]))
-def test_a_broken_call_in_another_codec_leaves_others_alone(dialect: Dialect) -> None:
-    raw = write_calls(dialect, [("f", "{a:=@@}" if dialect.codec.quote != '"' else "a=@@"), ("g", {"a": "x"})])
-    for message in readings(dialect, raw, tools=TOOLS):
-        assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("g", "ok")], message
-        assert json.loads(message.tool_calls[1].arguments) == {"a": "x"}
-
-
-@pytest.mark.parametrize(**named(XML))
-def test_text_before_arguments_spoils_its_own_call_alone(dialect: Dialect) -> None:
-    spoiled = "?? stray " + write_arguments(dialect, {"a": "one"})
-    raw = write_calls(dialect, [("f", spoiled), ("g", {"a": "x"})])
-    for message in readings(dialect, raw, tools=TOOLS):
-        bad, good = [("f", "invalid")], [("g", "ok")]
-        # If no marker follows the name, such a header may become text.
-        assert [(c.name, c.status) for c in message.tool_calls] in (bad + good, good), message
-        assert json.loads(message.tool_calls[-1].arguments) == {"a": "x"}
-        assert notices(message) != []
 
 
 @pytest.mark.parametrize(**named(VERBATIM))

@@ -344,7 +344,7 @@ def test_a_character_that_opens_and_closes_nothing_costs_less_than_a_marker(dial
 )
 def test_a_long_argument_takes_time_in_proportion(dialect: Dialect) -> None:
     for kind in growing(dialect):
-        small, large = kind(50_000), kind(200_000)
+        small, large = kind(25_000), kind(100_000)
         ratio = growth(dialect, small, large, 64, enough=5.5, attempts=4)
         assert ratio < 8, f"4 times {small[:60]!r} takes {ratio:.1f} times as long"
 

@@ -10,7 +10,7 @@ from unspool import Dialect, Message, Policy, get_dialect
 from unspool.dialect.compiling import compile_plan
 from unspool.policy import CHOICES
 
-from .support import CALLING, THINKING, VERBATIM, chunkings, is_marked, named, notices, number, run, same, tool, values
+from .support import CALLING, THINKING, VERBATIM, alike, chunkings, is_marked, named, notices, splits, tool, values
 from .writing import around_reasoning, write_arguments, write_calls, write_content, write_reasoning
 
 TOOLS = [tool("f", a="string", n="integer"), tool("g", a="string"), tool("now")]
@@ -28,12 +28,7 @@ KEEP = Policy(text_before_tools="keep", text_between_tools="keep")
 
 def both(dialect: Dialect | str, raw: str, policy: Policy | None, **options: Any) -> Message:
     """The message, which must be the same for the whole text and for single characters."""
-    settings: dict[str, Any] = {"tools": TOOLS, "policy": policy, "ids": number, **options}
-    whole, _ = run(dialect, [raw], **settings)
-    stream, _ = run(dialect, list(raw), **settings)
-    assert same(stream) == same(whole), raw
-    assert set(notices(stream)) == set(notices(whole)), raw
-    return whole
+    return alike(dialect, raw, [list(raw)], **{"tools": TOOLS, "policy": policy, **options})
 
 
 # -- the class ---------------------------------------------------------------------------------------------------------
@@ -173,9 +168,7 @@ def test_python_that_is_no_json_is_repaired_to_what_it_means(dialect: Dialect, w
     raw = write_calls(dialect, [("f", written), *G])
     message = both(dialect, raw, Policy(bad_arguments="repair"))
     assert (values(message), [c.status for c in message.tool_calls]) == ([("f", meant), *G], ["repaired", "ok"])
-    for i in range(1, len(raw)):
-        split, _ = run(dialect, [raw[:i], raw[i:]], tools=TOOLS, policy=Policy(bad_arguments="repair"), ids=number)
-        assert same(split) == same(message)
+    alike(dialect, raw, splits(raw), tools=TOOLS, policy=Policy(bad_arguments="repair"))
 
 
 @pytest.mark.parametrize(**named(PYTHON))
@@ -444,10 +437,8 @@ def test_names_of_engines_keep_text_that_the_rfcs_names_drop() -> None:
 def test_after_a_call_that_is_text_the_same_markers_count_however_the_output_is_cut() -> None:
     raw = '<tool_calls>[{"name": "s", "arguments": {}}]</tool_calls>c<tool_calls>[{"<answer><tool_calls>[{'
     policy = Policy(text_between_tools="content")
-    whole, _ = run("hunyuan_a13b", [raw], policy=policy, ids=number)
-    assert whole.content == 'c<tool_calls>[{"<tool_calls>[{'
-    for chunks in chunkings(raw):
-        assert same(run("hunyuan_a13b", chunks, policy=policy, ids=number)[0]) == same(whole)
+    message = alike("hunyuan_a13b", raw, chunkings(raw), policy=policy)
+    assert message.content == 'c<tool_calls>[{"<tool_calls>[{'
 
 
 def test_a_dialect_keeps_few_of_the_plans_that_clients_ask_for() -> None:

@@ -14,15 +14,15 @@ from .support import (
     DIALECTS,
     THINKING,
     VERBATIM,
+    alike,
     block_is_marked,
     dialect_of,
     literals,
     named,
     notices,
-    number,
     readings,
     run,
-    same,
+    splits,
     tool,
     values,
 )
@@ -106,10 +106,7 @@ def test_white_space_between_markers_is_soft(dialect: Dialect) -> None:
 def test_markers_with_a_common_prefix_are_told_apart_wherever_they_are_cut(dialect: Dialect) -> None:
     calls: Calls = [("f", {"a": "x"}), ("g", {"a": "y"})]
     raw = f"A < b <| c <｜tool▁call{write_calls(dialect, calls)}"
-    whole, _ = run(dialect, [raw], tools=TOOLS, ids=number)
-    assert values(whole) == calls
-    for at in range(len(raw)):
-        assert same(run(dialect, [raw[:at], raw[at:]], tools=TOOLS, ids=number)[0]) == same(whole)
+    assert values(alike(dialect, raw, splits(raw), tools=TOOLS)) == calls
 
 
 # -- plain content that looks like something ---------------------------------------------------------------------------

@@ -38,6 +38,7 @@ def computing() -> Iterator[Victim]:
 # -- clients that leave ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("leaving", ["at once", "one by one"])
 @pytest.mark.parametrize("after", [0.0, "byte"])
 def test_two_hundred_clients_that_leave_leak_nothing(replaying: Victim, leaving: Leaving, after: str | float) -> None:
@@ -47,12 +48,14 @@ def test_two_hundred_clients_that_leave_leak_nothing(replaying: Victim, leaving:
         assert all(0 < n < 200 for n in begun), "some had their place, some waited for one"
 
 
+@pytest.mark.sampled(0)
 def test_clients_that_never_read_are_given_up_and_their_sockets_closed(replaying: Victim) -> None:
     given_up = []
     survives(replaying, lambda: given_up.append(never_read(replaying, 30, FLOODED, PATIENCE)))
     assert given_up == [30, 30]
 
 
+@pytest.mark.sampled(0)
 def test_whole_answers_that_nobody_reads_are_given_up(replaying: Victim) -> None:
     given_up = []
     body = {**FLOODED, "stream": False}
@@ -115,6 +118,7 @@ def test_parsing_stops_when_the_client_leaves(replaying: Victim) -> None:
     survives(replaying, lambda: burst(replaying.port, 30, "at once", bodies=bodies, path="/parse"))
 
 
+@pytest.mark.sampled(0)
 def test_numbers_that_are_slow_to_round_delay_no_answer(computing: Victim) -> None:
     body = b'{"messages": [{"role": "user", "content": "x"}], "metadata": {"a": [' + b"1e308," * 300_000 + b"1]}}"
 
@@ -181,6 +185,7 @@ HOSTILE: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.sampled(0)
 def test_hostile_schemas_are_refused_by_their_place_or_kept_within_limits(computing: Victim) -> None:
     def attack() -> None:
         for name, (schema, place) in HOSTILE.items():
@@ -206,6 +211,7 @@ def test_grammars_of_clients_that_left_are_not_compiled(computing: Victim) -> No
 # -- the engine floods, or dies ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(0)
 def test_an_upstream_that_has_much_ready_delays_no_answer() -> None:
     with upstream() as engine:
         engine.start()
@@ -214,6 +220,7 @@ def test_an_upstream_that_has_much_ready_delays_no_answer() -> None:
             survives(server, lambda: burst(server.port, 60, "at once", bodies=bodies, after=0.3))
 
 
+@pytest.mark.sampled(0)
 def test_an_upstream_that_is_killed_ends_its_streams_and_is_used_again_when_it_is_back() -> None:
     with upstream() as engine, victim(f"http://127.0.0.1:{engine.port}", *TEMPLATE, *LIMITS) as server:
         for _ in range(2):
@@ -262,6 +269,7 @@ def test_a_full_disk_ends_recordings_but_no_answer(tmp_path: Path) -> None:
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(0)
 def test_the_server_stops_in_time_though_clients_do_not_read(tmp_path: Path) -> None:
     with victim(recordings(tmp_path), "--dialect", "hermes", "--max-drain", "1") as server:
         held = [hold(server.port, request(FLOODED)) for _ in range(20)]

@@ -64,6 +64,7 @@ def approval(server: Victim) -> dict[str, Any]:
     return next(o for o in json.loads(text)["output"] if o["type"] == "mcp_approval_request")
 
 
+@pytest.mark.sampled(0)
 def test_approvals_that_are_forged_changed_huge_or_many_are_refused_or_answered_once(server: Victim) -> None:
     asked = approval(server)
 
@@ -166,6 +167,7 @@ def test_a_result_of_very_many_parts_is_refused_before_it_delays_an_answer(serve
     survives(server, attack)
 
 
+@pytest.mark.sampled(0)
 def test_a_tool_with_an_odd_schema_is_left_out_alone(computing: Victim) -> None:
     def attack() -> None:
         body = {"model": "other", "messages": [user(QUICK)], "tool_choice": "required", "max_tokens": 4}

@@ -37,6 +37,7 @@ def hostile(word: str) -> dict[str, object]:
     return {"messages": [{"role": "user", "content": word}]}
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("word", ["loop", "power", "memory"])
 def test_a_rendering_without_an_end_fails_its_request_alone(templated: Victim, word: str) -> None:
     before = templated.rss()
@@ -77,6 +78,7 @@ def test_renderings_without_processor_time_are_not_the_requests_fault(
     templated.small()
 
 
+@pytest.mark.sampled(0)
 def test_hanging_renderings_end_with_their_clients(templated: Victim) -> None:
     for _ in range(2):
         burst(templated.port, 12, "at once", bodies=[hostile("loop"), hostile("power")], after=1.0)
@@ -88,6 +90,7 @@ def test_hanging_renderings_end_with_their_clients(templated: Victim) -> None:
     assert not [line for line in templated.log if "Traceback" in line or line.startswith("ERROR")], templated.log
 
 
+@pytest.mark.sampled(0)
 def test_the_server_answers_health_while_templates_hang(templated: Victim) -> None:
     with ThreadPoolExecutor(4) as clients:
         hanging = [clients.submit(templated.ask, CHAT, hostile("loop"), 120) for _ in range(4)]

@@ -23,6 +23,7 @@ def server() -> Iterator[Victim]:
             yield found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("more", "most"),
     [({}, 1_000_000), ({"n": 8}, 1_000_000), ({"max_tokens": 100}, 102_400), ({"max_tokens": 5, "n": 3}, 3 * 5120)],
@@ -41,6 +42,7 @@ def test_an_answer_without_end_is_cut_where_its_tokens_or_the_limit_end(
     survives(server, attack)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("asked", [{}, {"logprobs": True}])
 def test_what_is_told_about_tokens_counts_and_is_left_out_unless_it_was_asked_for(
     server: Victim, asked: dict[str, Any]
@@ -58,6 +60,20 @@ def test_what_is_told_about_tokens_counts_and_is_left_out_unless_it_was_asked_fo
     survives(server, attack)
 
 
+@pytest.mark.parametrize(("words", "expected"), [("beyond all bounds", 502), ("forged lines", 400)])
+def test_odd_counts_and_errors_harm_neither_the_metrics_nor_the_log(server: Victim, words: str, expected: int) -> None:
+    body = {"messages": [{"role": "user", "content": f"Tell of {words}."}]}
+
+    def attack() -> None:
+        for _ in range(12):
+            status, text = server.ask(CHAT, body)
+            assert status == expected, text[:500]
+        assert server.ask("/metrics")[0] == 200
+
+    survives(server, attack)
+
+
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("words", "expected"), [("interim", 502), ("keep alive", 504)])
 def test_nothing_but_interim_responses_or_keep_alives_holds_no_place_for_long(
     server: Victim, words: str, expected: int

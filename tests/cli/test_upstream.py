@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from unspool.cli.common import Misuse
+from unspool.infer.choosing import Choice, choose_dialect
 
 from ..loopback import answering, sends
 from ..writing_gguf import MODEL, gguf
@@ -17,6 +19,21 @@ from .test_model import opened
 
 TEMPLATE = (Path(__file__).parents[2] / "src/unspool/models/small/chat_template.jinja").read_text(encoding="utf-8")
 FILE = gguf({**MODEL, "tokenizer.chat_template": TEMPLATE})
+
+
+@cache
+def proven(template: str, model: str | None, special: str) -> Choice:
+    return choose_dialect(template, model=model, special_tokens=json.loads(special))
+
+
+@pytest.fixture(autouse=True)
+def proven_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prove a template once for all tests."""
+
+    def choose(template: str, *, model: str | None, special_tokens: dict[str, str], **_: Any) -> Choice:
+        return proven(template, model, json.dumps(special_tokens))
+
+    monkeypatch.setattr("unspool.cli.prove.choose_dialect", choose)
 
 
 @contextlib.contextmanager

@@ -45,6 +45,7 @@ def test_a_new_familys_dialect_is_inferred_and_proven(family: str) -> None:
     proven(family)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", ["a-list-with-ids", "a-thinking-switch", "objects-in-objects"])
 def test_an_inferred_file_passes_the_check(family: str) -> None:
     assert check_dialect(proven(family)) == []
@@ -225,7 +226,7 @@ def read(dialect: Dialect, prompt: str, chunks: list[str]) -> Message:
     return message
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("family", [f for f in invented.FAMILIES if f not in OTHERWISE])
 def test_the_inferred_dialect_reads_what_the_template_writes_of_other_texts(family: str) -> None:
     dialect = proven(family)
@@ -280,7 +281,7 @@ FALSIFIED = {
 """Templates that change what they are given, and whether the rest is still a proof."""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", FALSIFIED)
 def test_a_part_that_a_template_falsifies_is_not_proven(kind: str) -> None:
     family, old, new, holds = FALSIFIED[kind]

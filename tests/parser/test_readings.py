@@ -14,7 +14,7 @@ from unspool.dialect.markers import text as text_of
 from unspool.dialect.template import unstarted
 
 from ..same_events import tokenizer
-from ..support import CALLING, DIALECTS, THINKING, named, notices, pieces, run, tool, values
+from ..support import CALLING, DIALECTS, THINKING, alike, named, notices, pieces, run, splits, tool, values
 from ..writing import call_forms, fill, write_arguments, write_call, write_calls, write_content, write_reasoning
 
 WEATHER = tool("get_weather", city="string")
@@ -30,17 +30,8 @@ def said(message: Message) -> tuple[Any, ...]:
 
 def read(text: str, dialect: Dialect | str, finish_reason: str = "stop", **options: Any) -> Message:
     """The message, which is the same for the whole text, for characters and for all pairs of pieces."""
-    options = {"tools": TOOLS, **options}
-
-    def fed(pieces: list[str]) -> Message:
-        message, _ = run(dialect, pieces, **options, finish_reason=finish_reason)
-        return message
-
-    whole = fed([text])
-    assert said(fed(list(text))) == said(whole), "by characters"
-    for at in range(1, len(text)):
-        assert said(fed([text[:at], text[at:]])) == said(whole), f"cut at {at}"
-    return whole
+    options = {"tools": TOOLS, "finish_reason": finish_reason, **options}
+    return alike(dialect, text, [list(text), *splits(text)], **options)
 
 
 WAYS: list[dict[str, Any]] = [{}, {"tools": None}, {"tools": []}, {"tool_choice": "none"}]
@@ -89,6 +80,7 @@ def test_where_an_engine_stripped_special_tokens_nothing_vanishes(dialect: str) 
 CUT = [d for d in CALLING if compile_plan(d).calls.blocks[0].marked or compile_plan(d).calls.forms[0].marked]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(**named(CUT))
 @pytest.mark.parametrize("finish_reason", ["stop", "length"])
 def test_the_output_s_end_cuts_openings_that_look_like_one_and_no_prose(dialect: Dialect, finish_reason: str) -> None:
@@ -183,6 +175,7 @@ def blocks_for_objects(dialect: Dialect) -> list[tuple[str, str]]:
 OBJECTS = [d for d in CALLING if blocks_for_objects(d)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(**named(OBJECTS))
 def test_in_a_block_of_calls_an_object_that_names_a_declared_tool_is_a_call(dialect: Dialect) -> None:
     def texts(raw: str) -> tuple[str, str]:
@@ -418,6 +411,7 @@ def test_gemma_s_end_of_text_after_the_end_of_a_turn_is_not_shown() -> None:
 SPELLED = [d for d in CALLING if d.spellings and not d.framed]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(**named(SPELLED))
 def test_other_spellings_of_a_literal_are_read_and_never_written(dialect: Dialect) -> None:
     plain = "Sure." + write_calls(dialect, [("get_weather", {"city": "Paris"})] * 2)
@@ -494,6 +488,33 @@ def test_a_name_may_stand_under_another_key_or_in_an_object_of_its_own(dialect: 
             assert read(other, dialect, **way).tool_calls == []
     if raw.count("bash") == 1:
         assert read(raw.replace(f'"{own}"', '"tool"').replace("bash", "unheard_of"), dialect).tool_calls == []
+
+
+@pytest.mark.parametrize("dialect", ["glm45", "glm47"])
+@pytest.mark.parametrize("between", ["", "\n"])
+def test_a_call_s_tag_may_stand_in_place_of_the_first_key_s(dialect: str, between: str) -> None:
+    call = "<tool_call>bash{0}<tool_call>cmd</arg_key>{0}<arg_value>ls <tool_call></arg_value>{0}</tool_call>"
+    for tools in (TOOLS, None):
+        message = read(call.format(between) * 2, dialect, tools=tools)
+        assert (values(message), message.content) == ([("bash", {"cmd": "ls <tool_call>"})] * 2, "")
+    message = read("<tool_call>now<tool_call>bash<arg_key>cmd</arg_key><arg_value>ls</arg_value></tool_call>", dialect)
+    assert [(c.name, c.status) for c in message.tool_calls] == [("now", "incomplete"), ("bash", "ok")]
+
+
+@pytest.mark.parametrize("stage", ["reasoning", "content"])
+def test_in_a_message_that_was_not_ended_a_call_opens_with_its_token(stage: str) -> None:
+    thinking, dialect = stage == "reasoning", next(d for d in CALLING if d.name == "muse")
+    call = write_call(dialect, 0, "now", {}).partition("<|message|>")[2]
+    message = read(f" to={'self' if thinking else 'user'}<|message|>It is to=now<|message|>{call}<|eot|>", dialect)
+    said_first = message.reasoning if thinking else message.content
+    assert (said_first, values(message)) == ("It is to=now", [("now", {})])
+
+
+def test_a_name_may_lack_the_token_behind_it() -> None:
+    tools = [*TOOLS, tool("now")]
+    for end in ("</tool_call:opensource>", "</arg_value:opensource>", "</arg_value></tool_call></tool_calls>"):
+        message = read(f"<tool_calls:opensource>\n<tool_call:opensource>now{end}", "hunyuan", tools=tools)
+        assert (values(message), message.content) == ([("now", {})], ""), end
 
 
 TAGGED = [d for d in PROSE if d.argument and compile_plan(d).arguments.stray_closings]

@@ -254,23 +254,6 @@ def test_reasoning_alone_means_just_after_its_opening(dialect: Dialect) -> None:
     assert parser.stage is Stage.REASONING
 
 
-@pytest.mark.parametrize(**named([d for d in CALLING if any(t.before for t in d.calls)]))
-def test_tool_call_alone_means_just_after_the_opening_of_the_section(dialect: Dialect) -> None:
-    calls: list[tuple[str, Any]] = [("f", {"a": "x"}), ("g", {"a": "y"})]
-    raw = write_calls(dialect, calls)
-    parts = dialect.calls[0].before
-    if not all(isinstance(p, str) for p in parts) or not parts:
-        pytest.skip("the section has no opening of its own")
-    head = "".join(p for p in parts if isinstance(p, str)).strip()
-    assert raw.startswith(head)
-    rest = raw[len(head) :]
-    parser = Parser(dialect, stage="tool_call", tools=TOOLS)
-    assert parser.stage is Stage.TOOL_CALL
-    for chunks in ([rest], list(rest), [rest.lstrip()]):
-        message, _ = run(dialect, chunks, stage="tool_call", tools=TOOLS)
-        assert (values(message), message.content) == (calls, "")
-
-
 @pytest.mark.parametrize(**named([d for d in DIALECTS if d.framed]))
 def test_content_means_any_boundary_where_a_framed_dialect_opens_its_next_frame(dialect: Dialect) -> None:
     raw = write_content(dialect, "answer")

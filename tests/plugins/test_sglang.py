@@ -8,7 +8,7 @@ import pytest
 import unspool
 from unspool import Dialect, Stage, ToolStrictLevel
 from unspool.plugins import sglang as plugin
-from unspool.plugins.sglang import FunctionCallParser, ReasoningDetector, StreamingParseResult, ToolCallItem
+from unspool.plugins.sglang import FunctionCallParser, ReasoningDetector, ToolCallItem
 
 from ..support import CALLING, named, pieces, tools_of
 from .support import WEATHER, Gathered, Parts, objects, raws, read
@@ -86,11 +86,6 @@ def test_the_front_reads_whole_texts_and_streams_alike() -> None:
     assert items[0] == ToolCallItem(0, "get_weather", "")
     assert {(i.tool_index, i.name) for i in items[1:]} == {(0, None)}
     assert json.loads("".join(i.parameters for i in items)) == {"city": "Paris"}
-
-
-def test_the_front_takes_tools_as_objects_and_names_with_the_prefix() -> None:
-    _, calls = FunctionCallParser(objects([WEATHER]), "unspool_hermes").parse_non_stream(TEXT)
-    assert [c.name for c in calls] == ["get_weather"]
 
 
 def test_without_a_call_or_without_tools_the_text_comes_back_as_it_was() -> None:
@@ -247,8 +242,3 @@ def test_an_answer_that_the_prompt_began_continues_in_its_part(before: str, thin
 
 def test_without_a_detector_of_calls_their_markup_is_text() -> None:
     assert reasoning(force_reasoning=True).detect_and_parse("plan</think>" + TEXT).normal_text == TEXT
-
-
-def test_finish_without_input_returns_no_text() -> None:
-    assert reasoning().finish().normal_text == ""
-    assert plugin.ToolDetector.result_type is StreamingParseResult

@@ -284,38 +284,6 @@ def test_ids_distinguish_a_call_from_text_that_spells_one(tokens: Tokens) -> Non
             assert reasoning == CALL
 
 
-def test_the_composed_class_passes_the_ids_of_a_whole_output_on() -> None:
-    made = plugin.Composed("Half", (), {})
-    seen: list[Any] = []
-
-    class Host:
-        reasoning_parser_cls: Any = None
-        tool_parser_cls: Any = None
-        tool_parser: Any = None
-        reasoning_parser: Any = None
-
-        def parse(
-            self, text: str, request: Any, enable_auto_tools: bool = False, model_output_token_ids: Any = ()
-        ) -> str:
-            seen.append((text, enable_auto_tools, model_output_token_ids))
-            return text
-
-    class Both(Host):
-        reasoning_parser_cls = made
-        tool_parser_cls = made
-        reasoning_parser = SimpleNamespace(output_ids=())
-
-    class One(Host):
-        tool_parser_cls = made
-        tool_parser = SimpleNamespace(output_ids=())
-
-    assert Both().parse("a", None, True, model_output_token_ids=[1]) == "a"
-    assert One().parse("b", None, model_output_token_ids=[2]) == "b"
-    assert (Both.reasoning_parser.output_ids, One.tool_parser.output_ids) == ([1], [2])
-    assert seen == [("a", True, [1]), ("b", False, [2])]
-    assert Host.__dict__["parse"] is not One.parse
-
-
 def test_requests_have_markers_written_out_and_wrong_tools_refused(tokens: Tokens) -> None:
     first, second = halves("hermes", tokens)
     assert first.adjust_request(asked([])).skip_special_tokens is False
@@ -420,10 +388,3 @@ def test_a_tokenizer_that_cannot_be_cached_is_asked_each_time(tokens: Tokens) ->
     found = foreign_tokens(unspool.get_dialect("hermes"), slotted)
     assert found is not None
     assert found.search(FOREIGN)
-
-
-def test_the_tool_parser_uses_the_dialect_that_the_reasoning_parser_found(tokens: Tokens) -> None:
-    tokens.name_or_path = "tiny"
-    config = SimpleNamespace(model="/models/Kimi-K2-Instruct")
-    first, second = halves("auto", tokens, model_config=config)
-    assert first.dialect.name == second.dialect.name == "kimi_k2"

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 import unspool
-from tests.support import CALLING, DIALECTS, THINKING, dialect_of, named, tools_of
-from unspool import Dialect, DialectError, Message, Policy, Stage, ToolCall, check, render
+from tests.support import CALLING, DIALECTS, THINKING, dialect_of, named
+from unspool import Dialect, DialectError, Message, Policy, Stage, ToolCall, render
 from unspool.check.promises import stands_out
 from unspool.dialect.template import unstarted
 from unspool.renderer.values import Number, Value, declare, read_json
@@ -48,13 +48,6 @@ def assert_reads_back(message: dict[str, Any], text: str, dialect: Dialect | str
 
 
 # -- what is written ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(**named(DIALECTS))
-def test_an_example_is_written_as_its_first_raw_text(dialect: Dialect) -> None:
-    for example in dialect.examples:
-        for tools in (tools_of(dialect), None):
-            assert render(check.example_message(example), dialect, tools=tools, stage=example.stage) == example.raw[0]
 
 
 def test_json_arguments_keep_their_own_bytes() -> None:

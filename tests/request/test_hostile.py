@@ -6,6 +6,7 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,17 +81,25 @@ TEMPLATES = {
     "lowering": template("{{ c.function | string | lower }}", "(m.content | string | lower)[:0]"),
     "ascii": template("{{ c.function | tojson(ensure_ascii=true, indent=2) }}{{ c.id }}"),
     "joining": template("{{ c.id }}{{ c.function.name }}{{ c.function.arguments.values() | join }}"),
+    "everything": template(
+        "{{ c }}{% for k, v in c.function.items() %}{{ k }}={{ v }}{% endfor %}", "m.items() | list"
+    ),
     "roles": BASE.replace("CALL", "{{ c.function }}").replace("NAMED", "'<|' + (m.name or m.role) + '|>'"),
 }
-MADE: dict[str, Prompts] = {}
 
 
+@cache
 def made(name: str) -> Prompts:
-    if name not in MADE:
-        MADE[name] = Prompts(Tokenizer(TEMPLATES[name], TEMPLATES[name], {}, ("<|im_start|>", "<|im_end|>", "<think>")))
-    return MADE[name]
+    return Prompts(Tokenizer(TEMPLATES[name], TEMPLATES[name], {}, ("<|im_start|>", "<|im_end|>", "<think>")))
 
 
+@cache
+def examples() -> Prompts:
+    """The prompts of the examples' tokenizer."""
+    return Prompts(read_tokenizer(FOLDER))
+
+
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_no_text_becomes_a_special_token_in_a_template_that_changes_it(name: str) -> None:
     prompts = made(name)
@@ -183,12 +192,10 @@ def _request(protocol: str, arguments: str, output: str, context: dict[str, str]
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_examples_template_holds_every_message(name: str) -> None:
-    prompts = Prompts(read_tokenizer(FOLDER))
-    prompt = prompts.render(asked(SHAPES[name]))
+    prompt = examples().render(asked(SHAPES[name]))
     assert lost(SHAPES[name], prompt) == []
 
 
-PROMPTS = Prompts(read_tokenizer(FOLDER))
 ENCODER = Encoder.from_file(str(Path(FOLDER) / "tokenizer.json"))
 SPECIAL = sorted(ENCODER.get_added_tokens_decoder())
 PIECES = st.sampled_from(
@@ -213,7 +220,7 @@ def test_no_random_text_becomes_a_special_token_of_the_examples_tokenizer(texts:
             result(t[5]),
             said("user", t[6]),
         ]
-        prompt = PROMPTS.render(asked(history, [tool(description=t[7])]))
+        prompt = examples().render(asked(history, [tool(description=t[7])]))
         return sum(id in SPECIAL for id in ENCODER.encode(prompt, add_special_tokens=False).ids)
 
     harmless = (c if t.strip() else t for c, t in zip("abcdefgh", texts, strict=True))

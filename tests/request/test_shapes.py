@@ -1,5 +1,6 @@
 """Conversations get the shape that a template writes whole."""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ PARTS = PLAIN.replace("{{ m.content }}", "{% for p in m.content %}{{ p.text }}{%
 TEMPLATES = {"strict": STRICT, "plain": PLAIN, "deaf": DEAF, "parts": PARTS}
 
 
+@cache
 def prompts(text: str) -> Prompts:
     return Prompts(Tokenizer(text, text, {}, ()))
 

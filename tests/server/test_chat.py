@@ -26,13 +26,6 @@ def test_each_choice_is_an_output_of_its_own_and_roles_come_first_in_order() -> 
     assert all(c["choices"][0]["delta"]["role"] == "assistant" for c in sent[:3])
 
 
-def test_choices_with_a_seed_get_different_ones() -> None:
-    engine = Scripted(["x"])
-    with live(engine) as server:
-        assert server.post(messages=HELLO, n=2, seed=5).status_code == 200
-    assert sorted(r.sampling.seed or 0 for r in engine.requests) == [5, 6]
-
-
 @pytest.mark.parametrize("ask", [{}, {"tools": []}, {"tools": [WEATHER], "tool_choice": "none"}])
 def test_a_request_without_callable_tools_gets_call_markup_as_content(ask: dict[str, Any]) -> None:
     with live(replay(V31), "deepseekv31") as server:

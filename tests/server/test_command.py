@@ -19,7 +19,6 @@ from unspool.cli import main
 from unspool.engines import Capture, Replay, Request, read_recordings
 from unspool.engines.capture import Asked, write_recording
 from unspool.grammar import ToolStrictLevel
-from unspool.policy import CHOICES
 from unspool.request.sealed import Seal
 from unspool.store import Store
 
@@ -158,14 +157,6 @@ def test_a_dialect_of_another_model_points_to_the_missing_engine(capsys: pytest.
     printed = capsys.readouterr().err
     assert "--engine: is not given, so the default model is served: dialect mistral cannot read" in printed
     assert "--tokenizer" not in printed
-
-
-def test_every_policy_is_an_option_of_the_command(served: list[Any], recording: str) -> None:
-    for field, values in CHOICES.items():
-        for value in values:
-            flags = ["--policy", f"{field}={str(value).lower()}"]
-            assert main(["serve", "--engine", recording, "--dialect", "hermes", *flags]) == 0
-            assert getattr(served.pop()[0].policy, field) == value
 
 
 def test_neither_the_library_nor_the_command_line_needs_the_servers_packages() -> None:

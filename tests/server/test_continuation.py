@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator, Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -62,7 +63,9 @@ class Writing:
         pass
 
 
+@cache
 def template(text: str = TEMPLATE) -> Prompts:
+    """A template's prompts, for all tests of a process, because starting what renders them takes long."""
     return Prompts(Files(text, text, {"eos_token": "<|im_end|>"}, tuple(MARKS)))
 
 
@@ -286,6 +289,7 @@ WORDY = (
 WORDY_ANSWER = "<think>\nIt is warm.\n</think>\n\n 20 degrees.<think>No.</think> 21."
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("ask", PROTOCOLS)
 @pytest.mark.parametrize("raws", [(TWO, ONE, ANSWER), (WORDY, ONE, WORDY_ANSWER)], ids=["plain", "wordy"])
 @pytest.mark.parametrize(("stream", "ids"), [(False, True), (True, False), (True, True)])

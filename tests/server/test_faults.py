@@ -136,14 +136,6 @@ def test_requests_beyond_the_slots_wait_and_those_beyond_the_queue_are_refused()
 # -- engines that fail -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stream", [True, False])
-def test_an_engine_that_fails_before_the_first_byte_is_an_http_error(stream: bool) -> None:
-    with live(Scripted(["a"], fail_after=0, error=EngineError("no such device", 503))) as server:
-        answer = server.post(messages=HELLO, stream=stream)
-    assert answer.status_code == 503
-    assert answer.json()["error"]["message"] == "no such device"
-
-
 @pytest.mark.parametrize("path", [CHAT, "/v1/responses", "/v1/messages"])
 def test_an_overloaded_engine_tells_the_client_when_to_retry(path: str) -> None:
     overloaded = EngineError("the engine is overloaded", 429, retry_after=17)

@@ -239,6 +239,7 @@ def test_a_request_is_refused_with_the_field_and_what_is_allowed(limited: Live, 
         assert error["param"] == (case.param or said.partition(": ")[0])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses", "/ag-ui"])
 def test_deeply_nested_values_are_refused_or_accepted(server: Live, path: str) -> None:
     for depth in (100, 900, 5000, 100_000):

@@ -48,12 +48,6 @@ def test_without_a_key_nothing_is_sealed_and_what_only_a_key_could_read_is_refus
         server.openai.responses.create(model="m", input=[item, HELLO[0]])
 
 
-def test_a_forged_or_foreign_text_is_a_clear_error_in_every_protocol() -> None:
-    with live(Scripted([RAW]), "deepseek", seal=Seal([KEY])) as server:
-        for sealed in ("gAAAAABforeign", Seal([os.urandom(32)]).seal(THOUGHT), "é"):
-            refused(server, sealed)
-
-
 def as_client(server: Live, key: str | None, name: str = "Authorization") -> None:
     """Use only this API key in requests from now on."""
     sent = {} if key is None else {name: f"Bearer {key}" if name == "Authorization" else key}
@@ -78,6 +72,8 @@ def test_sealed_reasoning_belongs_to_the_clients_api_key_even_if_none_is_require
                         assert server.post("/v1/responses", input=[item, HELLO[0]]).status_code == 200
                     else:
                         refused(server, one)
+            for foreign in ("gAAAAABforeign", "é", Seal([os.urandom(32)]).seal(THOUGHT)):
+                refused(server, foreign)
             for foreign in (seal.seal(THOUGHT), seal.bound_to(b"else").seal(THOUGHT)):
                 if key is not None:
                     refused(server, foreign)
@@ -198,9 +194,6 @@ def test_the_candle_profile_has_a_summary_among_its_extensions_where_it_is_asked
         assert "reasoning_summary" not in server.post(messages=HELLO).json()["extensions"]
 
 
-OLD, NEW = os.urandom(32), os.urandom(32)
-
-
 def sealed_by(server: Live) -> list[str]:
     """The sealed texts that each protocol reports."""
     items = server.post("/v1/responses", input="Hello", include=SEALED).json()["output"]
@@ -208,32 +201,6 @@ def sealed_by(server: Live) -> list[str]:
     events = chunks(server.post("/ag-ui", **AGUI).text)
     encrypted = next(e["encryptedValue"] for e in events if e["type"] == "REASONING_ENCRYPTED_VALUE")
     return [items[0]["encrypted_content"], thinks[0]["signature"], encrypted]
-
-
-def test_keys_are_rotated_without_a_break_and_a_key_that_is_gone_opens_nothing() -> None:
-    with live(Scripted([RAW]), "deepseek", seal=Seal([OLD])) as server:
-        old = sealed_by(server)
-    engine = Scripted([RAW])
-    with live(engine, "deepseek", seal=Seal([NEW, OLD])) as server:
-        new = sealed_by(server)
-        for sealed in (*old, *new):
-            item = sealed_item(sealed)
-            block = {"type": "thinking", "thinking": "", "signature": sealed}
-            said = [HELLO[0], {"role": "assistant", "content": [block, {"type": "text", "text": "a"}]}, HELLO[0]]
-            value = {"id": "1", "role": "reasoning", "content": "", "encryptedValue": sealed}
-            thread = [value, {"id": "2", "role": "assistant", "content": "a"}, AGUI["messages"][0]]
-            for answer in (
-                server.post("/v1/responses", input=[item, {"role": "assistant", "content": "a"}, HELLO[0]]),
-                server.post("/v1/messages", max_tokens=9, messages=said),
-                server.post("/ag-ui", **{**AGUI, "messages": thread}),
-            ):
-                assert answer.status_code == 200, answer.text
-                assert THOUGHT in [m.get("reasoning_content") for m in engine.requests[-1].messages]
-    with live(Scripted([RAW]), "deepseek", seal=Seal([NEW])) as server:
-        for sealed in old:
-            refused(server, sealed)
-        item = sealed_item(new[0])
-        assert server.post("/v1/responses", input=[item, HELLO[0]]).status_code == 200
 
 
 BUDGETS: list[tuple[str, Any, int | None]] = [

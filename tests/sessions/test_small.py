@@ -111,6 +111,7 @@ def by_messages(server: Live, key: str) -> None:
         messages.append({"role": "user", "content": results or "And now say hello."})
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("agent", [by_chat, by_responses, by_messages])
 def test_rows_are_what_llama_cpp_was_sent_and_sampled(serving: tuple[Live, Proxy], agent: Any) -> None:
     server, proxy = serving

@@ -1,4 +1,4 @@
-"""What was acknowledged survives the server's end by force, and a thousand sessions run at once."""
+"""What was acknowledged survives the server's end by force, and hundreds of sessions run at once."""
 
 import asyncio
 import contextlib
@@ -141,7 +141,7 @@ def test_a_call_is_stored_whole_although_its_client_leaves_meanwhile(tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_thousand_sessions_at_once_keep_apart() -> None:
+def test_hundreds_of_sessions_at_once_keep_apart() -> None:
     model = Model(lambda request: f"I am {request.messages[-1]['content'][:20]}.")
     with live(model, "hermes", prompts=template(), sessions=True, generations=2000, waiting=4000) as server:
 
@@ -162,7 +162,7 @@ def test_a_thousand_sessions_at_once_keep_apart() -> None:
             timeout = aiohttp.ClientTimeout(total=300)
             connector = aiohttp.TCPConnector(limit=0)
             async with aiohttp.ClientSession(server.url, timeout=timeout, connector=connector) as client:
-                return await asyncio.gather(*(agent(client, number) for number in range(1000)))
+                return await asyncio.gather(*(agent(client, number) for number in range(300)))
 
         found = asyncio.run(main())
     by_prompt = {tuple(s.prompt): s for s in model.record}

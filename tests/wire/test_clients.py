@@ -150,28 +150,3 @@ def test_clients_raise_the_error_that_belongs_to_the_status_with_its_message(sta
         pytest.raises(anthropic.APIStatusError, match="what went wrong"),
     ):
         client.messages.create(model="m", max_tokens=9, messages=TURN)
-
-
-def test_clients_raise_at_a_failure_in_a_stream() -> None:
-    failure = Failure("engine died")
-    writer = chat()
-    begun = writer.start() + writer.events(0, EVENTS[:4])
-    with openai_client(begun + writer.error(failure)) as client:
-        chunks = client.chat.completions.create(model="m", messages=TURN, stream=True)
-        with pytest.raises(openai.APIError, match="engine died"):
-            list(chunks)
-    other = messages()
-    begun = other.start() + other.events(0, EVENTS[:4])
-    with anthropic_client(begun + other.error(failure)) as client:
-        events = client.messages.create(model="m", max_tokens=9, messages=TURN, stream=True)
-        with pytest.raises(anthropic.APIStatusError, match="engine died"):
-            list(events)
-
-
-def test_a_failed_response_is_reported_to_the_client() -> None:
-    writer = responses()
-    body = writer.start() + writer.events(0, EVENTS[:4]) + writer.error(Failure("engine died"))
-    with openai_client(body) as client:
-        last = list(client.responses.create(model="m", input="Hi", stream=True))[-1]
-    assert (last.type, last.response.status) == ("response.failed", "failed")
-    assert last.response.error.message == "engine died"

@@ -23,7 +23,6 @@ from unspool import (
     ToolCallStart,
 )
 from unspool.wire import parse
-from unspool.wire.blocks import replay
 from unspool.wire.encoding import clean
 
 from ..support import Case, cases, examples
@@ -174,15 +173,6 @@ def test_a_call_that_was_never_ended_is_closed_by_the_finish(name: str) -> None:
     streamed, whole, answer = WIRES[name](message, events)
     assert streamed == whole
     assert answer == answer_of(message)
-
-
-@pytest.mark.parametrize("name", WIRES)
-def test_a_message_made_by_hand_is_written(name: str) -> None:
-    call = unspool.ToolCall(0, "call-0", "f", "{}")
-    made = Message(reasoning="r", content="c", tool_calls=[call], finish_reason="tool_calls")
-    streamed, whole, answer = WIRES[name](made, replay(made))
-    assert streamed == whole
-    assert answer == answer_of(made)
 
 
 LONE = "a\ud83d\u2028\x85b"

@@ -48,8 +48,8 @@ _KINDS = {
     "any": ANY,
 }
 
-# White space is soft where a template has some, and before and after a tag.
-_SOFT = Regex(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]>])|(?<=\})(?=\[/?\w)")
+# White space is soft where a template has some, except behind the sign that begins a tag, and before and after a tag.
+_SOFT = Regex(r"(?<!<)(?<!</)\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]>])|(?<=\})(?=\[/?\w)")
 
 
 _ANY_SPACE: Final = Prefix(r"\s*+")

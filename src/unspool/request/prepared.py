@@ -24,6 +24,7 @@ from ..parser.stage import detect_stage
 from ..schema import tool_name
 from ..tools import ServerTool
 from ..toolset import Toolset
+from ..wire.encoding import encode
 from .chat_request import ChatRequest, stage_of
 from .common import QUOTED
 from .continuation import Continued, Turns
@@ -177,7 +178,7 @@ def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> C
     def tokens(messages: Sequence[dict[str, Any]]) -> int:
         asked = msgspec.structs.replace(request, messages=list(messages))
         if turns is None:
-            return len(msgspec.json.encode(asked.messages)) // 4
+            return len(encode(asked.messages)) // 4
         return turns.count(asked, awaited)
 
     messages, applied = edited(request.messages, request.edits, tokens)

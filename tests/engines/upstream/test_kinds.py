@@ -478,12 +478,6 @@ async def test_a_base_url_may_end_with_a_slash_or_v1(suffix: str) -> None:
         await engine.close()
 
 
-def test_an_engine_has_the_tokenizer_that_it_was_given() -> None:
-    mark = object()
-    assert Upstream("http://localhost:1", tokenizer=mark).tokenizer is mark
-    assert Upstream("http://localhost:1").tokenizer is None
-
-
 def test_a_reasoning_budget_is_sent_to_servers_that_support_it() -> None:
     request = Request(prompt="x", thinking=Thinking(budget=9, opening="<think>", closing="</think>", inside=True))
     fields: dict[str, dict[str, Any]] = {

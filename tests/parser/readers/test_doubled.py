@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.parser.readers.test_markup import argument, call, closing, every_way
-from tests.support import alike, named, notices, tool, values
+from tests.support import alike, named, notices, splits, tool, values
 from tests.test_traps import UNTYPED, XML
 from tests.writing import write_calls
 from unspool import Dialect, DialectError, Message, parse, render
@@ -35,8 +35,7 @@ def values_between(dialect: Dialect, texts: dict[str, str], times: int, white: s
 
 
 def read(dialect: Dialect, raw: str, **options: Any) -> Message:
-    cuts = ([raw[:i], raw[i:]] for i in range(1, len(raw)))
-    return alike(dialect, raw, ([*raw], *cuts), **{"tools": TOOLS, **options})
+    return alike(dialect, raw, [list(raw), *splits(raw)], **{"tools": TOOLS, **options})
 
 
 @pytest.mark.parametrize("times", [2, 3])

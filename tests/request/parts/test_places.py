@@ -1,5 +1,6 @@
 """Templates write a placeholder for each medium, found by rendering; nothing else in a prompt can be read as one."""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -50,6 +51,7 @@ CALLS = {
 }
 
 
+@cache
 def prompts(template: str) -> Prompts:
     return Prompts(Tokenizer(template, template, {}, ADDED))
 
