@@ -111,8 +111,17 @@ def model_arguments(p: Container) -> None:
 
 
 _ONLY = {
-    LOCAL: "--context --threads --gpu-layers --batch-size --mmproj --adapter --llama --engine-log".split(),
-    UPSTREAM: "--engine-kind --engine-model --engine-key --engine-keep-end --engine-budgets".split(),
+    LOCAL: [
+        "--context",
+        "--threads",
+        "--gpu-layers",
+        "--batch-size",
+        "--mmproj",
+        "--adapter",
+        "--llama",
+        "--engine-log",
+    ],
+    UPSTREAM: ["--engine-kind", "--engine-model", "--engine-key", "--engine-keep-end", "--engine-budgets"],
 }
 """The arguments that only one kind of engine has."""
 
