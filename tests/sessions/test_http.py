@@ -15,10 +15,10 @@ from unspool.engines import Delta, Request
 from unspool.rl.exports import ENCODINGS, FORMATS
 
 from ..server.support import CHAT, Live, live, until
-from ..server.test_continuation import template
 from ..server.test_loop import MCP
 from ..server.test_protocols import claude
 from ..server.workshop import Workshop, call
+from ..server.writing import template
 from .support import Model, ask, check, made, trajectory, tree
 
 HI: Any = [{"role": "user", "content": "Hi"}]
