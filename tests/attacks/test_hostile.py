@@ -70,6 +70,7 @@ ODD: dict[str, tuple[bytes, tuple[bytes, ...]]] = {
     "a greeting of TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 500, (b"400",)),
     "an endless line": (b"GET /" + b"a" * 3_000_000, (b"431", b"400", b"")),
     "a body that nobody announced": (post(JSON, body=BODY * 100), (b"400",)),
+    "a body in very many chunks": (post(JSON, CHUNKED, body=b"1\r\n \r\n" * 100_000), (b"413",)),
     "a body that is compressed": (post(JSON, b"Content-Encoding: gzip\r\n", SIZED), (b"400", b"415", b"200")),
 }
 
@@ -285,5 +286,9 @@ def test_keys_that_repeat_and_json_that_is_odd_are_answered_or_refused(server: V
         for body in odd:
             got = exchange(server.port, post(JSON, b"Content-Length: %d\r\n" % len(body), body=body))
             assert got[9:12] in (b"200", b"400"), (body[:40], got)
+        half = {"max_tokens": 4, "messages": [{"role": "user", "content": f"\ud800 {QUICK}"}]}
+        edits = [{"type": "clear_tool_uses_20250919"}]
+        status, text = server.ask("/v1/messages", {**half, "context_management": {"edits": edits}})
+        assert status == 200, text
 
     survives(server, attack)

@@ -60,6 +60,19 @@ def test_what_is_told_about_tokens_counts_and_is_left_out_unless_it_was_asked_fo
     survives(server, attack)
 
 
+@pytest.mark.parametrize(("words", "expected"), [("beyond all bounds", 502), ("forged lines", 400)])
+def test_odd_counts_and_errors_harm_neither_the_metrics_nor_the_log(server: Victim, words: str, expected: int) -> None:
+    body = {"messages": [{"role": "user", "content": f"Tell of {words}."}]}
+
+    def attack() -> None:
+        for _ in range(12):
+            status, text = server.ask(CHAT, body)
+            assert status == expected, text[:500]
+        assert server.ask("/metrics")[0] == 200
+
+    survives(server, attack)
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("words", "expected"), [("interim", 502), ("keep alive", 504)])
 def test_nothing_but_interim_responses_or_keep_alives_holds_no_place_for_long(

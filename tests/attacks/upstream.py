@@ -36,6 +36,14 @@ async def serve(reader, writer):
             for _ in range(600 if b"the flood" in body else 0):
                 writer.write(event * 500)
                 await writer.drain()
+            if b"beyond all bounds" in body:
+                told = {"choices": [{"text": "a", "finish_reason": "stop"}], "usage": {"prompt_tokens": 10**4000}}
+                writer.write(b"data: " + json.dumps(told).encode() + b"\\n\\n")
+                return
+            if b"forged lines" in body:
+                told = json.dumps({"error": {"message": "a\\nERROR unspool: forged\\x1b[2J", "code": 400}}).encode()
+                writer.write(b"data: " + told + b"\\n\\n")
+                return
             most = json.loads(body).get("max_tokens") or 1000
             for i in range(2 if quick else most):
                 reason = "stop" if quick and i else "length" if i + 1 == most else None

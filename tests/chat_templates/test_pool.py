@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from unspool.chat_templates.pool import Pool
-from unspool.chat_templates.worker import Limits
+from unspool.chat_templates.worker import Late, Limits
 from unspool.engines.threads import Abandoned, Awaited
 from unspool.errors import TemplateError
 from unspool.request.fields import BadRequest
@@ -95,7 +95,15 @@ def test_a_process_that_was_killed_is_replaced() -> None:
     os.kill(before, signal.SIGKILL)
     os.waitid(os.P_PID, before, os.WEXITED | os.WNOWAIT)
     assert pool.render([{"messages": [said("user", "a")]}])[0].text == "a"
-    assert processes(pool) != [before]
+    (before,) = processes(pool)
+    with ThreadPoolExecutor(1) as threads:
+        hanging = threads.submit(pool.render, [{"messages": [said("user", "hang")]}])
+        time.sleep(0.1)
+        os.kill(before, signal.SIGKILL)
+        with pytest.raises(Late, match="was killed"):
+            hanging.result(60)
+    assert pool.render([{"messages": [said("user", "a")]}])[0].text == "a"
+    assert before not in processes(pool)
     pool.close()
 
 

@@ -148,6 +148,17 @@ def test_an_engine_of_an_unknown_kind_names_the_flag(tmp_path: Path, capsys: pyt
     assert f"{url}: its kind cannot be detected; name it with --engine-kind" in capsys.readouterr().err
 
 
+def test_what_is_no_engine_at_all_is_said_with_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers: list[tuple[dict[str, Any], str]] = [({}, "it answers 404")]
+    answers.append(({"/v1/models": {"data": []}}, "it lists no model"))
+    for given, why in answers:
+        with engine(given) as url:
+            opened("--engine", url, "--tokenizer", str(files(tmp_path)), "--mmproj", "m.gguf", "--threads", "2")
+        said = capsys.readouterr().err
+        assert f"{url}: its kind cannot be detected (/v1/models: {why}); name it with --engine-kind" in said
+        assert "unspool: --threads, --mmproj: has no effect on this engine, only on FILE.gguf" in said
+
+
 def test_a_refused_key_names_the_flag() -> None:
     with engine({"/v1/models": models("vllm")}, key="right") as url, pytest.raises(Misuse, match="see --engine-key"):
         opened("--engine", url, "--engine-key", "wrong")

@@ -1,11 +1,11 @@
 """The search for literals, in any case and at the end of the text."""
 
-from unspool.dialect.literals import Literals, finder, firsts
+from unspool.dialect.literals import Finder, Literals, firsts
 from unspool.dialect.patterns import Pattern, closing
 
 
 def test_the_finder_finds_the_beginning_of_a_marker_at_the_end_of_the_text() -> None:
-    find = finder(Literals({"<think>", "<tool>"}, {"<think>"}))
+    find = Finder(Literals({"<think>", "<tool>"}, {"<think>"}))
     for text in ("<", "<t", "<T", "<to", "<tH", "<THIN"):
         found = find.search("x" + text)
         assert found is not None
@@ -14,7 +14,7 @@ def test_the_finder_finds_the_beginning_of_a_marker_at_the_end_of_the_text() -> 
 
 
 def test_the_shorter_of_two_literals_that_begin_alike_is_found() -> None:
-    found = finder(frozenset({"<a", "<ab>"})).search("<ab>")
+    found = Finder(frozenset({"<a", "<ab>"})).search("<ab>")
     assert found is not None
     assert found.group() == "<a"
 
@@ -22,6 +22,6 @@ def test_the_shorter_of_two_literals_that_begin_alike_is_found() -> None:
 def test_the_pattern_of_a_long_tag_stays_short() -> None:
     tag = "<" + "a" * 200 + ">"
     patterns = [Pattern((tag,), any_case=True), closing((tag.replace("<", "</"),), any_case=True)]
-    find = finder(firsts(patterns))
+    find = Finder(firsts(patterns))
     assert len(find.pattern) < 200_000
     assert find.search("x" + tag.upper()) is not None

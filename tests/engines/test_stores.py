@@ -21,8 +21,9 @@ DATA = gguf(MODEL, TENSORS)
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("OLLAMA_MODELS", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+    for name in ("OLLAMA_MODELS", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("unspool.engines.stores._SERVICE", tmp_path / "service")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     return tmp_path
@@ -45,20 +46,20 @@ def ollama(home: Path, name: str, layers: Any = None, root: str = ".ollama/model
     file.write_text(json.dumps({"schemaVersion": 2, "layers": layers}), encoding="utf-8")
 
 
-def lmstudio(home: Path, name: str) -> None:
-    file = home / ".lmstudio" / "models" / name
+def lmstudio(home: Path, name: str, root: str = ".lmstudio/models") -> None:
+    file = home / root / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(DATA)
 
 
-def hf(home: Path, repository: str, *files: str) -> None:
-    folder = home / ".cache/huggingface/hub" / f"models--{repository.replace('/', '--')}"
-    (folder / "refs").mkdir(parents=True)
-    (folder / "refs" / "main").write_text("0123abc", encoding="utf-8")
+def hf(home: Path, repository: str, *files: str, root: str = ".cache/huggingface/hub", commit: str = "0123abc") -> None:
+    folder = home / root / f"models--{repository.replace('/', '--')}"
+    (folder / "refs").mkdir(parents=True, exist_ok=True)
+    (folder / "refs" / "main").write_text(commit, encoding="utf-8")
     for name in files:
         (folder / "blobs").mkdir(exist_ok=True)
         (folder / "blobs" / name).write_bytes(DATA)
-        file = folder / "snapshots" / "0123abc" / name
+        file = folder / "snapshots" / commit / name
         file.parent.mkdir(parents=True, exist_ok=True)
         os.symlink(folder / "blobs" / name, file)
 
@@ -78,10 +79,51 @@ def test_a_model_of_ollama_is_found_by_each_of_its_names(manifest: str, names: l
         assert find_stored(name).path.read_bytes() == DATA
 
 
-def test_ollamas_folder_may_be_elsewhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OLLAMA_MODELS", str(home / "elsewhere"))
-    ollama(home, "registry.ollama.ai/library/qwen3/latest", root="elsewhere")
-    assert find_stored("ollama:qwen3").name == "ollama:qwen3:latest"
+@pytest.mark.parametrize(
+    ("variables", "store", "root"),
+    [
+        ({"OLLAMA_MODELS": "elsewhere"}, ollama, "elsewhere"),
+        ({}, ollama, "service"),
+        ({".lmstudio-home-pointer": "moved\n"}, lmstudio, "moved/models"),
+        ({".lmstudio/settings.json": '{"downloadsFolder": "HOME/disk"}'}, lmstudio, "disk"),
+        ({"HF_HUB_CACHE": "elsewhere", "HF_HOME": "x"}, hf, "elsewhere"),
+        ({"HUGGINGFACE_HUB_CACHE": "old"}, hf, "old"),
+        ({"HF_HOME": "~/mine"}, hf, "mine/hub"),
+        ({"XDG_CACHE_HOME": "caches"}, hf, "caches/huggingface/hub"),
+    ],
+)
+def test_a_stores_folder_may_be_elsewhere(
+    variables: dict[str, str], store: Any, root: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        if name.startswith("."):
+            (home / name).parent.mkdir(exist_ok=True)
+            value = value.replace("HOME", str(home)) if "HOME" in value else str(home / value)
+            (home / name).write_text(value, encoding="utf-8")
+        else:
+            monkeypatch.setenv(name, value if value.startswith("~") else str(home / value))
+    name = {ollama: "registry.ollama.ai/library/m/latest", lmstudio: "a/b/m.gguf", hf: "a/b"}[store]
+    store(home, name, *(["m.gguf"] if store is hf else []), root=root)
+    (found,) = stored()
+    assert found.path.is_relative_to(home / root)
+
+
+def test_what_two_folders_have_is_listed_once(home: Path) -> None:
+    ollama(home, "registry.ollama.ai/library/m/latest")
+    ollama(home, "registry.ollama.ai/library/m/latest", root="service")
+    lmstudio(home, "a/b/m.gguf")
+    (home / ".cache").mkdir()
+    os.symlink(home / ".lmstudio", home / ".cache/lm-studio")
+    assert [one.name for one in stored()] == ["ollama:m:latest", "lmstudio:a/b/m.gguf"]
+    assert find_stored("ollama:M").path.is_relative_to(home / ".ollama")
+
+
+def test_a_file_of_an_earlier_commit_is_found_and_the_current_one_comes_first(home: Path) -> None:
+    hf(home, "a/b", "q4.gguf", "q8.gguf", commit="fff")
+    hf(home, "a/b", "q8.gguf", "Q2.GGUF", commit="0aa")
+    assert [one.name for one in stored()] == ["hf:a/b:Q2.GGUF", "hf:a/b:q4.gguf", "hf:a/b:q8.gguf"]
+    assert find_stored("hf:a/b:q8.gguf").path.parent.name == "0aa"
+    assert find_stored("hf:a/b:q4.gguf").path.parent.name == "fff"
 
 
 def test_adapters_of_ollama_belong_to_the_model(home: Path) -> None:
@@ -123,9 +165,12 @@ def test_a_model_of_hugging_face_is_found_by_repository_and_file(home: Path) -> 
         find_stored("hf:Qwen/Qwen3-0.6B-GGUF")
 
 
-def test_of_a_model_in_parts_the_first_is_listed(home: Path) -> None:
+def test_of_a_model_in_parts_the_first_is_listed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hf(home, "a/b", "m-00001-of-00002.gguf", "m-00002-of-00002.gguf")
     assert [one.name for one in stored()] == ["hf:a/b:m-00001-of-00002.gguf"]
+    capsys.readouterr()
+    assert main(["models", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["size"] == "640", "that of both"
 
 
 @pytest.mark.parametrize("name", ["../..", "a/..", "a", "a/b/c", "a/b\0", "/etc"])

@@ -236,7 +236,7 @@ def test_free_text_without_a_marker_goes_on_to_the_end() -> None:
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ({"type": "string", "pattern": "^(?=a)"}, "pattern"),
+        ({"type": "string", "pattern": "^(?i:a)"}, "pattern"),
         ({"type": "number", "minimum": 3}, "minimum"),
         ({"type": "integer", "minimum": 3, "multipleOf": 2}, "minimum|multipleOf"),
         ({"type": "object", "patternProperties": {"^a": True}}, "patternProperties"),

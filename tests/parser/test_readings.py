@@ -490,6 +490,33 @@ def test_a_name_may_stand_under_another_key_or_in_an_object_of_its_own(dialect: 
         assert read(raw.replace(f'"{own}"', '"tool"').replace("bash", "unheard_of"), dialect).tool_calls == []
 
 
+@pytest.mark.parametrize("dialect", ["glm45", "glm47"])
+@pytest.mark.parametrize("between", ["", "\n"])
+def test_a_call_s_tag_may_stand_in_place_of_the_first_key_s(dialect: str, between: str) -> None:
+    call = "<tool_call>bash{0}<tool_call>cmd</arg_key>{0}<arg_value>ls <tool_call></arg_value>{0}</tool_call>"
+    for tools in (TOOLS, None):
+        message = read(call.format(between) * 2, dialect, tools=tools)
+        assert (values(message), message.content) == ([("bash", {"cmd": "ls <tool_call>"})] * 2, "")
+    message = read("<tool_call>now<tool_call>bash<arg_key>cmd</arg_key><arg_value>ls</arg_value></tool_call>", dialect)
+    assert [(c.name, c.status) for c in message.tool_calls] == [("now", "incomplete"), ("bash", "ok")]
+
+
+@pytest.mark.parametrize("stage", ["reasoning", "content"])
+def test_in_a_message_that_was_not_ended_a_call_opens_with_its_token(stage: str) -> None:
+    thinking, dialect = stage == "reasoning", next(d for d in CALLING if d.name == "muse")
+    call = write_call(dialect, 0, "now", {}).partition("<|message|>")[2]
+    message = read(f" to={'self' if thinking else 'user'}<|message|>It is to=now<|message|>{call}<|eot|>", dialect)
+    said_first = message.reasoning if thinking else message.content
+    assert (said_first, values(message)) == ("It is to=now", [("now", {})])
+
+
+def test_a_name_may_lack_the_token_behind_it() -> None:
+    tools = [*TOOLS, tool("now")]
+    for end in ("</tool_call:opensource>", "</arg_value:opensource>", "</arg_value></tool_call></tool_calls>"):
+        message = read(f"<tool_calls:opensource>\n<tool_call:opensource>now{end}", "hunyuan", tools=tools)
+        assert (values(message), message.content) == ([("now", {})], ""), end
+
+
 TAGGED = [d for d in PROSE if d.argument and compile_plan(d).arguments.stray_closings]
 
 

@@ -81,6 +81,9 @@ TEMPLATES = {
     "lowering": template("{{ c.function | string | lower }}", "(m.content | string | lower)[:0]"),
     "ascii": template("{{ c.function | tojson(ensure_ascii=true, indent=2) }}{{ c.id }}"),
     "joining": template("{{ c.id }}{{ c.function.name }}{{ c.function.arguments.values() | join }}"),
+    "everything": template(
+        "{{ c }}{% for k, v in c.function.items() %}{{ k }}={{ v }}{% endfor %}", "m.items() | list"
+    ),
     "roles": BASE.replace("CALL", "{{ c.function }}").replace("NAMED", "'<|' + (m.name or m.role) + '|>'"),
 }
 

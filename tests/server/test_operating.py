@@ -21,7 +21,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from unspool.server.logs import AccessLog, JsonLines
+from unspool.server.logs import AccessLog, JsonLines, Lines
 
 from .support import CHAT, HELLO, PATIENCE, until, write_lines
 
@@ -182,6 +182,18 @@ def test_logs_keep_a_traceback_in_one_line() -> None:
     assert "\n" not in text
     assert json.loads(text)["message"] == "it failed"
     assert "RuntimeError: a\nb" in json.loads(text)["exception"]
+
+
+def test_nothing_that_is_logged_begins_a_line_or_steers_a_terminal() -> None:
+    forged = "a\nERROR unspool: forged\r\x1b[2J\x9b\u2028\u202e"
+    try:
+        raise RuntimeError(forged)
+    except RuntimeError:
+        record = logging.LogRecord("x", logging.ERROR, "", 1, "it %s", (forged,), sys.exc_info())
+    first, *traceback = Lines("%(levelname)s: %(message)s").format(record).split("\n")
+    assert first == r"ERROR: it a\nERROR unspool: forged\r\x1b[2J\x9b\u2028\u202e"
+    assert len(traceback) > 2
+    assert all(line.startswith("  ") and line.isprintable() for line in traceback)
 
 
 @pytest.mark.processes

@@ -72,6 +72,8 @@ def test_a_request_belongs_to_a_session_by_its_key_its_path_or_a_header(locked: 
     assert locked.http.post(CHAT, json=body).status_code == 200
     assert calls(locked, session) == 7
     assert locked.http.get("/sessions/a.run-1/v1/models", headers=bearer(session["key"])).status_code == 200
+    for path in ("/sessions", "/sessions/a.run-1/finish", "/sessions/a.run-1/v1/chat/completions"):
+        assert locked.http.post(path, content="{}", headers={"Content-Type": "text/plain"}).status_code == 415
 
 
 @pytest.mark.parametrize(

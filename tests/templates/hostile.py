@@ -188,6 +188,10 @@ def conversations(text: str, json_text: str | None = None) -> Iterator[tuple[str
         [tool(properties={text: {"type": "object", "properties": {text: {"type": text}}}})],
     )
     yield "late system", [said("user", text), said("system", "rule"), said("user", text), said("user", text)], tools
+    odd = {text: text}
+    one = {**call({"city": "x"}), **odd}
+    one["function"] = {**one["function"], **odd}
+    yield "keys of the client's own", [said("user", "a", **odd), called(one) | odd, result("r", **odd)], tools
     both = [said("user", "a", name=text[:2]), said("user", text[2:]), said("user", text[:1]), said("user", text[1:])]
     yield "in two messages", both, tools
 

@@ -11,6 +11,7 @@ import pytest
 from tests.media import base64_of, png
 from tests.request.parts.test_places import BLIND, BLIND_RESULTS, SEEING, SPAN
 from tests.request.parts.test_reading import image
+from tests.server.support import chunks
 from tests.server.test_parts import KINDS, OUTPUT, TEXT, body, media_of, prompt_of, serving
 from unspool.request.shapes import MOVED
 from unspool.tools import ToolLimits, ToolServer
@@ -60,6 +61,46 @@ def test_images_of_the_servers_tools_reach_the_model_as_those_of_a_clients_resul
         assert f"tool\nShade 1:\n{SPAN}\nShade 2:\n{SPAN}<|im_end|>" in last
     else:
         assert f"user\n{MOVED}\n[image 1]{SPAN}[image 2]{SPAN}<|im_end|>" in last
+
+
+@pytest.mark.parametrize("kind", ["vllm", "llama.cpp"])
+def test_a_result_in_ag_ui_has_the_images_that_the_model_gets_and_is_understood_when_it_comes_back(
+    kind: str, tmp_path: Path
+) -> None:
+    with serving(kind, servers=painter(tmp_path)) as (server, scripted):
+        scripted.outputs = [PAINT % "[1, 2]"]
+        asked = body("ag-ui", TEXT)
+        events = chunks(server.post("/ag-ui", **asked).text)
+        (result,) = [e for e in events if e["type"] == "TOOL_CALL_RESULT"]
+        call = {"name": "paint", "arguments": '{"colors": [1, 2]}'}
+        calls = [{"id": result["toolCallId"], "type": "function", "function": call}]
+        back = [
+            {"id": "a", "role": "assistant", "content": "", "toolCalls": calls},
+            {"id": "r", "role": "tool", "toolCallId": result["toolCallId"], "content": result["content"]},
+            {"id": "b", "role": "assistant", "content": OUTPUT},
+            {"id": "u", "role": "user", "content": "And?"},
+        ]
+        again = server.post("/ag-ui", **{**asked, "messages": [*asked["messages"], *back]})
+        assert "RUN_FINISHED" in again.text, again.text
+        _, before, now = scripted.asked
+    assert result["content"] == [
+        {"type": "text", "text": "Shade 1:\n"},
+        image("ag-ui", png(color=1)),
+        {"type": "text", "text": "\nShade 2:\n"},
+        image("ag-ui", png(color=2)),
+    ]
+    assert media_of(kind, before) == media_of(kind, now) == [base64_of(png(color=color)) for color in (1, 2)]
+    assert prompt_of(kind, now).startswith(prompt_of(kind, before) + OUTPUT)
+    blind: Any = {"modalities": {"vision": False}, "capabilities": []}
+    with serving("llama.cpp", servers=painter(tmp_path), props=blind) as (server, scripted):
+        again = server.post("/ag-ui", **{**asked, "messages": [*asked["messages"], *back]})
+        assert "RUN_FINISHED" in again.text, again.text
+        assert "Shade 1:\n[image left out]\nShade 2" in "".join(map(chr, scripted.asked[0]["prompt"]))
+        own = [{**calls[0], "function": {**call, "name": "draw"}}]
+        refused = server.post(
+            "/ag-ui", **{**asked, "messages": [*asked["messages"], {**back[0], "toolCalls": own}, back[1]]}
+        )
+        assert "takes text only" in refused.text, "what the client's own tools return is its own fault"
 
 
 def test_an_image_of_a_call_that_a_person_allows_reaches_the_model(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ from ..errors import TemplateError
 _CHILD: Final = Path(__file__).with_name("child.py")
 _HEAD: Final = 1 << 20  # the largest first line of a child, in bytes, besides the template's own texts
 _ESCAPED: Final = 12  # the largest size of a character in JSON, in bytes
-_OUT_OF_TIME: Final = -getattr(signal, "SIGXCPU", 0)
-"""The exit status of a process that the kernel ended because it computed too long."""
+_OUT_OF_TIME, _KILLED = (-getattr(signal, name, 0) for name in ("SIGXCPU", "SIGKILL"))
+"""The exit statuses of a process that computed too long, and of one that somebody killed, such as for its memory."""
+_ENDING: Final = 0.2  # seconds in which a process that closed its output has ended
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -39,7 +40,8 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Late(TemplateError):
-    """The wall-clock time ran out before the processor time did: the machine is busy, and the template may be fine."""
+    """The wall-clock time ran out before the processor time did, or the process was killed: the machine is busy, and
+    the template may be fine."""
 
 
 class Rendered(msgspec.Struct, frozen=True):
@@ -110,9 +112,14 @@ class Worker:
         if late.is_set():
             raise Late(f"template: is not rendered within {self._limits.total} s")
         if len(answers) < count:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_ENDING)
+            status = self._process.returncode
             self._process.kill()
-            if self._process.wait() == _OUT_OF_TIME:
+            if status == _OUT_OF_TIME:
                 raise TemplateError(f"template: the template {doing}takes longer than {self._limits.seconds} s")
+            if status is not None and status == _KILLED:
+                raise Late("template: its process was killed")
             raise TemplateError("template: its process ended early: it met a limit of memory or output")
         return answers
 

@@ -181,6 +181,8 @@ def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, s
     if options.gpu_layers is not None:
         found["n_gpu_layers"] = options.gpu_layers
     if options.batch_size is not None:
+        if options.batch_size < slots:
+            raise Misuse(f"--batch-size: must be at least {slots}, a token for each slot, not {options.batch_size}")
         found |= {"n_batch": options.batch_size, "n_ubatch": min(options.batch_size, 512)}
     return found
 

@@ -110,6 +110,13 @@ def model_arguments(p: Container) -> None:
     p.add_argument("--strict-level", type=OneOf(levels), metavar="LEVEL", help=text)
 
 
+_ONLY = {
+    LOCAL: ("context", "threads", "gpu_layers", "batch_size", "mmproj", "adapter", "llama", "engine_log"),
+    UPSTREAM: ("engine_kind", "engine_model", "engine_key", "engine_keep_end", "engine_budgets"),
+}
+"""The arguments that only one kind of engine has."""
+
+
 def name_engine(options: argparse.Namespace, model: str | None) -> None:
     """Take a model that is named without ``--engine``."""
     if model is None:
@@ -124,6 +131,7 @@ def name_engine(options: argparse.Namespace, model: str | None) -> None:
 def open_model(options: argparse.Namespace) -> Model:
     """The model that the arguments of `model_arguments` describe."""
     kind, argument = find_engine(options.engine or [])
+    _report_unused(options, kind)
     for flag in ("first", "next"):
         seconds = getattr(options, f"engine_{flag}")
         if not 0 < seconds < math.inf:
@@ -152,6 +160,14 @@ def open_model(options: argparse.Namespace) -> Model:
     thinking = trained and thinks(list(proof))
     tools, choice = reading.tools, reading.tool_choice
     return Model(name, dialect, reading.policy, engine, prompts, level, kind is LOCAL, thinking, tools, choice)
+
+
+def _report_unused(options: argparse.Namespace, kind: EngineKind) -> None:
+    """Say which arguments have no effect on this kind of engine. A file may give them to several models."""
+    for other, names in _ONLY.items():
+        given = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name)]
+        if given and kind is not other:
+            print(f"unspool: {', '.join(given)}: has no effect on this engine, only on {other.form}", file=sys.stderr)
 
 
 def _reading(

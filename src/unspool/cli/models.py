@@ -36,7 +36,7 @@ def run_models(options: argparse.Namespace) -> int:
 
 def _described(name: str, path: Path) -> dict[str, Any]:
     """A model, and the dialect that its chat template proves."""
-    from ..engines.local.fitting import check_model
+    from ..engines.local.fitting import check_model, parts
     from ..infer.gguf import read_gguf
 
     line: dict[str, Any] = dict.fromkeys(_COLUMNS, "") | {"name": name, "path": str(path)}
@@ -44,6 +44,7 @@ def _described(name: str, path: Path) -> dict[str, Any]:
         gguf = read_gguf(path, vocabulary=True)
         line |= {"family": gguf.architecture, "size": _size(gguf.parameters), "context": gguf.context or ""}
         check_model(gguf)
+        line["size"] = _size(sum(read_gguf(part).parameters for part in parts(gguf)))
         line |= _read(name, gguf)
     except OSError as error:
         line["proven"] = f"no: {error.strerror}"

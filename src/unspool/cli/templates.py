@@ -72,7 +72,8 @@ def _discovered(options: argparse.Namespace) -> "Discovered | None":
         print(f"unspool: --engine: {url}: {error}; it is tried again", file=sys.stderr)
         return None
     if found.kind is None:
-        print(f"unspool: --engine: {url}: its kind cannot be detected; name it with --engine-kind", file=sys.stderr)
+        why = f"its kind cannot be detected{found.fault and f' ({found.fault})'}"
+        print(f"unspool: --engine: {url}: {why}; name it with --engine-kind", file=sys.stderr)
     if found.kind == OLLAMA:  # it does not always say so in the list of its models
         options.engine_kind = OLLAMA
     return found

@@ -1,8 +1,10 @@
 """Searching text for literals, each of which may have arrived only in part."""
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Set
-from typing import Any, Final
+import sys
+from bisect import bisect_left
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
+from typing import Any
 
 from .patterns import Pattern
 
@@ -33,20 +35,82 @@ def firsts(patterns: Iterable[Pattern]) -> Set[str]:
     return Literals(texts, any_case) if any_case else texts
 
 
-def finder(literals: Set[str], follows: Mapping[str, str] = {}) -> re.Pattern[str]:
-    """Finds the first of the literals, or the beginning of one at the end of the text. It is a trie, so the search
-    reads every character once. ``follows``: expressions for what must follow some of them."""
-    if not literals:
-        return re.compile(r"(?!)")
-    any_case = literals.any_case if isinstance(literals, Literals) else ()
-    return re.compile(_trie(_tree(sorted(literals), any_case, follows)))
+class Finder:
+    """Finds the first of some literals, or the beginning of one at the end of a text.
+
+    Attributes:
+        pattern: the expression; a group of it has matched what may or may not be a beginning.
+        search, match: as those of `re.Pattern`.
+    """
+
+    __slots__ = ("_given", "match", "pattern", "search")
+
+    def __init__(self, literals: Set[str], follows: Mapping[str, str] = {}) -> None:
+        """``follows``: expressions for what must follow some of the literals."""
+        self._given = literals, follows
+        any_case = literals.any_case if isinstance(literals, Literals) else ()
+        expression = _trie(_tree(sorted(literals), any_case, follows))
+        longer = sorted(literal for literal in literals if len(literal) > 1)
+        seconds: dict[str, set[str]] = {}
+        for literal in longer:
+            seconds.setdefault(literal[0], set()).update(_spellings(literal, 1, any_case))
+        # If only the first character of a literal is one of these, there is at most one place to look at.
+        heads = "".join(map(re.escape, seconds))
+        after = "(?s:.)" if any(c in seconds for literal in longer for c in literal[1:]) else f"[^{heads}]"
+        size = max(map(len, longer), default=0)
+        for head, second in seconds.items():
+            one = f"[{''.join(map(re.escape, sorted(second)))}]"
+            expression += rf"|{re.escape(head)}(?:{one}?|({one}{after}{{1,{size}}}+))\Z"
+        compiled = re.compile(expression)
+        self.pattern = expression
+        self.search: Find = compiled.search
+        self.match: Find = compiled.match
+        if longer:
+            lower = [literal for literal in longer if literal in any_case]
+            self.search, self.match = _searching(compiled, longer, lower), _matching(compiled, longer, lower)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Finder, self._given
+
+    def __deepcopy__(self, memo: object) -> "Finder":
+        return self
+
+
+Find = Callable[..., re.Match[str] | None]
+
+
+def _begins(text: str, literals: list[str], any_case: list[str]) -> bool:
+    """Whether one of some sorted literals begins with a text, or one of others if case does not matter."""
+    i = bisect_left(literals, text)
+    if i < len(literals) and literals[i].startswith(text):
+        return True
+    return bool(any_case) and text.isascii() and not text.islower() and _begins(text.lower(), any_case, [])
+
+
+def _searching(compiled: re.Pattern[str], literals: list[str], any_case: list[str]) -> Find:
+    find = compiled.search
+
+    def search(text: str, pos: int = 0, end: int = sys.maxsize) -> re.Match[str] | None:
+        m = find(text, pos, end)
+        while m is not None and m.lastindex is not None and not _begins(m.group(), literals, any_case):
+            m = find(text, m.start() + 1, end)
+        return m
+
+    return search
+
+
+def _matching(compiled: re.Pattern[str], literals: list[str], any_case: list[str]) -> Find:
+    find = compiled.match
+
+    def match(text: str, pos: int = 0) -> re.Match[str] | None:
+        m = find(text, pos)
+        return m if m is None or m.lastindex is None or _begins(m.group(), literals, any_case) else None
+
+    return match
 
 
 _Tree = dict[str, Any]
 """Maps a character, or a class, to the tree of what follows; the empty text ends a literal, with what must follow."""
-
-_RUN: Final = 4
-"""How many characters of a literal are matched together: each group takes time to compile, long ones time to fail."""
 
 
 # Both are written without recursion, because literals come from users' files.
@@ -83,7 +147,7 @@ def _spellings(literal: str, at: int, any_case: Container[str]) -> set[str]:
 
 
 def _trie(root: _Tree) -> str:
-    order: list[tuple[_Tree, list[tuple[list[str], _Tree]]]] = []
+    order: list[tuple[_Tree, list[tuple[str, _Tree]]]] = []
     heads = [root]
     for node in heads:
         runs = [_run(c, child) for c, child in node.items() if c]
@@ -91,24 +155,16 @@ def _trie(root: _Tree) -> str:
         heads.extend(end for _, end in runs)
     done: dict[int, str] = {}
     for node, runs in reversed(order):
-        if "" in node:
-            done[id(node)] = node[""]
-            continue
-        branches = ["".join(run) + done[id(end)] for run, end in runs]
-        # At the end of the text, any beginning will do.
-        parts = ["".join(run[:k]) for run, _ in runs for k in range(len(run) - 1, 0, -1)]
-        if parts:
-            branches.append(f"(?:{'|'.join(parts)})\\Z")
-        if node is not root:
-            branches.append(r"\Z")
-        done[id(node)] = branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
-    return done[id(root)]
+        branches = [node[""]] if "" in node else [run + done[id(end)] for run, end in runs]
+        either = "|".join(branches)
+        done[id(node)] = f"(?:{either})" if len(branches) > 1 and node is not root else either
+    return done[id(root)] or "(?!)"
 
 
-def _run(c: str, node: _Tree) -> tuple[list[str], _Tree]:
+def _run(c: str, node: _Tree) -> tuple[str, _Tree]:
     """The text that follows without a branch, and the tree after it."""
     run = [c]
-    while len(run) < _RUN and len(node) == 1 and "" not in node:
+    while len(node) == 1 and "" not in node:
         ((more, node),) = node.items()
         run.append(more)
-    return run, node
+    return "".join(run), node

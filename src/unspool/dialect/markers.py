@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from .literals import finder, firsts
+from .literals import Finder, firsts
 from .loose import Loose
 from .patterns import (
     DIGITS,
@@ -103,9 +103,9 @@ class Form(msgspec.Struct, eq=False, dict=True):
         return None if self.shape is None else outside(self.shape)
 
     @cached_property
-    def find(self) -> re.Pattern[str]:
+    def find(self) -> Finder:
         """Finds what may end the bare text."""
-        return finder(self.triggers)
+        return Finder(self.triggers)
 
 
 class Block(msgspec.Struct, eq=False):
@@ -176,9 +176,9 @@ class Parameter(msgspec.Struct, eq=False, dict=True):
     token: str  # the token before each of its tags, if its closing names it; else ``""``
 
     @cached_property
-    def find(self) -> re.Pattern[str]:
+    def find(self) -> Finder:
         """Finds what may end its value."""
-        return finder(self.triggers)
+        return Finder(self.triggers)
 
     @cached_property
     def names(self) -> re.Pattern[str]:
@@ -275,9 +275,9 @@ class Scan:
         return firsts(x.pattern for x in (*self.markers, *self._given[1]))
 
     @cached_property
-    def find(self) -> re.Pattern[str]:
+    def find(self) -> Finder:
         """Finds a trigger, or the beginning of one at the end of the text."""
-        return finder(self.triggers, {} if self._cuts else _follows(self.markers, self._given[1]))
+        return Finder(self.triggers, {} if self._cuts else _follows(self.markers, self._given[1]))
 
     @cached_property
     def heads(self) -> str:

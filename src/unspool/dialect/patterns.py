@@ -48,8 +48,8 @@ _KINDS = {
     "any": ANY,
 }
 
-# White space is soft where a template has some, and before and after a tag.
-_SOFT = Regex(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]>])|(?<=\})(?=\[/?\w)")
+# White space is soft where a template has some, except behind the sign that begins a tag, and before and after a tag.
+_SOFT = Regex(r"(?<!<)(?<!</)\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]>])|(?<=\})(?=\[/?\w)")
 
 
 _ANY_SPACE: Final = Prefix(r"\s*+")
@@ -588,7 +588,7 @@ def spaced(atoms: Iterable[Atom]) -> Pattern:
 
 
 def _of(atoms: list[Atom]) -> Pattern:
-    pattern = Pattern(())
+    pattern = Pattern.__new__(Pattern)  # its atoms are ready
     pattern.atoms = atoms
     pattern._measure()
     return pattern

@@ -1,8 +1,11 @@
 """GGUF files in the local stores of Ollama, LM Studio and Hugging Face. Nothing is downloaded.
 
-* Ollama: a manifest in ``manifests/HOST/NAMESPACE/MODEL/TAG`` names the digests of blobs.
-* LM Studio: ``models/PUBLISHER/MODEL/FILE.gguf``.
-* Hugging Face: ``hub/models--ORG--NAME/snapshots/COMMIT/FILE.gguf``; ``refs/main`` has the commit.
+* Ollama: a manifest in ``manifests/HOST/NAMESPACE/MODEL/TAG`` names the digests of blobs; ``$OLLAMA_MODELS``, else in
+  the home of the user, or of the service that its installer sets up on Linux.
+* LM Studio: ``models/PUBLISHER/MODEL/FILE.gguf`` in its home, which a file in the user's home names, or the folder that
+  its settings name.
+* Hugging Face: ``hub/models--ORG--NAME/snapshots/COMMIT/FILE.gguf``; ``refs/main`` has the current commit, and files of
+  earlier ones are still there.
 """
 
 import json
@@ -21,6 +24,7 @@ _LAYER: Final = "application/vnd.ollama.image."
 _DIGEST: Final = re.compile(r"sha256:([0-9a-f]{64})")
 _PART: Final = re.compile(r"(?!\.)[\w.-]{1,128}", re.ASCII)  # a part of a name, which is also a part of a path
 _MOST: Final = 1 << 20  # the most bytes of a manifest
+_SERVICE: Final = Path("/usr/share/ollama/.ollama/models")
 _LATER: Final = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
 """The further parts of a model in several files."""
 
@@ -35,8 +39,13 @@ class Stored(NamedTuple):
 
 
 def stored() -> Iterator[Stored]:
-    for store in _STORES.values():
-        yield from store.listed()
+    for store in _STORES:
+        yield from _listed(store)
+
+
+def _listed(store: str) -> list[Stored]:
+    """The models of a store; of those with one name in several folders, the first."""
+    return list({one.name: one for one in reversed(list(_STORES[store].listed()))}.values())[::-1]
 
 
 def find_stored(name: str) -> Stored:
@@ -47,7 +56,7 @@ def find_stored(name: str) -> Stored:
         GgufError: there is none, or there are several; the message lists what there is.
     """
     store, _, rest = name.partition(":")
-    every = list(_STORES[store].listed())
+    every = _listed(store)
     wanted = f"{rest}:{_LATEST}" if store == "ollama" and ":" not in rest.rpartition("/")[2] else rest
     found = [one for one in every if _matches(store, one.name.partition(":")[2], wanted)]
     if len(found) == 1:
@@ -55,18 +64,17 @@ def find_stored(name: str) -> Stored:
     names = ", ".join(one.name for one in (found or every)[:20])
     if found:
         raise GgufError(f"{name}: there are several: {names}")
-    raise GgufError(
-        f"{name}: is not in {_STORES[store].root()}; " + (f"there are {names}" if names else "there is no model")
-    )
+    roots = ", ".join(map(str, _STORES[store].roots()))
+    raise GgufError(f"{name}: is not in {roots}; " + (f"there are {names}" if names else "there is no model"))
 
 
 def _matches(store: str, listed: str, wanted: str) -> bool:
     """Whether a name means a listed model. Files may be left out, and in LM Studio also the publisher."""
-    if store == "ollama":
-        return listed == wanted or listed == wanted.removeprefix(f"{_REGISTRY}/").removeprefix(f"{_LIBRARY}/")
     if store == "hf":
         return wanted in (listed, listed.partition(":")[0])
-    listed, wanted = listed.lower(), wanted.lower()
+    listed, wanted = listed.lower(), wanted.lower()  # as Ollama and LM Studio compare names
+    if store == "ollama":
+        return listed in (wanted, wanted.removeprefix(f"{_REGISTRY}/").removeprefix(f"{_LIBRARY}/"))
     publisher, _, rest = listed.partition("/")
     model, _, file = rest.partition("/")
     return wanted in (listed, rest, f"{publisher}/{model}", model, file, file.removesuffix(".gguf"))
@@ -75,29 +83,29 @@ def _matches(store: str, listed: str, wanted: str) -> bool:
 # -- Ollama ------------------------------------------------------------------------------------------------------------
 
 
-def _ollama_root() -> Path:
-    return Path(os.environ.get("OLLAMA_MODELS") or Path.home() / ".ollama" / "models")
+def _ollama_roots() -> list[Path]:
+    own = _folder("OLLAMA_MODELS")
+    return [Path.home() / ".ollama" / "models", _SERVICE] if own is None else [own]
 
 
 def _ollama() -> Iterator[Stored]:
-    root = _ollama_root()
-    manifests = root / "manifests"
-    for file in sorted(manifests.glob("*/*/*/*")):
-        host, namespace, model, tag = file.relative_to(manifests).parts
-        layers = _layers(root, file)
-        if paths := layers.get("model"):
-            shown = model if (host, namespace) == (_REGISTRY, _LIBRARY) else f"{namespace}/{model}"
-            shown = shown if host == _REGISTRY else f"{host}/{namespace}/{model}"
-            projector = next(iter(layers.get("projector", ())), None)
-            yield Stored(f"ollama:{shown}:{tag}", paths[0], tuple(layers.get("adapter", ())), projector)
+    for root in _ollama_roots():
+        manifests = root / "manifests"
+        for file in sorted(manifests.glob("*/*/*/*")):
+            host, namespace, model, tag = file.relative_to(manifests).parts
+            layers = _layers(root, file)
+            if paths := layers.get("model"):
+                shown = model if (host, namespace) == (_REGISTRY, _LIBRARY) else f"{namespace}/{model}"
+                shown = shown if host == _REGISTRY else f"{host}/{namespace}/{model}"
+                projector = next(iter(layers.get("projector", ())), None)
+                yield Stored(f"ollama:{shown}:{tag}", paths[0], tuple(layers.get("adapter", ())), projector)
 
 
 def _layers(root: Path, manifest: Path) -> dict[str, list[Path]]:
     """The blobs of a manifest that exist, by their kind; none if it is malformed."""
     try:
-        with manifest.open("rb") as file:
-            described: Any = json.loads(file.read(_MOST))
-    except (OSError, ValueError, RecursionError):
+        described: Any = json.loads(_read(manifest))
+    except (ValueError, RecursionError):
         return {}  # it is being written, or belongs to something else
     layers = described.get("layers") if isinstance(described, dict) else None
     found: dict[str, list[Path]] = {}
@@ -106,7 +114,7 @@ def _layers(root: Path, manifest: Path) -> dict[str, list[Path]]:
         named = _DIGEST.fullmatch(digest) if isinstance(digest, str) else None
         if isinstance(kind, str) and kind.startswith(_LAYER) and named is not None:
             blob = root / "blobs" / f"sha256-{named[1]}"
-            if blob.is_file():
+            if os.path.isfile(blob):  # and not `is_file`, which fails where nobody may look
                 found.setdefault(kind[len(_LAYER) :], []).append(blob)
     return found
 
@@ -114,13 +122,25 @@ def _layers(root: Path, manifest: Path) -> dict[str, list[Path]]:
 # -- LM Studio ---------------------------------------------------------------------------------------------------------
 
 
-def _lmstudio_roots() -> tuple[Path, ...]:
-    return Path.home() / ".lmstudio" / "models", Path.home() / ".cache" / "lm-studio" / "models"
+def _lmstudio_roots() -> list[Path]:
+    user = Path.home()
+    homes = [user / ".lmstudio", user / ".cache" / "lm-studio"]
+    named = _read(user / ".lmstudio-home-pointer").partition("\n")[0].strip()
+    homes[:0] = [Path(named)] if named else []
+    found = [home / "models" for home in homes]
+    for home in homes:
+        try:
+            settings = json.loads(_read(home / "settings.json") or "{}")
+        except (ValueError, RecursionError):
+            continue  # it is being written, or belongs to something else
+        folder = settings.get("downloadsFolder") if isinstance(settings, dict) else None
+        found += [Path(folder)] if isinstance(folder, str) and folder else []
+    return list({os.path.realpath(path): path for path in reversed(found)}.values())[::-1]
 
 
 def _lmstudio() -> Iterator[Stored]:
     for root in _lmstudio_roots():
-        for file in sorted(root.glob("*/*/*.gguf")):
+        for file in sorted(root.glob("*/*/*")):
             if _is_model(file.name):
                 yield Stored(f"lmstudio:{'/'.join(file.relative_to(root).parts)}", file, (), _beside(file))
 
@@ -132,17 +152,19 @@ def _beside(file: Path) -> Path | None:
 
 
 def _is_model(name: str) -> bool:
-    return "mmproj" not in name.lower() and not _LATER.search(name)
+    name = name.lower()
+    return name.endswith(".gguf") and "mmproj" not in name and not _LATER.search(name)
 
 
 # -- Hugging Face ------------------------------------------------------------------------------------------------------
 
 
 def _hub() -> Path:
-    if cache := os.environ.get("HF_HUB_CACHE"):
-        return Path(cache)
-    cached = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get("HF_HOME") or cached / "huggingface") / "hub"
+    cache = _folder("HF_HUB_CACHE") or _folder("HUGGINGFACE_HUB_CACHE")
+    if cache is None:
+        caches = _folder("XDG_CACHE_HOME") or Path.home() / ".cache"
+        cache = (_folder("HF_HOME") or caches / "huggingface") / "hub"
+    return cache
 
 
 def hf_snapshot(repository: str) -> Path | None:
@@ -162,20 +184,38 @@ def hf_snapshot(repository: str) -> Path | None:
 def _hf() -> Iterator[Stored]:
     for folder in sorted(_hub().glob("models--*--*")):
         repository = folder.name.removeprefix("models--").replace("--", "/", 1)
-        snapshot = hf_snapshot(repository)
-        for file in sorted(snapshot.rglob("*.gguf")) if snapshot is not None else ():
-            if snapshot is not None and _is_model(file.name) and file.is_file():
-                yield Stored(f"hf:{repository}:{file.relative_to(snapshot).as_posix()}", file, (), _beside(file))
+        current, found = hf_snapshot(repository), dict[str, Path]()
+        for snapshot in sorted(folder.glob("snapshots/*"), key=lambda one: one != current):
+            for file in snapshot.rglob("*"):
+                if _is_model(file.name) and os.path.isfile(file):
+                    found.setdefault(file.relative_to(snapshot).as_posix(), file)
+        for name, file in sorted(found.items()):
+            yield Stored(f"hf:{repository}:{name}", file, (), _beside(file))
+
+
+def _folder(variable: str) -> Path | None:
+    """The folder that a variable of the environment names."""
+    named = os.environ.get(variable, "").strip()
+    return Path(named).expanduser() if named else None
+
+
+def _read(path: Path) -> str:
+    """The text of a file; empty if there is none."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST).decode(errors="replace")
+    except OSError:
+        return ""
 
 
 class _Store(NamedTuple):
     listed: Callable[[], Iterator[Stored]]
-    root: Callable[[], Path]
+    roots: Callable[[], list[Path]]
 
 
 _STORES: Final = {
-    "ollama": _Store(_ollama, _ollama_root),
-    "lmstudio": _Store(_lmstudio, lambda: _lmstudio_roots()[0]),
-    "hf": _Store(_hf, _hub),
+    "ollama": _Store(_ollama, _ollama_roots),
+    "lmstudio": _Store(_lmstudio, _lmstudio_roots),
+    "hf": _Store(_hf, lambda: [_hub()]),
 }
 """The stores by the name before the colon."""

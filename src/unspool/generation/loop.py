@@ -14,15 +14,17 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from ..engines import EngineError
-from ..engines.media import MEDIA, Medium
+from ..engines.media import MEDIA, Medium, is_medium
 from ..engines.threads import Awaited
 from ..events import Event, Finish, ToolCallDelta, ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall, fold
 from ..request.chat_request import ChatRequest
+from ..request.common import in_one
 from ..request.continuation import Continued, Written
 from ..request.parts.reading import result_content
 from ..request.prepared import Prepared, prepare
 from ..request.prompts import NoBridge
+from ..request.protocols.base import WireProtocol
 from ..request.server_history import result_of
 from ..request.server_tools import Pending, Served, ServerTools
 from ..tools import Session, ToolResult
@@ -31,6 +33,7 @@ from ..wire.server_tools import TOOL_LIMIT, AnyEvent, ApprovalAsked, Clients, Se
 from .service import Service, log
 
 _N = TypeVar("_N", int, float)
+_Round = tuple[Prepared, Written, dict[int, ToolResult], int | None]  # what `_next` takes
 _AT_ONCE: Final = 16  # how many calls of an answer run at once
 
 
@@ -43,7 +46,7 @@ class Loop:
         service: Service,
         prepared: Prepared,
         session: Callable[[], Session],
-        sent_back: Callable[[Sequence[dict[str, Any]], ServerTools], list[list[dict[str, Any]]]],
+        protocol: WireProtocol,
         *,
         keep: bool,
     ) -> None:
@@ -53,7 +56,7 @@ class Loop:
         self._first = prepared
         self._tools: ServerTools = prepared.request.server_tools
         self._open = session
-        self._sent_back = sent_back
+        self._protocol = protocol
         self.kept: list[AnyEvent] | None = [] if keep else None
         limits, bounds = service.settings.limits, self._tools.bounds
         self._rounds = _lower(limits.rounds, bounds.rounds)
@@ -129,17 +132,17 @@ class Loop:
         if self._tools.pending:
             prepared = await self._decided(session, prepared)
         begun = prepared.continued
-        last: tuple[Prepared, Written, dict[int, ToolResult], int | None] | None = None
+        last: _Round | None = None
         for left in range(self._rounds, -1, -1):
             self._indexes = {}
             try:
                 written = await self._generate(prepared)
             except EngineError as error:
-                if error.status != 400 or last is None or len(prepared.media) == len(last[0].media):
+                blind = await self._without_media(prepared, last) if error.status == 400 else None
+                if blind is None:
                     raise
                 log.info("%s: the media of results are left out: %s", self._name, error)
-                self._taken = frozenset()
-                prepared = await self._next(*last)
+                prepared = blind
                 written = await self._generate(prepared)
             self._tokens += written.tokens
             reason = await self._answer(session, written.message, left)
@@ -154,7 +157,8 @@ class Loop:
                     self._remember(begun, prepared.continued, written)
                     await self._send([Finish("length", 0, 0)])
                     return
-            prepared = await self._next(prepared, written, reason, most)
+            last = prepared, written, reason, most
+            prepared = await self._next(*last)
 
     async def _answer(self, session: Session, message: Message, left: int) -> "str | dict[int, ToolResult]":
         """Run the calls of a round; return the finish reason if that ends the answer, else the results by index."""
@@ -186,7 +190,7 @@ class Loop:
         for call, sent in zip(message.tool_calls, answer.get("tool_calls", ()), strict=True):
             sent["id"] = self._ids[self._indexes[call.index]]
             if call.index in results:
-                self._written.append(result_of(sent["id"], call.name, results[call.index].text))
+                self._written.append(result_of(sent["id"], call.name, self._shown(results[call.index], {})))
 
     def _remember(self, begun: Continued | None, last: Continued | None, written: Written) -> None:
         """Remember the last round, and the whole answer if it has several rounds or a result."""
@@ -195,7 +199,7 @@ class Loop:
             return
         turns.remember(last, written)
         if len(self._written) > 1:
-            turns.remember_rounds(begun, self._written, self._sent_back(self._written, self._tools))
+            turns.remember_rounds(begun, self._written, self._protocol.sent_back(self._written, self._tools))
 
     def _asks(self, call: ToolCall) -> bool:
         served = self._tools.tools.get(call.name)
@@ -220,8 +224,15 @@ class Loop:
         else:
             result = ToolResult(text=refusal, error=True)
         urls = tuple(source.url for source in result.sources)
-        await self._send([ServerCallResult(index, result.text, result.error, urls)])
+        media: dict[str, Medium] = {}
+        content = self._shown(result, media)
+        parts = [] if isinstance(content, str) else [_part_of(part, media) for part in content]
+        await self._send([ServerCallResult(index, result.text, result.error, urls, tuple(parts))])
         return result
+
+    def _shown(self, result: ToolResult, media: dict[str, Medium]) -> Any:
+        """A result as the client gets it and sends it back; its media are added to the others."""
+        return self._content(result, media) if self._protocol.result_media and result.media else result.text
 
     def _refusal(self, call: ToolCall, whole: bool) -> str | None:
         """Why a call is not run; ``None`` if it may run, which counts it."""
@@ -321,6 +332,19 @@ class Loop:
             self._taken = taken & (frozenset(MEDIA) if turns is None else turns.media_kinds)
         return result_content(result, self._taken, self._service.settings.limits, media)
 
+    async def _without_media(self, prepared: Prepared, last: "_Round | None") -> Prepared | None:
+        """A round without the media of results of the server's tools; ``None`` if it has none."""
+        self._taken = frozenset()
+        if last is not None and len(prepared.media) > len(last[0].media):
+            return await self._next(*last)
+        before = prepared.request.messages
+        calls = [call for message in before for call in message.get("tool_calls") or ()]
+        ours = {call["id"] for call in calls if call["function"]["name"] in self._tools.tools}
+        messages = [_noted(one) if one.get("tool_call_id") in ours else one for one in before]
+        if messages == before:
+            return None
+        return await self._prepare(msgspec.structs.replace(prepared.request, messages=messages))
+
     # -- the next prompt ---------------------------------------------------------------------------------------------
 
     async def _next(
@@ -377,6 +401,21 @@ class Loop:
 def _lower(limit: _N, bound: _N | None) -> _N:
     """The server's limit, or the request's if it is lower."""
     return limit if bound is None else min(limit, bound)
+
+
+def _noted(message: dict[str, Any]) -> dict[str, Any]:
+    """A result with notes in place of its media."""
+    if not isinstance(content := message["content"], list):
+        return message
+    notes = [{"type": "text", "text": f"[{p['type']} left out]"} if is_medium(p) else p for p in content]
+    return {**message, "content": in_one(notes)}
+
+
+def _part_of(part: dict[str, Any], media: Mapping[str, Medium]) -> str | tuple[str, str, bytes]:
+    if not is_medium(part):
+        return str(part["text"])
+    medium = media[part["sha256"]]
+    return medium.kind, medium.type, medium.data
 
 
 def _filled(message: dict[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:

@@ -100,9 +100,8 @@ class Run:
         self._loops: list[Loop] = []
         if tools is not None and prepared.request.server_tools is not None:
             keep = not prepared.request.stream
-            sent_back = protocol.sent_back
             self._loops = [
-                Loop(self._name, service, prepared, tools.session, sent_back, keep=keep) for _ in self._choices
+                Loop(self._name, service, prepared, tools.session, protocol, keep=keep) for _ in self._choices
             ]
         self._usages: list[list[Usage | None]] = [[] for _ in self._choices]  # of the rounds before the last
         self._left = service.settings.limits.output  # characters of all outputs

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any, Final
 
-import msgspec
 from opentelemetry import trace
 from opentelemetry.propagate import get_global_textmap
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
@@ -321,7 +320,7 @@ def _parts(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for call in message.get("tool_calls") or ():
         function = call.get("function") or {}
         given = function.get("arguments")
-        arguments = given if isinstance(given, str) else msgspec.json.encode(given).decode()
+        arguments = given if isinstance(given, str) else encode(given).decode()
         yield {
             "type": "tool_call",
             "id": call.get("id"),

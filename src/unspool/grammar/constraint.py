@@ -1,6 +1,6 @@
 """`constrain`: restricts what an engine generates to what parses as the request demands."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -39,7 +39,11 @@ class Constraint:
         grammar: the intermediate grammar.
         json_schema: the calls as a JSON array of ``{"name": …, "parameters": …}``, for engines without structural
             tags. The parser reads it under the same ``tool_choice``. ``None`` if no call is required.
+        looser: makes the next less strict constraint, or ``None``, for an engine that cannot enforce this one;
+            ``None`` if this one must be enforced.
     """
+
+    looser: "Callable[[], Constraint | None] | None" = None
 
     def __init__(self, grammar: Grammar, json_schema: dict[str, Any] | None, special: Mapping[str, int]) -> None:
         self.grammar = grammar

@@ -6,6 +6,7 @@ Schema defines it as an annotation). Unknown keywords, and unknown types of tool
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from typing import Any, Final
@@ -122,6 +123,8 @@ class _Copy:
             raise ConstraintError(f"{at}: must be an object")
         if any(not isinstance(k, str) or len(k) > MAX_KEY for k in value):
             raise ConstraintError(f"{at}: a name is longer than {MAX_KEY} characters")
+        if key == "patternProperties":
+            value = {_regular(pattern, at): inner for pattern, inner in value.items()}
         return {k: self.node(v, f"{at}.{k}", depth) for k, v in value.items()}
 
     def joined(self, node: Node | bool, depth: int) -> Node | bool:
@@ -186,7 +189,7 @@ class _Copy:
             if not isinstance(value, str):
                 raise ConstraintError(f"{at}: must be a string, not {value!r}")
             self.budget.text(value, at, MAX_PATTERN)
-            found[key] = value
+            found[key] = _regular(value, at)
         elif key == "format" and isinstance(value, str) and value in FORMATS:
             found[key] = value
 
@@ -211,6 +214,16 @@ _ALLOWED: Final = (
     "items, prefixItems, minItems, maxItems, minLength, maxLength, pattern, format, minimum, maximum, "
     "exclusiveMinimum, exclusiveMaximum, multipleOf"
 )
+
+
+_BEYOND: Final = re.compile(r"\[(?:\\.|[^\\\]])*\]|(\(\?<?[=!]|\\[1-9]|\\k<)|\\.", re.DOTALL)
+"""The assertions and references in a pattern, which xgrammar and llguidance refuse, past classes and escapes."""
+
+
+def _regular(pattern: str, at: str) -> str:
+    if beyond := next((one[1] for one in _BEYOND.finditer(pattern) if one[1]), ""):
+        raise ConstraintError(f"{at}: {beyond!r}: grammars cannot look around or back")
+    return pattern
 
 
 def _refuse(node: Mapping[str, Any], at: str) -> None:

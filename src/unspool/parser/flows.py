@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from ..dialect.literals import Finder
 from ..dialect.markers import Scan
 from ..dialect.patterns import MAX_SPACE
 from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
@@ -78,7 +79,7 @@ class TextFlow(Flow):
         self._growing = segment.text
         self._begun = len(segment.text)
         self._event: type[ContentDelta | ReasoningDelta] = ContentDelta if segment.kind == "content" else ReasoningDelta
-        self._find, heads = scan.find, scan.heads
+        self._find, heads = scan.find.search, scan.heads
         # One of two characters begins everything that may end the text; every text contains the empty string.
         self._stop, self._stop2 = (heads[0], heads[-1]) if 0 < len(heads) <= 2 else ("", "")
         # White space, of two kinds, that may belong to what ends it.
@@ -87,7 +88,7 @@ class TextFlow(Flow):
     def feed(self, text: str, at: int) -> list[Event] | None:
         if self.waits:
             text = self.waits + text
-        if (self._stop in text or self._stop2 in text) and self._find.search(text):
+        if (self._stop in text or self._stop2 in text) and self._find(text):
             return None
         if text[-1] in self._back:
             end = len(text)
@@ -118,7 +119,7 @@ class TextFlow(Flow):
 class HeldFlow(Flow):
     """Arguments in markup, where nothing is decided before one of them has opened or closed."""
 
-    def __init__(self, machine: Machine, find: re.Pattern[str] | None, undecided: re.Pattern[str] | None) -> None:
+    def __init__(self, machine: Machine, find: Finder | None, undecided: re.Pattern[str] | None) -> None:
         super().__init__(machine)
         self._find = find
         self._undecided = undecided

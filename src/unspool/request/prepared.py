@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -15,11 +16,15 @@ from ..engines.threads import Awaited
 from ..errors import ConstraintError
 from ..events import ContentDelta, Event, Finish, Stage
 from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
+from ..grammar.calls import strict_tools
 from ..message import Message
 from ..parser import Parser
 from ..parser.prompt import last_turn
 from ..parser.stage import detect_stage
+from ..schema import tool_name
 from ..tools import ServerTool
+from ..toolset import Toolset
+from ..wire.encoding import encode
 from .chat_request import ChatRequest, stage_of
 from .common import QUOTED
 from .continuation import Continued, Turns
@@ -30,6 +35,7 @@ from .settings import Settings
 log = logging.getLogger("unspool.server")
 _KEPT: Final = 64  # how many grammars are kept
 _KEPT_BYTES: Final = 64 * 1024 * 1024
+_LOOSE: Final = 16  # of how many tools the arguments may be any object, before they are for all
 _TOOLS: Final = 4096  # of how many of the server's tools is known whether a grammar can be made for them
 
 
@@ -172,7 +178,7 @@ def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> C
     def tokens(messages: Sequence[dict[str, Any]]) -> int:
         asked = msgspec.structs.replace(request, messages=list(messages))
         if turns is None:
-            return len(msgspec.json.encode(asked.messages)) // 4
+            return len(encode(asked.messages)) // 4
         return turns.count(asked, awaited)
 
     messages, applied = edited(request.messages, request.edits, tokens)
@@ -255,7 +261,7 @@ class Constraints:
             stage: where the output must begin; with ``None``, the prompt decides.
             begins: where the output begins, with or without a prompt; part of the cache key.
         """
-        settings, tools = self._settings, request.toolset
+        tools = request.toolset
         if not self.needed(request):
             return None
         key = None
@@ -266,37 +272,62 @@ class Constraints:
         found = None if key is None else self._kept.get(key[0])
         if found is None:
             with bounds.awaited(awaited.check):
-                # The request's own constraints must be enforced, the server's level only as far as possible.
-                why: ConstraintError | None = None
-                for level in range(settings.strict_level, -1, -1):
-                    try:
-                        found = self._derive(request, stage, prompt, tokenizer, ToolStrictLevel(level))
-                        break
-                    except ConstraintError as error:
-                        if not level:
-                            raise
-                        why = why or error
-                if why is not None:
-                    log.warning("calls are less constrained than by the server's level: %s", why)
+                found = self._derive(request, stage, prompt, tokenizer, self._settings.strict_level)
             if found is not None and key is not None:
                 self._kept.put(key[0], found, 16 * key[1])
         return found
 
     def _derive(
-        self, request: ChatRequest, stage: Stage | None, prompt: str | None, tokenizer: Any, level: ToolStrictLevel
+        self, request: ChatRequest, stage: Stage | None, prompt: str | None, tokenizer: Any, level: int
     ) -> Constraint | None:
-        return constrain(
-            self._settings.dialect,
-            request.toolset,
-            parallel_tool_calls=request.parallel,
-            stage=stage,
-            prompt=prompt,
-            response_format=request.response_format,
-            strict_level=level,
-            closed=self._settings.closed,
-            tokenizer=tokenizer,
-            grammars=request.grammars,
-        )
+        """The grammar at the server's level as far as it is possible; the request's own constraints are enforced.
+
+        Of a tool whose schema has no grammar, the arguments are any object.
+        """
+        toolset = request.toolset
+        reasons: list[ConstraintError] = []
+        while True:
+            try:
+                found = constrain(
+                    self._settings.dialect,
+                    toolset,
+                    parallel_tool_calls=request.parallel,
+                    stage=stage,
+                    prompt=prompt,
+                    response_format=request.response_format,
+                    strict_level=ToolStrictLevel(level),
+                    closed=self._settings.closed,
+                    tokenizer=tokenizer,
+                    grammars=request.grammars,
+                )
+                break
+            except ConstraintError as error:
+                if not level or toolset.kind != "auto":
+                    raise
+                name = _blamed(error, toolset) if len(reasons) < _LOOSE else None
+                toolset, level = (toolset, level - 1) if name is None else (_loosened(toolset, name), level)
+                reasons.append(error)
+        for why in reasons:
+            log.warning("calls are less constrained than by the server's level: %s", why)
+        if found is not None and level and toolset.kind == "auto":
+            asked = msgspec.structs.replace(request, messages=[], media={}, toolset=toolset)
+            found.looser = partial(self._derive, asked, stage, prompt, tokenizer, level - 1)
+        return found
+
+
+def _blamed(error: ConstraintError, toolset: Toolset) -> str | None:
+    """The tool whose schema has no grammar, unless the request demands one."""
+    for tool in toolset.callable:
+        name = tool_name(tool) or ""
+        if str(error).startswith(f"tools.{name}.parameters") and not strict_tools([tool]):
+            return name
+    return None
+
+
+def _loosened(toolset: Toolset, name: str) -> Toolset:
+    """The tools, one of which takes any object."""
+    loose = {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+    return msgspec.structs.replace(toolset, tools={**(toolset.tools or {}), name: loose})
 
 
 def _key(parts: list[Any]) -> tuple[bytes, int] | None:

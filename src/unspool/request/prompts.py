@@ -241,7 +241,7 @@ class Prompts:
         calls = made.pop("tool_calls", None)
         if made["role"] == "assistant":
             self._take_thought_apart(made)
-        made = {key: value if key == "role" else change(value) for key, value in made.items()}
+        made = {**change({**made, "role": ""}), "role": made["role"]}  # also the keys that only the client knows
         if media:
             made["content"] = [a if is_medium(a) else b for a, b in zip(media, made["content"], strict=True)]
         if made.get("reasoning_content"):
@@ -269,7 +269,7 @@ class Prompts:
 
         Templates write decoded arguments, so it is those that are changed. Text stays as it is if that changes nothing.
         """
-        function = {k: change(v) for k, v in call["function"].items() if k != "arguments"}
+        function = change({k: v for k, v in call["function"].items() if k != "arguments"})
         given = call["function"].get("arguments")
         known = _as_object(given) if isinstance(given, str) or not given else given
         if self._form.objects:
@@ -282,7 +282,7 @@ class Prompts:
             function["arguments"] = change.json(given)
         else:
             function["arguments"] = tojson(change.arguments(known))
-        return {**{k: change(v) for k, v in call.items() if k != "function"}, "function": function}
+        return {**change({k: v for k, v in call.items() if k != "function"}), "function": function}
 
     def _ready(self) -> "_Examined":
         """What is known of the template from rendering it once."""

@@ -23,6 +23,9 @@ _ESCAPE: Final = re.compile(
 _COMPATIBLE: Final = (
     *(range(0xA0, 0x300), range(0x1D00, 0x1DC0), range(0x2000, 0x2500), range(0x3000, 0x3400), range(0xFB00, 0xFB10)),
     *(range(0xFE10, 0x10000), range(0x1D400, 0x1D800), range(0x1F100, 0x1F200)),
+    # Single ones, of which later versions of Unicode have more.
+    *(range(0x37E, 0x37F), range(0x1FEF, 0x1FF0), range(0x2A74, 0x2A77), range(0x2C7C, 0x2C7E), range(0xA7F1, 0xA7F5)),
+    *(range(0xFB29, 0xFB2A), range(0x107A5, 0x107A6), range(0x1CCD6, 0x1CCFA), range(0x1FBF0, 0x1FBFA)),
 )
 """The blocks of Unicode with other forms of ASCII characters."""
 _NORMAL: Final = {chr(c): "" for c in (*range(1, 9), 11, *range(14, 32), *range(127, 160))} | {
@@ -33,7 +36,8 @@ _NORMAL: Final = {chr(c): "" for c in (*range(1, 9), 11, *range(14, 32), *range(
 """What tokenizers that normalize, as SentencePiece's do, read in place of some characters: of control characters
 nothing, and ASCII in place of full-width and other forms of it."""
 _NORMALIZED: Final = re.compile(
-    f"[{re.escape(''.join(c for c in _NORMAL if ord(c) < 0x10000))}]|[\U0001d400-\U0001f1ff]"
+    f"[{re.escape(''.join(c for c in _NORMAL if ord(c) < 0x10000))}]"
+    "|[\U000107a5\U0001ccd6-\U0001ccf9\U0001d400-\U0001f1ff\U0001fbf0-\U0001fbf9]"
 )
 _READ: Final = re.compile(f"{_ESCAPE.pattern}|{_NORMALIZED.pattern}")
 

@@ -17,6 +17,7 @@ log = logging.getLogger("unspool.server")
 
 _PATROL: Final = 0.5  # seconds between two checks of the connections
 _MOST: Final = 256  # how many headers a request may have
+_CHUNKS: Final = 65_536  # in how many chunks a body may come; each takes time, even if it has one byte
 
 
 class Connection(HttpToolsProtocol):
@@ -27,6 +28,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._bare = 0  # bytes of an incomplete head, or since a body's last byte: those around chunks
+        self._chunks = 0
         self._upgrades = False  # whether the head asks for another protocol
         self._reading = "head"  # what must arrive before the deadline
         self._deadline: float | None = None
@@ -92,7 +94,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._refused:
             return
-        self._bare = 0
+        self._bare = self._chunks = 0
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > self.limits.headers:
             self._refuse(431, f"the headers are larger than {self.limits.headers:,} bytes")
@@ -103,6 +105,11 @@ class Connection(HttpToolsProtocol):
         else:
             self._await("body", self.limits.receive)
             super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
+        if self._chunks > _CHUNKS and not self._refused:
+            self._refuse(413, f"the body has more than {_CHUNKS:,} chunks")
 
     def on_body(self, body: bytes) -> None:
         self._bare = 0

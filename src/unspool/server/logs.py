@@ -9,15 +9,33 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 access: Final = logging.getLogger("unspool.access")
 _LONGEST: Final = 2048  # the longest path in the access log, in characters
+_SPELLED: Final = {
+    c: ascii(chr(c))[1:-1]
+    for c in (*range(32), *range(127, 160), 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+}
+"""How logs spell controls, line ends and changes of direction, with which a text could forge lines, or steer a
+terminal."""
 
 
 def set_up_logs(form: str = "text", level: str = "info") -> None:
     """Write the logs of this process, from this level on, to standard error, as ``text`` or ``json``."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines() if form == "json" else logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(JsonLines() if form == "json" else Lines("%(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+
+
+class Lines(logging.Formatter):
+    """A line for each record, whatever clients, models and engines have said; a traceback follows, indented."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = record.message.translate(_SPELLED)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        lines = super().formatException(ei).split("\n")
+        return "\n".join(f"  {line.translate(_SPELLED)}" for line in lines)
 
 
 class JsonLines(logging.Formatter):

@@ -28,6 +28,7 @@ from ..rl import exports
 from ..sessions import About, Limits, Refused, Session, Sessions
 from ..wire.encoding import cleaned, encode
 from .endpoint import SESSION, check_known, failure_of, integer_of, keys_of, query_of, read_body
+from .guards import unsupported
 from .replies import ErrorBody, Reply, failed, header
 
 _ROOT: Final = "/sessions"
@@ -132,6 +133,9 @@ class SessionRoutes:
         return await work(self, session, scope, fields)
 
     async def _fields(self, scope: Scope, receive: Receive) -> Fields:
+        wrong = unsupported(scope)
+        if wrong is not None:
+            raise Refused(wrong.message, wrong.status)
         with self._service.holding() as hold:
             body = await read_body(scope, receive, _LIMIT, hold)
         return read_object(body if body.strip() else b"{}")

@@ -7,6 +7,7 @@ and a delta when it ends. Frames are ``data:`` lines without names, and nothing 
 is the same stream.
 """
 
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -173,8 +174,9 @@ class AguiWriter(BlockWriter):
     def _result(self, event: ServerCallResult) -> bytes:
         id, _ = self._server_calls.pop(event.index)
         self._answered = True
+        content = [_part(part) for part in event.parts] or event.text
         return _over(id, "failed" if event.error else "completed", event.urls) + _event(
-            "TOOL_CALL_RESULT", messageId=f"result-{self._stem}-{event.index}", toolCallId=id, content=event.text
+            "TOOL_CALL_RESULT", messageId=f"result-{self._stem}-{event.index}", toolCallId=id, content=content
         )
 
     def _ask(self, event: ApprovalAsked) -> bytes:
@@ -204,6 +206,13 @@ def _over(id: str, status: str, urls: Sequence[str] = ()) -> bytes:
     if urls:
         patch.append({"op": "add", "path": "/urls", "value": list(urls)})
     return _event("ACTIVITY_DELTA", messageId=f"activity-{id}", activityType=ACTIVITY, patch=patch)
+
+
+def _part(part: str | tuple[str, str, bytes]) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    kind, type, data = part
+    return {"type": kind, "source": {"type": "data", "value": b64encode(data).decode(), "mimeType": type}}
 
 
 def _event(kind: str, **members: Any) -> bytes:

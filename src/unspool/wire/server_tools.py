@@ -47,6 +47,9 @@ class ServerCallResult(msgspec.Struct, frozen=True):
     text: str  # the text for the model
     error: bool = False  # whether the call was refused, timed out or failed
     urls: tuple[str, ...] = ()  # the pages from which the text comes
+    # The result as the model gets it, if that is more than the text, for protocols whose results have media: texts, and
+    # the kind, the type and the bytes of media.
+    parts: tuple[str | tuple[str, str, bytes], ...] = ()
 
 
 class ApprovalAsked(msgspec.Struct, frozen=True):

@@ -132,6 +132,18 @@ async def test_a_grammar_that_is_dropped_is_an_error(stand_in: StandIn) -> None:
         assert (await output(engine, constraint=constraint("drop"))).startswith("500: llama.cpp dropped the grammar")
 
 
+async def test_a_grammar_that_cannot_be_compiled_gives_way_to_a_less_strict_one_if_it_may(stand_in: StandIn) -> None:
+    async with stand_in() as (engine, _):
+        wrong, slow = constraint("x"), constraint("slow")
+        wrong.lark_spaced = "%llguidance {}\nstart: nothing"
+        wrong.ending = lambda tokens: wrong  # type: ignore[method-assign]
+        assert (await output(engine, constraint=wrong)).startswith("400: ")
+        wrong.looser = lambda: slow
+        assert await output(engine, constraint=wrong) == "word " * 40
+        wrong.looser = lambda: None
+        assert await output(engine, constraint=wrong) == "word " * 3
+
+
 async def test_a_model_that_cannot_be_loaded_is_one_sentence(stand_in: StandIn) -> None:
     faults: list[str] = []
     sentence = "unknown.gguf: cannot be loaded: this llama.cpp does not know the architecture 'lxama'"

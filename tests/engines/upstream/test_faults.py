@@ -105,6 +105,8 @@ MALFORMED: dict[str, bytes] = {
     "ids that are none": event({"choices": [{"text": "x", "token_ids": ["a"]}]}),
     "ids below zero": event({"choices": [{"text": "x", "token_ids": [-1]}]}),
     "ids beyond any vocabulary": event({"choices": [{"text": "x", "token_ids": [1 << 70]}]}),
+    "counts below zero": event({"choices": [{"text": "x"}], "usage": {"completion_tokens": -1}}),
+    "counts beyond all bounds": event({"choices": [{"text": "x"}], "usage": {"prompt_tokens": 10**4000}}),
     "deep nesting": b"data: " + b"[" * 100_000 + b"\n\n",
     "deep nesting where anything may stand": b'data: {"error": ' + b"[" * 100_000 + b"\n\n",
     "half a line": said("cut")[:-9],

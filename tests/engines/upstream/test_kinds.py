@@ -19,7 +19,7 @@ import unspool
 from unspool import Constraint
 from unspool.engines import Delta, Request, Thinking
 from unspool.engines.upstream import KINDS, Upstream
-from unspool.engines.upstream.answers import read_completion
+from unspool.engines.upstream.answers import read_completion, read_native
 from unspool.engines.upstream.kinds import body
 from unspool.grammar.gbnf import gbnf
 from unspool.wire import Usage
@@ -161,6 +161,14 @@ def test_an_ending_token_without_text_has_no_logprob(
     piece = read_completion(json.dumps({"choices": [choice]}).encode(), keep_end=keep_end)
     assert piece.token_ids == tokens[count - 1]
     assert [entry["token"] for entry in piece.logprobs] == ["a", "b"][: len(piece.token_ids)]
+
+
+def test_a_special_token_among_the_alternatives_of_llama_cpp_has_the_name_of_the_chosen_one() -> None:
+    chosen, named = {"id": 2, "logprob": -0.1, "bytes": []}, {"id": 3, "token": "a", "logprob": -3.0, "bytes": [97]}
+    reported = {**chosen, "token": "<|im_end|>", "top_logprobs": [{**chosen, "token": ""}, named]}
+    data = {"content": "", "completion_probabilities": [reported]}
+    (entry,) = read_native(json.dumps(data).encode(), alternatives=2).logprobs
+    assert [one["token"] for one in entry["top_logprobs"]] == ["<|im_end|>", "a"]
 
 
 def test_logprobs_of_servers_without_ids_are_unchanged() -> None:
@@ -350,17 +358,22 @@ def test_a_constraint_is_sent_in_the_field_that_the_kind_reads(
 
 @pytest.mark.parametrize("kind", ["transformers", "ollama"])
 def test_a_kind_without_constraints_refuses_them(kind: str) -> None:
-    error = refused(kind, request(constraint=constraint()))
+    wanted = constraint()
+    error = refused(kind, request(constraint=wanted))
     assert error.startswith(f"the engine ({kind}) does not support constraints")
+    wanted.looser = lambda: None
+    assert seen(kind, request(constraint=wanted))[0].body.keys() == seen(kind, request())[0].body.keys()
 
 
 def test_schemas_beyond_a_kinds_grammar_are_refused() -> None:
     wanted = constraint(
-        type="object", properties={"zip": {"type": "string", "pattern": "^(?!0)[0-9]{5}$"}}, required=["zip"]
+        type="object", properties={"zip": {"type": "string", "pattern": r"^\p{N}{5}$"}}, required=["zip"]
     )
     message = refused("llama.cpp", request(constraint=wanted))
     assert "zip.pattern" in message
     assert seen("vllm", request(constraint=wanted))[0].body["response_format"] == wanted.structural_tag
+    wanted.looser = constraint
+    assert seen("llama.cpp", request(constraint=wanted))[0].body["grammar"] == constraint().gbnf
 
 
 def test_ollama_gets_a_raw_text_and_its_options_in_one_field() -> None:

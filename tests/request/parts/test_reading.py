@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -137,6 +138,9 @@ def test_an_image_is_named_by_its_digest_in_its_place(protocol: str, role: str) 
         ("chat", {"type": "video_url", "video_url": {"url": url(MP4, "video/mp4")}}, "video/mp4"),
         ("chat", {"type": "audio_url", "audio_url": {"url": url(wav(), "audio/wav")}}, "audio/wav"),
         ("chat", {"type": "image_url", "image_url": url(gif())}, "image/gif"),
+        ("chat", {"type": "image_url", "image_url": {"url": url(gif(), "image/jpeg;x=1")}}, "image/gif"),
+        ("chat", {"type": "image_url", "image_url": f" DATA:;Base64,{base64_of(gif())}\n"}, "image/gif"),
+        ("responses", {"type": "input_image", "image_url": f"data:;base64,{quote(base64_of(png()))}"}, "image/png"),
         ("chat", {"type": "file", "file": {"file_data": url(png()), "filename": "a.png"}}, "image/png"),
         ("responses", {"type": "input_audio", "input_audio": {"data": base64_of(wav()), "format": "wav"}}, "audio/wav"),
         ("responses", {"type": "input_file", "file_data": base64_of(png())}, "image/png"),

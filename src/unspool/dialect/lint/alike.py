@@ -78,9 +78,11 @@ def an_opening_that_begins_another(d: Dialect) -> Iterator[Found]:
     ": in text, they look the same", "make them begin differently",
 )  # fmt: skip
 def a_call_that_begins_like_text(d: Dialect) -> Iterator[Found]:
+    """Of two that are only read, the longer one counts."""
     for (of, t), u in itertools.product(parts(d, *_TEXTS), d.call):
         opening = _opening(d, t)
-        if opening and solid(literal(u.head)).startswith(opening):
+        written = t is getattr(d, of)[0] or u is d.call[0]
+        if opening and written and solid(literal(u.head)).startswith(opening):
             yield found("call", template=u, other=t, key=of, opening=t.opening.strip())
 
 

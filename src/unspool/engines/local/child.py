@@ -52,7 +52,9 @@ def _set(params: Any, name: str, text: str) -> None:
         holder = getattr(holder, part, None)
     fields = [field for field in dir(holder) if not field.startswith("_")] if holder is not None else []
     if name.split(".")[0] in OWN or last not in fields or callable(getattr(holder, last)):
-        near = difflib.get_close_matches(last, [f for f in fields if f not in OWN], 1)
+        near = (
+            [] if path and path[0] in OWN else difflib.get_close_matches(last, [f for f in fields if f not in OWN], 1)
+        )
         did = f"; did you mean {'.'.join([*path, near[0]])}?" if near else ""
         raise ValueError(f"{name}: is no field of llama.cpp's that can be set{did}")
     try:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import logging
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -13,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from ...errors import ConstraintError
+from ...grammar import Constraint
 from ...infer.gguf import Gguf
 from ..base import Delta, EngineError, Request
 from ..kept import Kept
@@ -21,6 +23,8 @@ from ..upstream.client import Unavailable
 from .grammars import Grammars
 from .process import Address, LlamaProcess, Status
 from .vocabulary import Vocabulary
+
+log = logging.getLogger("unspool.engines")
 
 _PATIENCE: Final = 600.0  # how long an output waits for the model to be loaded, in seconds
 _TICK: Final = 0.1
@@ -84,15 +88,9 @@ class Local:
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Generate one output; an `EngineError` with 400 if the grammar is too large, or has ended a process."""
-        key = b""
-        if request.constraint is not None:
-            constraint = request.constraint.ending(self._ends)
-            try:
-                await self._grammars.check(constraint)
-            except ConstraintError as error:
-                raise EngineError(str(error), 400) from None
-            request = msgspec.structs.replace(request, constraint=constraint)
-            key = hashlib.sha256(constraint.lark_spaced.encode()).digest()
+        constraint = await self._checked(request.constraint)
+        request = msgspec.structs.replace(request, constraint=constraint)
+        key = b"" if constraint is None else hashlib.sha256(constraint.lark_spaced.encode()).digest()
         deadline = time.monotonic() + _PATIENCE
         again = True
         while True:
@@ -111,6 +109,20 @@ class Local:
                 await asyncio.sleep(_TICK)
             finally:
                 await stream.aclose()
+
+    async def _checked(self, given: Constraint | None) -> Constraint | None:
+        """A constraint for llama.cpp, or a less strict one if it cannot be compiled and that is allowed."""
+        while given is not None:
+            constraint = given.ending(self._ends)
+            try:
+                await self._grammars.check(constraint)
+                return constraint
+            except (ConstraintError, EngineError) as error:
+                if given.looser is None or getattr(error, "status", 400) != 400:
+                    raise EngineError(str(error), getattr(error, "status", 400)) from None
+                log.warning("calls are less constrained than by the server's level: %s", error)
+            given = await asyncio.to_thread(given.looser)
+        return None
 
     async def _attempt(self, request: Request, key: bytes, before: Status) -> AsyncGenerator[Delta, None]:
         """Generate one output with the process as it is now; `_NotBegun` if it ended (502) or was just being started

@@ -41,25 +41,24 @@ def _parts(gguf: Gguf) -> str:
     count, number = gguf.values.get("split.count", 1), gguf.values.get("split.no", 0)
     if not isinstance(count, int) or count <= 1:
         return ""
-    path = Path(gguf.path)
-    found = _PART.fullmatch(path.name)
-    if found is None:
+    files = parts(gguf)
+    if len(files) != count:
         return (
             f"is part {number + 1} of {count}, and its name does not say so: it must end in -00001-of-{count:05}.gguf"
         )
-    names = [f"{found[1]}-{i:05}-of-{count:05}.gguf" for i in range(1, count + 1)]
     if number != 0:
-        return f"is part {number + 1} of {count}; name the first one, {names[0]}"
-    missing = [name for name in names if not (path.parent / name).is_file()]
+        return f"is part {number + 1} of {count}; name the first one, {files[0].name}"
+    missing = [file.name for file in files if not file.is_file()]
     return f"is part 1 of {count}, and {missing[0]} is not beside it" if missing else ""
 
 
-def _size(gguf: Gguf) -> int:
-    """The size of the model in bytes, with all of its parts."""
-    found = _PART.fullmatch(Path(gguf.path).name)
+def parts(gguf: Gguf) -> list[Path]:
+    """The files of a model; several if its name says so."""
+    path = Path(gguf.path)
+    found = _PART.fullmatch(path.name)
     if found is None:
-        return gguf.size
-    return sum(part.stat().st_size for part in Path(gguf.path).parent.glob(f"{found[1]}-*-of-{found[3]}.gguf"))
+        return [path]
+    return [path.with_name(f"{found[1]}-{i:05}-of-{found[3]}.gguf") for i in range(1, int(found[3]) + 1)]
 
 
 def fitting_slots(gguf: Gguf, context: int, slots: int | None, *, available: int | None) -> int:
@@ -67,7 +66,7 @@ def fitting_slots(gguf: Gguf, context: int, slots: int | None, *, available: int
     memory are not known, only the model's size is checked. A `GgufError` names the flag that helps."""
     if available is None:
         return slots or MOST_SLOTS
-    size = _size(gguf)
+    size = sum(part.stat().st_size for part in parts(gguf))
     left = available * _SPARE - size
     if left < 0:
         raise GgufError(

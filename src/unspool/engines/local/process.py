@@ -170,7 +170,7 @@ class LlamaProcess:
                 stdout=subprocess.PIPE,
                 stderr=self._log,
                 start_new_session=True,
-                env={"OMP_WAIT_POLICY": "passive", **os.environ},
+                env={"OMP_WAIT_POLICY": "passive", "GGML_NO_BACKTRACE": "1", **os.environ},
             )
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended already
@@ -228,6 +228,7 @@ _KNOWN: Final = (
         "there is not enough memory; --context and --slots say less",
     ),
     (re.compile(r"failed to (?:init|load|apply) lora[^\n]{0,40}"), "the adapter does not fit the model"),
+    (re.compile(r"GGML_ASSERT\(([^\n]{1,200})\) failed"), "llama.cpp's condition {0!r} does not hold"),
     (re.compile(r"data is not within the file bounds"), "the file is not complete"),
 )
 

@@ -20,6 +20,7 @@ from ...wire.common import Usage
 from ..base import Delta, EngineError, Sampled
 
 _Ids = list[Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]]
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]  # of tokens; they are added up, and JavaScript reads them
 
 
 # -- what the events of several servers share --------------------------------------------------------------------------
@@ -31,8 +32,8 @@ class _Event(msgspec.Struct):
 
 class _Version(msgspec.Struct):
     version: Any = None
-    start: int = 0
-    end: int = 0
+    start: _Count = 0
+    end: _Count = 0
 
 
 class _Probability(msgspec.Struct):
@@ -45,7 +46,12 @@ class _Probability(msgspec.Struct):
 
 def _entries(reported: Sequence[_Probability], alternatives: int) -> tuple[dict[str, Any], ...]:
     """The entries of tokens in the form of chat completions."""
-    return tuple({**_entry(p), "top_logprobs": list(map(_entry, p.top_logprobs[:alternatives]))} for p in reported)
+    found = []
+    for p in reported:
+        # llama.cpp leaves out the text of a special token among the alternatives.
+        tops = [p if top.id == p.id >= 0 else top for top in p.top_logprobs[:alternatives]]
+        found.append({**_entry(p), "top_logprobs": list(map(_entry, tops))})
+    return tuple(found)
 
 
 def _entry(reported: _Probability) -> dict[str, Any]:
@@ -112,24 +118,24 @@ class _Choice(msgspec.Struct):
 
 
 class _PromptDetails(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: _Count | None = None
 
 
 class _CompletionDetails(msgspec.Struct):
-    reasoning_tokens: int | None = None
+    reasoning_tokens: _Count | None = None
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
+    prompt_tokens: _Count = 0
+    completion_tokens: _Count | None = None
+    total_tokens: _Count | None = None
     prompt_tokens_details: _PromptDetails | None = None
     completion_tokens_details: _CompletionDetails | None = None
 
 
 class _Range(msgspec.Struct):
-    offset: int
-    length: int
+    offset: _Count
+    length: _Count
 
 
 class _Completion(_Event):
@@ -237,9 +243,9 @@ _Listed = tuple[float | None, int, str | None]
 
 class _Meta(msgspec.Struct):
     finish_reason: _Ended | None = None
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int | None = None
+    prompt_tokens: _Count = 0
+    completion_tokens: _Count = 0
+    cached_tokens: _Count | None = None
     prompt_token_ids: _Ids | None = None
     output_token_logprobs: list[_Listed] | None = None
     output_top_logprobs: list[list[_Listed] | None] | None = None
@@ -324,7 +330,7 @@ def _listed(meta: _Meta) -> list[_Probability]:
 
 
 class _Timings(msgspec.Struct):
-    cache_n: int | None = None
+    cache_n: _Count | None = None
 
 
 class _Native(_Event):
@@ -332,8 +338,8 @@ class _Native(_Event):
     tokens: _Ids = []
     stop: bool = False
     stop_type: str = "none"
-    tokens_predicted: int = 0
-    tokens_evaluated: int = 0
+    tokens_predicted: _Count = 0
+    tokens_evaluated: _Count = 0
     timings: _Timings | None = None
     completion_probabilities: list[_Probability] = []
 
@@ -367,8 +373,8 @@ class _Ollama(_Event):
     response: str = ""
     done: bool = False
     done_reason: str | None = None
-    prompt_eval_count: int | None = None
-    eval_count: int | None = None
+    prompt_eval_count: _Count | None = None
+    eval_count: _Count | None = None
 
 
 def read_ollama(data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False) -> Delta:

@@ -38,6 +38,7 @@ class Discovered(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str | None  # its kind; ``None`` if it cannot be detected
     model: str | None  # the name of its model; ``None`` if it lists none
+    fault: str = ""  # what is wrong with its list of models; empty if nothing is
     # The model's folder, or its GGUF, on this machine; ``None`` if it is not there, or not known.
     path: Path | None = None
     # template, tool_template: the chat templates that it sends; empty if it sends none.
@@ -67,11 +68,12 @@ def discover(
     server cannot be reached, or refuses the key."""
     server = _Server(base_urls(urls, kind)[0], key)
     first = listed(server.ask("/v1/models"), model)
+    fault = server.fault or ("" if first else "it lists no model")
     name = model or _text(first, "id") or None
     if kind is None:
         kind = _kind(server, first)
     asked = _ASKED.get(kind or "", _by_root)
-    return asked(server, Discovered(kind=kind, model=name), first)
+    return asked(server, Discovered(kind=kind, model=name, fault=f"/v1/models: {fault}" if fault else ""), first)
 
 
 def _kind(server: "_Server", first: Mapping[str, Any]) -> str | None:
@@ -171,7 +173,9 @@ def _token(value: Any) -> str:
 
 class _Server:
     def __init__(self, base: str, key: str | None) -> None:
+        self.fault = ""  # what was wrong with the last answer
         self._base = base
+        self._demands = "it demands an API key" if key is None else "it refuses the API key"
         self._headers = {"Content-Type": "application/json"} | (
             {} if key is None else {"Authorization": f"Bearer {key}"}
         )
@@ -180,15 +184,18 @@ class _Server:
     def ask(self, path: str, question: Any = None) -> dict[str, Any]:
         """The JSON object of an answer; empty if there is another answer, or an error."""
         data = None if question is None else json.dumps(question).encode()
+        self.fault = ""
         try:
             with self._open(urllib.request.Request(self._base + path, data, self._headers), timeout=_SECONDS) as answer:
                 found = json.loads(answer.read(_MOST + 1)[:_MOST])
         except urllib.error.HTTPError as error:
             error.close()
             if error.code in (401, 403):
-                raise EngineError("it refuses the API key; see --engine-key", 503) from None
+                raise EngineError(f"{self._demands}; see --engine-key", 503) from None
+            self.fault = f"it answers {error.code}"
             return {}
         except (ValueError, RecursionError):
+            self.fault = "its answer is no JSON"
             return {}
         except OSError as error:  # `URLError` is one
             reason = getattr(error, "reason", error)

@@ -11,6 +11,7 @@ already begins with the tokenizer's first token, must not get that token a secon
 * llama-cpp-python, transformers: ``/v1/completions`` is all there is. Neither shows special tokens; see the guide.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -22,6 +23,8 @@ from ...grammar import Constraint
 from ..base import Delta, EngineError, Request, Sampling, Thinking
 from .answers import read_completion, read_native, read_ollama
 from .sse import Events, Lines
+
+log = logging.getLogger("unspool.engines")
 
 _OPENAI: Final = {
     "temperature": "temperature",
@@ -319,16 +322,20 @@ def _endless(kind: Kind, size: int, context: int | None) -> int | None:
 
 
 def _constrained(kind: Kind, constraint: Constraint) -> dict[str, Any]:
-    if kind.constrain is None:
-        raise EngineError(
-            f"the engine ({kind.name}) does not support constraints: no required or named tool_choice, no strict "
-            "tools, no response_format",
-            400,
-        )
-    try:
-        return kind.constrain(constraint)
-    except ConstraintError as error:
-        raise EngineError(f"the engine ({kind.name}) does not support this constraint: {error}", 400) from None
+    """The fields of a constraint, or of a less strict one if the kind cannot express it and that is allowed."""
+    found: Constraint | None = constraint
+    while found is not None:
+        try:
+            if kind.constrain is not None:
+                return kind.constrain(found)
+            why = "constraints: no required or named tool_choice, no strict tools, no response_format"
+        except ConstraintError as error:
+            why = f"this constraint: {error}"
+        if found.looser is None:
+            raise EngineError(f"the engine ({kind.name}) does not support {why}", 400)
+        log.warning("calls are less constrained than by the server's level: %s does not support %s", kind.name, why)
+        found = found.looser()
+    return {}
 
 
 def listed(answer: Any, model: str | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Set
 from typing import Final
 
+from ...dialect.literals import Finder
 from ..white import held_suffix
 from .strings import JSON_PARTIAL, JSON_RUN, PYTHON_RUN, SHORT, escaped, quote_in, translated
 
@@ -122,7 +123,7 @@ def _json(text: str) -> Part | None:
 JSON_STRINGS: Final = StringKind(_json)
 
 
-def guarded_strings(inner: StringKind, scan: re.Pattern[str], firsts: str) -> StringKind:
+def guarded_strings(inner: StringKind, scan: Finder, firsts: str) -> StringKind:
     """Strings of a kind that a marker ends too; the other arguments are as in `markup_values`."""
 
     def split(text: str) -> Part | None:
@@ -161,7 +162,7 @@ def quoted_strings(scan: re.Pattern[str], delimiter: str) -> StringKind:
     return _kind(("quoted", delimiter), split, delimiter[0])
 
 
-def markup_values(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> StringKind:
+def markup_values(scan: Finder, firsts: str, triggers: Set[str], margin: str) -> StringKind:
     """Arguments in markup.
 
     Args:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 import msgspec
 
@@ -64,11 +64,12 @@ def read_part(part: Fields, forms: Forms, *others: str) -> dict[str, Any]:
 
 def _url(fields: Fields, field: str, kind: str, name: str = "") -> Unread:
     """A part at a URL. ``data:`` is decoded; only ``http`` and ``https`` can be fetched."""
-    url, where = fields.text(field), fields.path(field)
+    url, where = fields.text(field).strip(), fields.path(field)
     if head := _DATA.match(url):
-        if head[1].lower().replace(" ", "").endswith(";base64"):
-            return Unread(where=where, kind=kind, data=_decoded(where, url[head.end() :]), name=name)
-        return Unread(where=where, kind=kind, data=unquote_to_bytes(clean(url[head.end() :])), name=name)
+        data = url[head.end() :]
+        if not head[1].lower().replace(" ", "").endswith(";base64"):
+            return Unread(where=where, kind=kind, data=unquote_to_bytes(clean(data)), name=name)
+        return Unread(where=where, kind=kind, data=_decoded(where, unquote(data) if "%" in data else data), name=name)
     if not _HTTP.match(url) or "@" in url.split("/", 3)[2] or not url.isprintable():
         raise fields.wrong(field, f"{json_shown(url[:_SHOWN])} is not a data: URL, nor one of http or https")
     return Unread(where=where, kind=kind, url=url, name=name)
@@ -219,7 +220,8 @@ def settled(request: ChatRequest, fetched: Mapping[str, bytes], limits: Limits) 
 
 def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[str, Medium]) -> dict[str, Any]:
     if role not in _ROLES:
-        raise BadRequest(one.where, f"{one.kind}: a message of role {role!r} has parts of text only")
+        told = "has parts of text only, whatever the engine and the chat template take"
+        raise BadRequest(one.where, f"{one.kind}: a message of role {role!r} {told}")
     try:
         found = recognize(data)
     except BadMedium as error:

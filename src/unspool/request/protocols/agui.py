@@ -38,6 +38,7 @@ class AguiProtocol(WireProtocol):
     ``max_tool_calls``, ``tool_limits`` and thinking switches, with the names from chat completions."""
 
     id_prefix = "run_"
+    result_media = True
     error_body = staticmethod(wire.error_body)
 
     def servers(self, fields: Fields) -> Collection[str] | None:

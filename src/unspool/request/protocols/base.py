@@ -19,12 +19,14 @@ class WireProtocol(ABC):
         invalid_status: the HTTP status for a request with a wrong field.
         keeps_events: whether answers that are not streamed are written from events.
         raw: whether outputs are not parsed.
+        result_media: whether results of the server's tools have their media for the client.
     """
 
     id_prefix: ClassVar[str]
     invalid_status: ClassVar[int] = 400
     keeps_events: ClassVar[bool] = False
     raw: ClassVar[bool] = False
+    result_media: ClassVar[bool] = False
     error_body: ClassVar["staticmethod[[Failure], bytes]"]
 
     def __init__(self, settings: Settings) -> None:
