@@ -17,10 +17,10 @@ from unspool.store import Store
 
 from ..sessions.support import Model
 from .support import HELLO, PATIENCE, Live, Scripted, live, until
-from .test_continuation import ANSWER, CALL, Writing, extends, template
 from .test_loop import MCP
 from .test_protocols import RESPONSES_TOOL
 from .workshop import Workshop, call, model
+from .writing import ANSWER, CALL, Writing, extends, template
 
 FACTS = ["<think>\nOne.\n</think>\n\nThe first.", "<think>\nTwo.\n</think>\n\nThe second.", "The third."]
 GONE = "previous_response_not_found"
