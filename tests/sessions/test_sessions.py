@@ -151,6 +151,17 @@ def test_a_history_that_is_rewritten_late_keeps_the_tokens_before_the_change() -
     ]
 
 
+def test_an_answer_without_text_that_the_client_leaves_out_is_a_rewritten_history() -> None:
+    model = answers("<think>\nHm.\n</think>\n\n", "Two.", "Three.")
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        session = made(server)
+        for messages in ([user("Hi")], [user("Hi"), user("Well?")], [user("Hi")]):
+            chat(server, session, messages)
+        found = trajectory(server, session)
+    check(found, model.record)
+    assert tree(found) == [(None, None), (None, "rewritten"), (None, None)]
+
+
 def test_titles_and_sub_agents_are_roots_with_roles_of_their_own() -> None:
     model = answers(CALL, "A title", "A sub-agent's answer.", "Done.")
     with live(model, "hermes", prompts=template(), sessions=True) as server:

@@ -104,9 +104,10 @@ class Tree(Turns):
                 except NoBridge:
                     fork = fork or "template"
             return self._rendered(request, past, waiting, node.record.id, fork)
-        first = next((at for at, m in enumerate(history) if m["role"] == "assistant"), None)
-        known_question = first is not None and chains[first].digest(b"asked") in self._asked
-        return self._rendered(request, past, waiting, "", "rewritten" if known_question else "")
+        # A question that was asked before has another answer here, or none: clients leave out one without text.
+        first = next((at for at, m in enumerate(history) if m["role"] == "assistant"), len(history) - 1)
+        asked = any(chain.digest(b"asked") in self._asked for chain in chains[1 : first + 1])
+        return self._rendered(request, past, waiting, "", "rewritten" if asked else "")
 
     def _behind(
         self, node: Node, request: ChatRequest, at: int, past: Past, fork: str, waiting: Waiting | None
