@@ -111,8 +111,17 @@ def model_arguments(p: Container) -> None:
 
 
 _ONLY = {
-    LOCAL: ("context", "threads", "gpu_layers", "batch_size", "mmproj", "adapter", "llama", "engine_log"),
-    UPSTREAM: ("engine_kind", "engine_model", "engine_key", "engine_keep_end", "engine_budgets"),
+    LOCAL: [
+        "--context",
+        "--threads",
+        "--gpu-layers",
+        "--batch-size",
+        "--mmproj",
+        "--adapter",
+        "--llama",
+        "--engine-log",
+    ],
+    UPSTREAM: ["--engine-kind", "--engine-model", "--engine-key", "--engine-keep-end", "--engine-budgets"],
 }
 """The arguments that only one kind of engine has."""
 
@@ -165,7 +174,7 @@ def open_model(options: argparse.Namespace) -> Model:
 def _report_unused(options: argparse.Namespace, kind: EngineKind) -> None:
     """Say which arguments have no effect on this kind of engine. A file may give them to several models."""
     for other, names in _ONLY.items():
-        given = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name)]
+        given = [name for name in names if getattr(options, name[2:].replace("-", "_"))]
         if given and kind is not other:
             print(f"unspool: {', '.join(given)}: has no effect on this engine, only on {other.form}", file=sys.stderr)
 

@@ -71,7 +71,7 @@ def find_stored(name: str) -> Stored:
 def _matches(store: str, listed: str, wanted: str) -> bool:
     """Whether a name means a listed model. Files may be left out, and in LM Studio also the publisher."""
     if store == "hf":
-        return wanted in (listed, listed.partition(":")[0])
+        return wanted in (listed, listed.partition(":")[0], listed[: -len(".gguf")])
     listed, wanted = listed.lower(), wanted.lower()  # as Ollama and LM Studio compare names
     if store == "ollama":
         return listed in (wanted, wanted.removeprefix(f"{_REGISTRY}/").removeprefix(f"{_LIBRARY}/"))

@@ -307,11 +307,11 @@ def _parts(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     content = message.get("content") or ()
     pieces: Iterable[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for piece in pieces:
-        if message.get("role") == "tool":
+        if message.get("role") == "tool" and "text" in piece:
             yield {
                 "type": "tool_call_response",
                 "id": message.get("tool_call_id"),
-                "response": shortened(str(piece.get("text", "")), _TEXT),
+                "response": shortened(str(piece["text"]), _TEXT),
             }
         elif "text" in piece:
             yield _part(piece["text"])

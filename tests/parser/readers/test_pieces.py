@@ -1,13 +1,13 @@
 """Remembered pieces of strings: the memory says what reading the piece says, and its size is bounded."""
 
 import json
-import re
 from collections.abc import Callable
 
 import pytest
 
 import unspool
 from tests.support import pieces, run
+from unspool.dialect.literals import Finder
 from unspool.parser.readers import pieces as module
 from unspool.parser.readers.pieces import JSON_STRINGS, StringKind, guarded_strings, markup_values, python_strings
 
@@ -85,7 +85,7 @@ def test_the_memory_of_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "_MOST_KINDS", 3)
     monkeypatch.setattr(module, "_kinds", {})
     for n in range(5):
-        scan = re.compile(f"<{n}")
+        scan = Finder({f"<{n}"})
         for kind in (
             guarded_strings(JSON_STRINGS, scan, "<"),
             markup_values(scan, "<", {f"<{n}"}, "\n"),

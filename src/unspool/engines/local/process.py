@@ -228,6 +228,10 @@ _KNOWN: Final = (
         "there is not enough memory; --context and --slots say less",
     ),
     (re.compile(r"failed to (?:init|load|apply) lora[^\n]{0,40}"), "the adapter does not fit the model"),
+    (
+        re.compile(r"failed to load multimodal model, '([^'\n]{1,400})'"),
+        "the projector {0} does not fit it; --mmproj names another one",
+    ),
     (re.compile(r"GGML_ASSERT\(([^\n]{1,200})\) failed"), "llama.cpp's condition {0!r} does not hold"),
     (re.compile(r"data is not within the file bounds"), "the file is not complete"),
 )
