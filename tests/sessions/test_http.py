@@ -13,6 +13,7 @@ import pytest
 
 from unspool.engines import Delta, Request
 from unspool.rl.exports import ENCODINGS, FORMATS
+from unspool.server.retries import _Answer, _nowhere
 
 from ..server.support import CHAT, Live, live, until
 from ..server.test_loop import MCP
@@ -218,6 +219,18 @@ def test_rounds_of_the_servers_tools_do_not_exceed_the_limit_of_calls() -> None:
         assert len(trajectory(server, session)["calls"]) == 3
 
 
+def test_an_engine_that_does_not_stop_is_not_examined_for_ever() -> None:
+    class Endless(Model):
+        async def _examined(self, request: Request) -> AsyncGenerator[Delta, None]:
+            while True:
+                yield Delta(text="a")
+                await asyncio.sleep(0)
+
+    with live(Endless(lambda request: "Hi"), "hermes", prompts=template(), sessions=True) as server:
+        (problem,) = made(server)["problems"]
+        assert "could not be examined: the engine does not stop" in problem
+
+
 def test_metadata_of_any_kind_and_size_fails_no_later_request(server: Live) -> None:
     session = made(server, metadata={"\ud800": "\ud800"})
     path = f"/sessions/{session['id']}"
@@ -335,6 +348,18 @@ def test_a_retry_of_an_answered_request_gets_the_same_answer(
     again = server.http.post(CHAT, json=body, headers={**bearer(session["key"]), "x-stainless-retry-count": "0"})
     assert again.status_code == 200
     assert calls(server, session) == 2
+
+
+def test_an_answer_that_is_too_large_for_retries_is_not_kept_while_it_is_written() -> None:
+    async def main() -> None:
+        answer = _Answer(_nowhere)
+        await answer.send({"type": "http.response.start", "status": 200})
+        for _ in range(100):
+            await answer.send({"type": "http.response.body", "body": bytes(100_000), "more_body": True})
+            assert answer.size <= 8 << 20
+        assert not answer.good
+
+    asyncio.run(main())
 
 
 def test_a_client_that_gives_up_and_tries_again_joins_its_first_attempt(server: Live, model: Model) -> None:

@@ -36,13 +36,20 @@ class _Answer:
         self._send: Send | None = send
         self._changed = asyncio.Event()
         self._retries = 0
+        self._kept = 0
+        self._whole = True  # whether all of it is kept: one that is too large is not, unless a retry reads it
         self.messages: list[Any] = []
         self.ended = time.monotonic()
         self.work: asyncio.Future[None]
 
     def send(self, message: Any) -> Awaitable[None]:
         """Keep a part of the answer, and send it to the first client, as long as that reads."""
-        self.messages.append(message)
+        self._kept += len(message.get("body", b""))
+        if self._kept > _SIZE and not self._retries:
+            self._whole = False
+            del self.messages[1:]
+        if self._whole:
+            self.messages.append(message)
         if self._retries:
             self._changed.set()
         return _nowhere(message) if self._send is None else self._send(message)
@@ -55,8 +62,8 @@ class _Answer:
     @property
     def good(self) -> bool:
         """Whether a retry may have it: it is being written, or it is a whole one without an error."""
-        if not self.work.done():
-            return True
+        if not self._whole or not self.work.done():
+            return self._whole
         if self.work.cancelled() or self.work.exception() is not None or not self.messages:
             return False
         return bool(self.messages[0]["status"] == 200 and not self.messages[-1].get("more_body", False))

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import time
+from contextlib import aclosing
 from typing import Final, NamedTuple
 
 import msgspec
@@ -14,6 +15,8 @@ from .capture import Capture, Output
 
 _PROMPT: Final = "The capital of France is Paris, and the capital of Italy is"
 _TOP: Final = 1
+_TOKENS: Final = 4
+_MOST: Final = 4096  # how many pieces, and characters, an engine may send for so few tokens
 _PATIENCE: Final = 30.0  # how long an engine may take to be ready, in seconds
 _TICK: Final = 0.2
 _SAME: Final = 1e-3
@@ -97,18 +100,23 @@ async def _probe(engine: Engine, model: str, ids: list[int], temperature: float)
         prompt=_PROMPT,
         prompt_ids=ids,
         sampling=Sampling(temperature=temperature, top_p=1.0, seed=1, logprobs=_TOP),
-        max_tokens=4,
+        max_tokens=_TOKENS,
         capture=True,
         messages=[{"role": "user", "content": _PROMPT}],
     )
     capture, prompt = Capture(), None
     top: dict[str, float] = {}
-    async for delta in engine.generate(asked):
-        capture.take(delta)
-        if delta.usage is not None and delta.usage.prompt_tokens:
-            prompt = delta.usage.prompt_tokens
-        if delta.logprobs and not top:
-            top = {entry["token"]: entry["logprob"] for entry in delta.logprobs[0].get("top_logprobs", ())}
+    left = _MOST
+    async with aclosing(engine.generate(asked)) as stream:
+        async for delta in stream:
+            left -= 1 + len(delta.text)
+            if left < 0:
+                raise EngineError(f"the engine does not stop after {_TOKENS} tokens", 502)
+            capture.take(delta)
+            if delta.usage is not None and delta.usage.prompt_tokens:
+                prompt = delta.usage.prompt_tokens
+            if delta.logprobs and not top:
+                top = {entry["token"]: entry["logprob"] for entry in delta.logprobs[0].get("top_logprobs", ())}
     return _Found(capture.output(engine.tokenizer), prompt, top)
 
 
