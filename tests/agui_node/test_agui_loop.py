@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from ..server.support import live
-from ..server.test_continuation import WORDY, WORDY_ANSWER, WORDY_MIXED, Writing, extends, template
+from ..server.test_continuation import WORDY, WORDY_ANSWER, WORDY_MIXED
 from ..server.workshop import Workshop, call, model
+from ..server.writing import Writing, extends, template
 from .test_agui_node import converse
 
 pytestmark = pytest.mark.node

@@ -468,3 +468,12 @@ def test_wrong_arguments_are_reported_in_one_line(
     captured = capsys.readouterr().err
     assert said in captured
     assert captured.count("\n") == 1
+
+
+def test_the_names_of_tools_steer_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = json.dumps({"name": "a\x1b[2J\x9b", "arguments": {}})
+    (tmp_path / "in.jsonl").write_text(json.dumps({"output": f"<tool_call>\n{call}\n</tool_call>"}) + "\n")
+    assert run(tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl") == 0
+    said = capsys.readouterr().err
+    assert r"a\x1b[2J\x9b" in said
+    assert "\x1b[2J" not in said

@@ -16,7 +16,7 @@ from unspool.batch import BadRow, parse_table
 from unspool.rl import Rollout
 from unspool.rl.exports import written
 
-from ..server.test_continuation import TOKENIZER
+from ..server.writing import TOKENIZER
 from ..sessions.recorded import FOLDER, replayed
 from .rows import is_bad, row
 

@@ -582,6 +582,12 @@ def test_parse_reads_a_recording_with_its_own_dialect_tools_and_stage(run: Run, 
     assert run("parse", "folder").json == message
 
 
+def test_a_recording_is_known_on_standard_input_whatever_the_order_of_its_keys(run: Run) -> None:
+    request = '\n{"dialect": "hermes", "prompt": "' + "x" * 9000 + '", "type": "request"}\n'
+    message = run("parse", stdin=request + '{"type": "chunk", "text": "<think>a</think>b"}\n').json
+    assert (message["reasoning"], message["content"]) == ("a", "b")
+
+
 def test_the_command_line_overrides_the_recording(run: Run, recording: Path) -> None:
     def read(*argv: str) -> Any:
         return run("parse", "one.jsonl", *argv).json

@@ -10,7 +10,7 @@ import pytest
 from unspool.cli import main
 
 from ..server.support import CHAT, HELLO, WEATHER, Live, live
-from ..server.test_continuation import template
+from ..server.writing import template
 from ..sessions.support import Model, ask, made
 from ..sessions.test_sessions import CALL
 

@@ -170,6 +170,15 @@ def test_odd_answers_are_no_answers(answer: Any) -> None:
         opened("--engine", url)
 
 
+@pytest.mark.parametrize("sent", [b"hello\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200])
+def test_an_answer_that_is_no_http_is_said(sent: bytes) -> None:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(sent)
+
+    with answering(answer) as url, pytest.raises(Misuse, match="no HTTP"):
+        opened("--engine", url)
+
+
 @pytest.mark.parametrize("name", ["m.gguf", "m.jinja"])
 def test_the_tokenizer_may_be_a_file(name: str, tmp_path: Path) -> None:
     file = tmp_path / name

@@ -8,9 +8,9 @@ import openai
 import pytest
 
 from ..server.support import live
-from ..server.test_continuation import Writing, extends, template
 from ..server.workshop import Workshop
 from ..server.workshop import call as server_call
+from ..server.writing import Writing, extends, template
 from .support import call, say
 
 pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings("ignore")]

@@ -9,7 +9,7 @@ import pytest
 from unspool.request.sealed import Seal
 
 from ..server.support import live
-from ..server.test_continuation import Writing, extends, template
+from ..server.writing import Writing, extends, template
 from .support import call, program, run, say
 
 pytestmark = pytest.mark.clients

@@ -24,7 +24,7 @@ import pytest
 from unspool.engines import Request
 
 from ..server.support import Live, live
-from ..server.test_continuation import template
+from ..server.writing import template
 from ..sessions.recorded import SHAPES, Shape, replayed, shape, write
 from ..sessions.support import Model, check, made, trajectory
 from .support import PATIENCE, call, program, say

@@ -15,7 +15,7 @@ from ..engines.local.test_real import Serving, serving
 from ..engines.upstream.support import DONE, Connection, Fake, event, threaded
 from ..engines.upstream.support import Asked as Arrived
 from ..server.support import live
-from ..server.test_continuation import TOKENIZER, template
+from ..server.writing import TOKENIZER, template
 
 pytestmark = pytest.mark.harness
 

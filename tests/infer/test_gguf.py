@@ -87,6 +87,8 @@ HEAD = b"GGUF" + struct.pack("<IQQ", 3, 0, 1)
         (HEAD + text("k") + struct.pack("<IIQ", 9, 10, 7_000_000), "ends in its metadata"),
         (HEAD + text("general.alignment") + value(0), "general.alignment is malformed"),
         (HEAD + text("tokenizer.ggml.tokens") + value([1, 2]), "its vocabulary is malformed"),
+        (HEAD + text("tokenizer.ggml.tokens") + value(1), "its vocabulary is malformed"),
+        (gguf({"tokenizer.ggml.tokens": ["a"], "tokenizer.ggml.token_type": [1, 3]}), "its vocabulary is malformed"),
         (gguf({}, [("t", [1] * 9, 1)]), "has a tensor of 9 dimensions"),
     ],
 )

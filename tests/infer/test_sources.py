@@ -46,7 +46,13 @@ def test_templates_are_read_from_a_gguf_file_and_a_broken_one_gets_a_clear_error
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", "{", '{"chat_template": 3}', '{"chat_template": [{"name": 1, "template": "x"}]}']
+    "text",
+    [
+        "[]",
+        "{",
+        '{"chat_template": 3}',
+        *(f'{{"chat_template": [{{"name": {n}, "template": "x"}}]}}' for n in ("1", "[1]")),
+    ],
 )
 def test_a_wrong_configuration_gets_a_clear_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "tokenizer_config.json").write_text(text, encoding="utf-8")

@@ -6,7 +6,6 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-import pydantic
 import pytest
 
 import unspool
@@ -318,32 +317,6 @@ def test_the_tag_is_the_constraint_after_the_reasoning(
         asked([tool], mode, parallel_tool_calls=not single), reasoning=reasoning, strict_level=level
     )
     assert tag == (own and own.structural_tag)
-
-
-class Inner(pydantic.BaseModel):
-    name: str | None = None
-    arguments: str | None = None
-
-
-class Outer(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="allow")
-    content: str | None = None
-    inner: list[Inner] = pydantic.Field(default_factory=list)
-
-
-class Private(Inner):
-    _seen: int = pydantic.PrivateAttr(default=1)
-
-
-def test_objects_made_without_validation_equal_those_of_the_class() -> None:
-    inner, outer = plugin.unchecked(Inner, arguments=""), plugin.unchecked(Outer, inner=[])
-    made = outer(inner=[inner(arguments="x")])
-    assert made == Outer(inner=[Inner(arguments="x")])
-    assert made.model_dump_json(exclude_unset=True) == '{"inner":[{"arguments":"x"}]}'
-    made.content = "changed"
-    assert made.model_dump(exclude_unset=True) == {"inner": [{"arguments": "x"}], "content": "changed"}
-    assert outer(inner=[]).content is None
-    assert plugin.unchecked(Private, arguments="") is Private, "what cannot be made so is made as ever"
 
 
 def test_the_dialect_is_found_by_the_model(tokens: Tokens) -> None:

@@ -142,6 +142,8 @@ def test_added_tokens_that_are_neither_special_nor_the_templates_are_ordinary_te
     made = Prompts(read_tokenizer(folder(tmp_path, CHATML, added_tokens_decoder=added)))
     prompt = render(made, messages=[{"role": "user", "content": "<table> <tool_call>"}])
     assert "<table> <\u200btool_call>" in prompt
+    for odd in (None, 5, ["<table>"], {"1": 5, "2": {"content": [1]}}):
+        assert "<table>" not in read_tokenizer(folder(tmp_path, CHATML, added_tokens_decoder=odd)).added
 
 
 def test_broken_arguments_of_the_history_are_reported_to_either_kind_of_template(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from unspool.request.edits import CLEARED
 from unspool.request.sealed import Seal
 
 from .support import HELLO, Scripted, live
-from .test_continuation import ANSWER, CALL, TOKENIZER, Writing, extends, template
 from .test_loop import BETA, MCP_SERVER
 from .test_protocols import ANTHROPIC_TOOL, claude
 from .workshop import Workshop
+from .writing import ANSWER, CALL, TOKENIZER, Writing, extends, template
 
 
 def test_tokens_of_a_prompt_are_counted_by_the_engines_tokenizer() -> None:

@@ -12,7 +12,7 @@ from unspool.engines.upstream import Upstream
 
 from ..engines.upstream.support import DONE, Fake, event, fails, says, tells, threaded
 from .support import HELLO, Scripted, chunks, live, replay
-from .test_continuation import TOKENIZER, Writing, template
+from .writing import TOKENIZER, Writing, template
 
 PATH = "/v1/completions"
 RAW = '<think>So.</think> Hi <tool_call>{"name": "f"}</tool_call>\n'

@@ -33,8 +33,8 @@ for _case in examples():
 
 
 def played(group: list[Case]) -> Replay:
-    """An engine that plays the example whose number is in the last message, cut at random."""
-    cut = [(random_split(case.raw, random.Random(case.raw)), f"#{case.number}#") for case in group]
+    """An engine that plays the last example whose number is in the prompt, cut at random."""
+    cut = [(random_split(case.raw, random.Random(case.raw)), f"#{case.number}#") for case in reversed(group)]
     return Replay([recorded(pieces, words) for pieces, words in cut], speed=0)
 
 
@@ -45,7 +45,7 @@ def opened(dialect: Dialect, stage: Stage) -> Prompts:
     )
     prompt = "".join(dialect.start[:1]) + opening + (closing if stage is Stage.CONTENT else "")
     assert detect_stage(dialect, prompt) == stage
-    template = "{{ messages[-1].content }}{% raw %}" + prompt + "{% endraw %}"
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}{% raw %}" + prompt + "{% endraw %}"
     return Prompts(Tokenizer(template, template, {}, ()))
 
 

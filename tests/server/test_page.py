@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -336,21 +334,6 @@ def test_a_trace_ends_with_the_engines_error() -> None:
 
 
 # -- recordings --------------------------------------------------------------------------------------------------------
-
-
-def test_parse_reads_a_recording_from_standard_input_and_whatever_the_order_of_its_keys(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = '\n{"dialect": "hermes", "prompt": "' + "x" * 9000 + '", "type": "request"}\n'
-    text += '{"type": "chunk", "text": "<think>a</think>b"}\n'
-    file = tmp_path / "r.txt"
-    file.write_text(text)
-    assert main(["parse", str(file), "--format", "message"]) == 0
-    from_file = json.loads(capsys.readouterr().out)
-    command = [sys.executable, "-m", "unspool", "parse", "--format", "message"]
-    ran = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
-    assert json.loads(ran.stdout) == from_file
-    assert (from_file["reasoning"], from_file["content"]) == ("a", "b")
 
 
 def test_a_recording_carries_the_file_of_its_dialect(tmp_path: Path) -> None:

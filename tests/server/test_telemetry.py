@@ -28,9 +28,9 @@ from unspool.tools.config import read_list
 from ..engines.upstream.support import DONE, Fake, said, says, threaded
 from ..sessions.support import Model, ask, made
 from .support import CHAT, HELLO, Live, Scripted, live, replay, until, write_lines
-from .test_continuation import template
 from .test_operating import started
 from .workshop import Workshop, call, model
+from .writing import template
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = f"00-{TRACE}-{PARENT}-01"

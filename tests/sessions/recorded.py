@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from unspool.engines import Request
 
 from ..server.support import PATIENCE, Live, live
-from ..server.test_continuation import template
+from ..server.writing import template
 from .support import Model, check, made, trajectory, tree
 
 FOLDER: Final = Path(__file__).parent / "recorded"

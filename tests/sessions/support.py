@@ -4,16 +4,18 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 
 from unspool.engines import Delta, Request, Sampled
 from unspool.wire import Usage
 
-from ..server.support import Live
-from ..server.test_continuation import TOKENIZER
+from ..server.writing import TOKENIZER
 from .proxy import Sampling
+
+if TYPE_CHECKING:
+    from ..server.support import Live
 
 END = "<|im_end|>"
 
@@ -86,7 +88,7 @@ class Model:
         pass
 
 
-def made(server: Live, **fields: Any) -> dict[str, Any]:
+def made(server: "Live", **fields: Any) -> dict[str, Any]:
     """A new session."""
     answer = server.post("/sessions", **fields)
     assert answer.status_code == 201, answer.text
@@ -94,14 +96,14 @@ def made(server: Live, **fields: Any) -> dict[str, Any]:
     return found
 
 
-def trajectory(server: Live, session: dict[str, Any], **query: str) -> Any:
+def trajectory(server: "Live", session: dict[str, Any], **query: str) -> Any:
     """Everything that a session recorded."""
     answer = server.http.get(f"/sessions/{session['id']}/trajectory", params=query)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-def ask(session: dict[str, Any], server: Live, path: str, **body: Any) -> httpx2.Response:
+def ask(session: dict[str, Any], server: "Live", path: str, **body: Any) -> httpx2.Response:
     """A request of a session, by its key."""
     return server.http.post(
         path, content=json.dumps(body).encode(), headers={"Authorization": f"Bearer {session['key']}"}

@@ -12,7 +12,7 @@ import pytest
 from unspool.engines import Request
 
 from ..server.support import CHAT, WEATHER, Live, live, until
-from ..server.test_continuation import template
+from ..server.writing import template
 from .support import Model, check, made, trajectory
 
 AGENTS = 4

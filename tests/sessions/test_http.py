@@ -15,10 +15,10 @@ from unspool.engines import Delta, Request
 from unspool.rl.exports import ENCODINGS, FORMATS
 
 from ..server.support import CHAT, Live, live, until
-from ..server.test_continuation import template
 from ..server.test_loop import MCP
 from ..server.test_protocols import claude
 from ..server.workshop import Workshop, call
+from ..server.writing import template
 from .support import Model, ask, check, made, trajectory, tree
 
 HI: Any = [{"role": "user", "content": "Hi"}]
@@ -304,13 +304,10 @@ def test_a_sessions_sampling_replaces_that_of_requests(server: Live, model: Mode
         ({"name": "x"}, "name"),
     ],
 )
-def test_what_is_wrong_in_a_request_is_named(server: Live, fields: dict[str, Any], named: str | None) -> None:
+def test_what_is_wrong_in_a_request_is_named(server: Live, fields: dict[str, Any], named: str) -> None:
     answer = server.post("/sessions", **fields)
-    if named is None:
-        assert answer.status_code == 201
-    else:
-        assert answer.status_code == 400
-        assert named in answer.json()["error"]["message"]
+    assert answer.status_code == 400
+    assert named in answer.json()["error"]["message"]
 
 
 def test_an_id_is_used_once(server: Live) -> None:

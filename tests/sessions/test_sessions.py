@@ -10,8 +10,9 @@ from unspool.engines import Request
 from unspool.store import Store
 
 from ..server.support import CHAT, HELLO, WEATHER, Live, live
-from ..server.test_continuation import ANSWER, ONE, TEMPLATE, TWO, of_chat, of_responses, template
+from ..server.test_continuation import ONE, TWO, of_chat, of_responses
 from ..server.workshop import Workshop
+from ..server.writing import ANSWER, TEMPLATE, template
 from .support import Model, ask, check, made, trajectory, tree
 
 CALL = (

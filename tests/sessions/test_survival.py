@@ -22,7 +22,7 @@ from unspool.sessions.records import CALL, OWNER, SESSION
 from unspool.store import Store
 
 from ..server.support import CHAT, PATIENCE, Live, live, until
-from ..server.test_continuation import template
+from ..server.writing import template
 from .support import Model, ask, check, made, trajectory, tree
 
 HI: Any = [{"role": "user", "content": "Hi"}]
@@ -32,7 +32,7 @@ from unspool import get_dialect
 from unspool.server import Settings
 from unspool.server.main import serve
 from unspool.store import Store
-from tests.server.test_continuation import template
+from tests.server.writing import template
 from tests.sessions.support import Model
 
 settings = Settings(model="m", dialect=get_dialect("hermes"), sessions=True)

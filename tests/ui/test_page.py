@@ -31,7 +31,7 @@ from unspool.server.models import Served
 from ..examples.support import raw_endpoint
 from ..media import digest, png
 from ..server.support import CHAT, HELLO, USAGE, WEATHER, Live, Scripted, live, until
-from ..server.test_continuation import template
+from ..server.writing import template
 from ..sessions.support import Model, ask, made, trajectory
 from ..sessions.test_sessions import CALL
 from ..tokenizer import FOLDER

@@ -20,6 +20,7 @@ from .generate import generate_arguments, run_generate
 from .models import models_arguments, run_models
 from .open import run_show, show_arguments
 from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
+from .pretty import CONTROLS
 from .prove import convert_arguments, infer_arguments, prove_arguments, run_convert, run_infer, run_prove
 from .serve import run_serve, serve_arguments
 from .sessions import run_sessions, sessions_arguments
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(options)
     except Misuse as error:
         # The value says more than the name that the usage gives it (FILE).
-        text = _VARIABLE.sub("", " ".join(str(error).splitlines()))
+        text = _VARIABLE.sub("", " ".join(str(error).splitlines())).translate(CONTROLS)
         print(f"unspool{command}: {text}", file=sys.stderr)
         return 2
     except BrokenPipeError:

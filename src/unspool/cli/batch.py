@@ -24,6 +24,7 @@ from .common import (
     read_tool_choice,
     read_tools,
 )
+from .pretty import CONTROLS
 
 if TYPE_CHECKING:
     from ..batch import Progress
@@ -108,7 +109,7 @@ def run_batch(options: argparse.Namespace) -> int:
     finally:
         bar.clear()
     seconds = time.monotonic() - began
-    print(summary.text(seconds), end="", file=sys.stderr)
+    print(summary.text(seconds).translate(CONTROLS), end="", file=sys.stderr)
     if summary.errors:
         print(f"rows that could not be read: {job.errors}", file=sys.stderr)
     if options.html is not None:

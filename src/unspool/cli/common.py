@@ -23,6 +23,7 @@ from ..policy import CHOICES as POLICIES
 from ..policy import Policy
 from ..toolset import CHOICES, choice_of, read_toolset
 from ..toolset import read_tools as check_tools
+from .pretty import CONTROLS
 
 _CHUNK = 65_536  # bytes per read
 
@@ -218,6 +219,7 @@ def write(text: str) -> None:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
+    rows = [[cell.translate(CONTROLS) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
     return "".join(f"{line}\n" for line in lines)

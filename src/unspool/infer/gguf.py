@@ -115,8 +115,8 @@ def _read(file: BinaryIO, path: str, wanted: set[str]) -> Gguf:
         value = reader.value(reader.number("I"), keep=key in wanted)
         if value is not None:
             values[key] = value
-    tokens, types = values.pop(_TOKENS, ()), values.pop(_TYPES, ())
-    if not all(isinstance(token, str) for token in tokens) or not all(type(kind) is int for kind in types):
+    tokens, types = (values.pop(key, []) for key in (_TOKENS, _TYPES))
+    if not (_only(str, tokens) and _only(int, types)) or (wanted and len(types) > len(tokens)):
         raise GgufError("its vocabulary is malformed")
     parameters, end = 0, 0
     for weights, size, offset in reader.tensors(tensors):
@@ -135,6 +135,10 @@ def _read(file: BinaryIO, path: str, wanted: set[str]) -> Gguf:
         tokens=tuple(tokens) if wanted else (),
         types=tuple(types) if wanted else (),
     )
+
+
+def _only(kind: type, values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) is kind for value in values)
 
 
 class _Reader:

@@ -99,7 +99,8 @@ def _config(path: Path) -> Checkpoint:
 def templates_by_name(given: Any) -> dict[str, Any]:
     """The templates of a tokenizer's ``chat_template``: one, a list of objects with names, or an object."""
     if isinstance(given, list):
-        return {t["name"]: t["template"] for t in given if isinstance(t, dict) and {"name", "template"} <= t.keys()}
+        named = [t for t in given if isinstance(t, dict) and isinstance(t.get("name"), str) and "template" in t]
+        return {t["name"]: t["template"] for t in named}
     return {_DEFAULT: given} if isinstance(given, str) else dict(given) if isinstance(given, Mapping) else {}
 
 

@@ -34,7 +34,8 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
         raise TemplateError(f"{folder}: contains no chat template (tokenizer_config.json or chat_template.jinja)")
     tool_template = found.templates.get("tool_use") or template
     config, tokenizer = map(_object, (folder / "tokenizer_config.json", folder / "tokenizer.json"))
-    added = [*config.get("added_tokens_decoder", {}).values(), *tokenizer.get("added_tokens", ())]
+    decoded, listed = config.get("added_tokens_decoder"), tokenizer.get("added_tokens")
+    added = [*(decoded.values() if isinstance(decoded, dict) else ()), *(listed if isinstance(listed, list) else ())]
     written = template + tool_template
     marks = {text_of(t) for t in added if _is_special(t) or text_of(t) in written} | set(found.special_tokens.values())
     marks = {t for t in marks if len(t) > 2 and not t.isspace() and not t.isalnum()}

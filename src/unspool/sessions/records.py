@@ -3,6 +3,7 @@
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -42,7 +43,9 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     # digests, asked: what identifies the answer in a history, and the prompt.
     digests: list[bytes] = []
     asked: bytes = b""
-    thoughts: list[bytes] = []  # digests of each answer's reasoning up to this one
+    # shared, thoughts: how many digests of earlier answers' reasoning are the parent's, and those after them.
+    shared: int = 0
+    thoughts: list[bytes] = []
     # named, reasoned: what identifies the answer by the ids of its calls, and its reasoning: the range of the text with
     # it, or itself if the text has it in several pieces.
     named: bytes = b""
@@ -142,6 +145,16 @@ class Node:
         """The tokens of the whole prompt."""
         parts = [node.record.prompt_ids + node.record.output_ids for node in self._above()]
         return ids_of(b"".join(reversed(parts)) + self.record.prompt_ids)
+
+    @property
+    def thoughts(self) -> tuple[bytes, ...]:
+        """Digests of the reasoning of each answer up to this one."""
+        parts = [self.record.thoughts]
+        for node, above in pairwise((self, *self._above())):
+            if not node.record.shared:
+                break
+            parts.append(above.record.thoughts)
+        return tuple(chain.from_iterable(reversed(parts)))
 
     def _above(self) -> "Iterator[Node]":
         node = self.parent

@@ -88,12 +88,12 @@ class Tree(Turns):
             found = [
                 node
                 for node in self._answers.get(chains[at + 1].digest(b"turn"), ())
-                if same_thoughts(thoughts[: answers[at]], node.record.thoughts)
+                if same_thoughts(thoughts[: answers[at]], node.thoughts)
             ]
             if not found:
                 continue
             node, fork = _closest(found, request)
-            known = tuple(node.record.thoughts)
+            known = node.thoughts
             past = past._replace(thoughts=known + thoughts[len(known) :])
             if not fork:
                 fork = "rewritten" if answers[-1] > answers[at] else ""
@@ -158,7 +158,10 @@ class Tree(Turns):
         chain = prompt.past.chain
         record.asked = chain.digest(b"asked")
         record.digests = sorted({chain.take(form).digest(b"turn") for form in (sent, trimmed(sent))})
-        record.thoughts = [*prompt.past.thoughts, thought(sent)]
+        thoughts = (*prompt.past.thoughts, thought(sent))
+        before = self.nodes[record.parent].thoughts if record.follows else ()
+        record.shared = len(before) if thoughts[: len(before)] == before else 0
+        record.thoughts = [*thoughts[record.shared :]]
         key, reasoning = self._by_ids(prompt.past.caller, sent), written.message.reasoning
         if key is not None and reasoning:
             at = record.output_text.find(reasoning)

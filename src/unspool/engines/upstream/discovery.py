@@ -9,6 +9,7 @@
 A path that exists on this machine is read here, and so is a repository in Hugging Face's cache.
 """
 
+import http.client
 import json
 import re
 import urllib.error
@@ -197,6 +198,8 @@ class _Server:
         except (ValueError, RecursionError):
             self.fault = "its answer is no JSON"
             return {}
+        except http.client.HTTPException:
+            raise EngineError("its answer is no HTTP", 503) from None
         except OSError as error:  # `URLError` is one
             reason = getattr(error, "reason", error)
             raise EngineError(f"it cannot be reached ({getattr(reason, 'strerror', None) or reason})", 503) from None
