@@ -37,6 +37,23 @@ def test_without_a_proven_dialect_the_error_names_candidates_and_failures() -> N
     assert "; inferred: " in message
 
 
+JSON_CALLS = """
+{%- for m in messages %}
+{{- '<|start_header_id|>' + m.role + '<|end_header_id|>\\n\\n' + ('' if m.tool_calls else m.content) }}
+{%- if m.tool_calls and m.tool_calls | length > 1 %}{{ raise_exception('one call at a time') }}{% endif %}
+{%- for c in m.tool_calls or [] %}
+{{- '{"name": "' + c.function.name + '", "parameters": ' + c.function.arguments | tojson + '}' }}{% endfor %}
+{{- '<|eot_id|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}
+"""
+
+
+def test_a_dialect_that_would_write_python_is_not_preferred_for_calls_in_json() -> None:
+    assert holds(prove_dialect(get_dialect("pythonic"), JSON_CALLS))
+    assert choose_dialect(JSON_CALLS).dialect.codec.name == "json"
+
+
 def test_a_template_without_calls_proves_its_other_parts() -> None:
     choice = choose_dialect(invented.TEMPLATES["silent"], model="Qwen3-8B")
     assert choice.dialect is get_dialect("hermes")

@@ -19,7 +19,7 @@ from .histories import NAMES
 from .proof import NEEDED, STAGE, Case, Prover
 from .rendering import Renderer
 
-MOST: Final = 6  # the most shipped dialects that are tried
+MOST: Final = 8  # the most shipped dialects that are tried
 
 Origin = Literal["shipped", "response_template", "inferred"]
 
@@ -56,7 +56,8 @@ def choose_dialect(
 
     The candidates are, in this order: the shipped dialects as `unspool.detect_dialect` sorts them, the
     ``response_template``, and the dialect that `unspool.infer_dialect` finds. If the template writes no call, reading
-    its content and reasoning is proof enough.
+    its content and reasoning is proof enough. A dialect that reads the template's calls but would write Python in place
+    of JSON, or the reverse, comes last, since grammars have what it writes.
 
     Args:
         template: the text of a chat template. It runs in a separate process, within limits.
@@ -75,16 +76,22 @@ def choose_dialect(
     check("response_template", response_template, (Mapping, type(None)), "an object or None")
     check_tokenizer(tokenizer)
     failed: list[str] = []
+    other: Choice | None = None
     with template_renderer(template, special_tokens, limits) as renderer:
         views = list(ask(renderer))
         for dialect, origin in _candidates(template, model, response_template, failed):
             choice = Choice(dialect, origin, prove_views(dialect, views, renderer, tokenizer))
-            if holds(choice.proof, views):
+            if not holds(choice.proof, views):
+                failed.append(f"{dialect.name} ({origin}): {first_failure(choice.proof)}")
+            elif _writes_alike(dialect, views):
                 return choice
-            failed.append(f"{dialect.name} ({origin}): {first_failure(choice.proof)}")
+            else:
+                other = other or choice
         found = infer_views(views, renderer, template, tokenizer, "inferred")
     if found.dialect is not None:
         return Choice(found.dialect, "inferred", found.proof)
+    if other is not None:
+        return other
     failed.append(f"inferred: {first_failure(found.proof)}")
     raise UnknownDialect("no dialect is proven by the chat template; " + "; ".join(failed))
 
@@ -151,6 +158,13 @@ def thinks(proof: list[Case]) -> bool:
     stages = {c.case: c.reason for c in proof if c.result == "pass" and c.case.startswith(STAGE)}
     opened = [reason == Stage.REASONING.value for case, reason in stages.items() if case.endswith("=True")]
     return not (opened and all(opened) and stages.get(STAGE) == Stage.CONTENT.value)
+
+
+def _writes_alike(dialect: Dialect, views: list[Views]) -> bool:
+    """Whether a dialect writes calls in Python if the template does, and only then."""
+    calls = [text for view in views if NAMES[0] in (text := behind_user(view.whole["one call"]))]
+    python = dialect.codec.name == "python" and dialect.call[0].object is None
+    return not calls or not dialect.call or python == any(f"{NAMES[0]}(" in text for text in calls)
 
 
 def first_failure(proof: list[Case]) -> str:
