@@ -189,9 +189,9 @@ def conversations(text: str, json_text: str | None = None) -> Iterator[tuple[str
     )
     yield "late system", [said("user", text), said("system", "rule"), said("user", text), said("user", text)], tools
     odd = {text: text}
-    one = {**call({"city": "x"}), **odd}
-    one["function"] = {**one["function"], **odd}
-    yield "keys of the client's own", [said("user", "a", **odd), called(one) | odd, result("r", **odd)], tools
+    one: Message = {**odd, **call({"city": "x"})}
+    one["function"] = {**odd, **one["function"]}
+    yield "keys of the client's own", [odd | said("user", "a"), odd | called(one), odd | result("r")], tools
     both = [said("user", "a", name=text[:2]), said("user", text[2:]), said("user", text[:1]), said("user", text[1:])]
     yield "in two messages", both, tools
 
