@@ -262,7 +262,9 @@ def test_a_full_disk_ends_recordings_but_no_answer(tmp_path: Path) -> None:
         resource.prlimit(server.running.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
         server.small()
         assert len(read_recordings(folder)) == len(kept) + 1
-        told = [line for line in server.log if "recorded" in line]
+        deadline = time.monotonic() + PATIENCE
+        while len(told := [line for line in server.log if "recorded" in line]) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
         assert ["not recorded" in line for line in told] == [True, False], told
 
 

@@ -116,7 +116,7 @@ def _read(file: BinaryIO, path: str, wanted: set[str]) -> Gguf:
         if value is not None:
             values[key] = value
     tokens, types = (values.pop(key, []) for key in (_TOKENS, _TYPES))
-    if not (_only(str, tokens) and _only(int, types)) or (wanted and len(types) > len(tokens)):
+    if not (_only(str, tokens) and _only(int, types)) or (tokens and len(types) > len(tokens)):
         raise GgufError("its vocabulary is malformed")
     parameters, end = 0, 0
     for weights, size, offset in reader.tensors(tensors):
