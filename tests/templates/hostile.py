@@ -188,7 +188,7 @@ def conversations(text: str, json_text: str | None = None) -> Iterator[tuple[str
         [tool(properties={text: {"type": "object", "properties": {text: {"type": text}}}})],
     )
     yield "late system", [said("user", text), said("system", "rule"), said("user", text), said("user", text)], tools
-    odd = {text: text}
+    odd = {f"x{text}": text}  # no text is the name of a field
     one: Message = {**odd, **call({"city": "x"})}
     one["function"] = {**odd, **one["function"]}
     yield "keys of the client's own", [odd | said("user", "a"), odd | called(one), odd | result("r")], tools
