@@ -231,6 +231,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         calls=calls,
         arguments=ArgumentPlan(
             parameters=parameters,
+            loose=[p.loose for p in parameters if p.loose],
             items=_parameters(d, parts, d.item, barriers),
             comma=Pattern((d.separator.arguments.strip(),)) if d.separator.arguments.strip() else Pattern(()),
             breaks=_breaks(d),

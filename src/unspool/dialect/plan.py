@@ -5,6 +5,7 @@ import msgspec
 from ..policy import Policy
 from ..regex import Regex
 from .file import Dialect
+from .loose import Loose
 from .markers import Block, Candidates, Closing, Form, Marker, Opening, Outline, Parameter, Scan
 from .markup import Awaited
 from .patterns import LITERAL, Pattern, worded
@@ -46,6 +47,7 @@ class ArgumentPlan(msgspec.Struct, eq=False):
     """Arguments in markup."""
 
     parameters: list[Parameter]
+    loose: list[Loose]  # the openings of those that may lack a tag, or repeat one
     items: list[Parameter]
     comma: Pattern  # the separator of arguments
     breaks: tuple[str, ...]

@@ -411,11 +411,11 @@ def _noted(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "content": in_one(notes)}
 
 
-def _part_of(part: dict[str, Any], media: Mapping[str, Medium]) -> str | tuple[str, str, bytes]:
+def _part_of(part: dict[str, Any], media: Mapping[str, Medium]) -> str | tuple[str, str, str]:
     if not is_medium(part):
         return str(part["text"])
     medium = media[part["sha256"]]
-    return medium.kind, medium.type, medium.data
+    return medium.kind, medium.type, medium.base64
 
 
 def _filled(message: dict[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:

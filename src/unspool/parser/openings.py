@@ -100,15 +100,17 @@ class Openings(msgspec.Struct, eq=False):
             return Match(self._object_begins(o, form, r), fields)
         if form.name:
             fields["name"] = form.name
-            tool = None if self.names is None else self.names.get(form.name)  # its own, which may take no text
-            if tool is not None and not takes_text(tool, form.key):
+            if not self._takes_text(form):
                 return _NONE
         if not self._declared(o, i, fields):
             return _NONE
         peek = self._arguments_begin(o, form, r)
-        if peek == NO and form.syntax is None and (peek := self._key_in_name(r, fields)) >= 0:
-            r = peek
         return Match(r, fields) if peek >= 0 else self._without_arguments(o, form, r, fields, cut=peek == MORE)
+
+    def _takes_text(self, form: Form) -> bool:
+        """Whether the tool of a form with bare text takes text: one that is declared may have other arguments."""
+        tool = None if self.names is None else self.names.get(form.name)
+        return tool is None or takes_text(tool, form.key)
 
     def _unfinished(self, o: Opening, form: Form, i: int, fields: dict[str, str]) -> Match:
         """How an opening matches that the text cuts: at the output's end, it is a call's if its name is complete."""
@@ -122,6 +124,11 @@ class Openings(msgspec.Struct, eq=False):
     def _without_arguments(self, o: Opening, form: Form, end: int, fields: dict[str, str], *, cut: bool) -> Match:
         """How an opening matches without arguments behind it; ``cut``: they may still come."""
         final = self.tape.final
+        if not cut and form.syntax is None:
+            glued = self._key_in_name(end, fields)
+            if glued >= 0:
+                return Match(glued, fields)
+            cut = glued == MORE
         if not cut:
             counts = form.opening.after_name and not self._outside(o, form)
             return Match(end, fields, True, quotable(form)) if counts else _NONE
@@ -240,7 +247,7 @@ class Openings(msgspec.Struct, eq=False):
         if r < 0 and self.tape.buf[i] == "{":
             return i
         if r == NO and not self.tape.final:
-            r = self.look.first([p.loose.unopened for p in arguments.parameters if p.loose], i)
+            r = self.look.first([loose.unopened for loose in arguments.loose], i)
         if r >= 0 or not (stray := arguments.stray_closings):
             return r
         end = self.look.first(stray, i)
@@ -256,11 +263,12 @@ class Openings(msgspec.Struct, eq=False):
         """The end of a name, up to ``i``, to which the key of its first argument is glued, as it lacks its first tag;
         `NO` or `MORE`. The key must be declared."""
         name, names = fields.get("name", ""), self.names or {}
-        loose = [p.loose for p in self.look.plan.arguments.parameters if p.loose]
-        r = self.look.first([each.tags[0] for each in loose], i) if loose and name not in names else NO
+        r = NO if name in names else self.look.first([loose.tags[0] for loose in self.look.plan.arguments.loose], i)
+        if r == NO:
+            return NO
         found = (n for n in names if name.startswith(n) and name[len(n) :] in properties_of(names[n]))
         own = max(found, key=len, default="")
-        if r < 0 or not own:
+        if r == MORE or not own:
             return r if own else NO
         fields["name"] = own
         return i - len(name) + len(own)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -311,7 +311,7 @@ class Constraints:
             log.warning("calls are less constrained than by the server's level: %s", why)
         if found is not None and level and toolset.kind == "auto":
             asked = msgspec.structs.replace(request, messages=[], media={}, toolset=toolset)
-            found.looser = partial(self._derive, asked, stage, prompt, tokenizer, level - 1)
+            found.looser = cache(partial(self._derive, asked, stage, prompt, tokenizer, level - 1))
         return found
 
 

@@ -7,7 +7,6 @@ and a delta when it ends. Frames are ``data:`` lines without names, and nothing 
 is the same stream.
 """
 
-from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -208,11 +207,11 @@ def _over(id: str, status: str, urls: Sequence[str] = ()) -> bytes:
     return _event("ACTIVITY_DELTA", messageId=f"activity-{id}", activityType=ACTIVITY, patch=patch)
 
 
-def _part(part: str | tuple[str, str, bytes]) -> dict[str, Any]:
+def _part(part: str | tuple[str, str, str]) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     kind, type, data = part
-    return {"type": kind, "source": {"type": "data", "value": b64encode(data).decode(), "mimeType": type}}
+    return {"type": kind, "source": {"type": "data", "value": data, "mimeType": type}}
 
 
 def _event(kind: str, **members: Any) -> bytes:

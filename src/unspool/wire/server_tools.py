@@ -48,8 +48,8 @@ class ServerCallResult(msgspec.Struct, frozen=True):
     error: bool = False  # whether the call was refused, timed out or failed
     urls: tuple[str, ...] = ()  # the pages from which the text comes
     # The result as the model gets it, if that is more than the text, for protocols whose results have media: texts, and
-    # the kind, the type and the bytes of media.
-    parts: tuple[str | tuple[str, str, bytes], ...] = ()
+    # the kind and the type of media, and their bytes in base64.
+    parts: tuple[str | tuple[str, str, str], ...] = ()
 
 
 class ApprovalAsked(msgspec.Struct, frozen=True):

@@ -959,18 +959,14 @@ class LiteralReader:
 
     def _zero(self, text: str, i: int, n: int) -> int:
         """Read a leading zero: it is all of the integer part, one too many, or the beginning of another base."""
-        if self._how.lenient:
-            if i + 1 == n:
-                return -1
-            based = _BASED.match(text, i)
-            if based is not None:
-                return self._based(text, based)
-        if self._how.mend:
-            if i + 1 == n:
-                return -1
-            if text[i + 1] in "0123456789":
-                self._mended("leading zero")
-                return self._replace(text, i, i + 1)
+        if i + 1 == n and (self._how.lenient or self._how.mend):
+            return -1
+        based = _BASED.match(text, i) if self._how.lenient else None
+        if based is not None:
+            return self._based(text, based)
+        if self._how.mend and text[i + 1] in "0123456789":
+            self._mended("leading zero")
+            return self._replace(text, i, i + 1)
         self._number = ZERO
         self._size.more("0")
         self._write("0")
