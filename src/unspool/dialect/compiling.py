@@ -35,7 +35,7 @@ from .markers import (
     tags,
     text,
 )
-from .patterns import ANY, DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Pattern, closing, joined, solid, worded
+from .patterns import ANY, DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Pattern, closing, joined, pattern, solid, worded
 from .plan import ArgumentPlan, CallPlan, Plan, ReasoningPlan
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, unstarted
@@ -107,9 +107,9 @@ def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[st
     if t.object is not None:
         quote = t.object.quote
         syntax = Syntax.PYTHON if quote == "'" else Syntax.JSON
-        opening = Pattern((*before, " {"), barriers)
+        opening = pattern((*before, " {"), barriers)
     else:
-        opening = Pattern(before, barriers)
+        opening = pattern(before, barriers)
         if d.argument:
             syntax = None
         elif d.codec.quote != '"':
@@ -124,7 +124,7 @@ def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
     """The forms of calls whose only argument is bare text."""
     return [
         Form(
-            Pattern(_unstarted(t.before, d.start), barriers),
+            pattern(_unstarted(t.before, d.start), barriers),
             end := closing(t.after),
             None,
             Syntax.TEXT,
@@ -141,7 +141,7 @@ def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
 
 
 _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
-_OBJECT = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, other=True)
+_OBJECT = Form(pattern(("{",)), pattern(()), _FORCED, Syntax.JSON, True, False, other=True)
 """A call in the syntax of other dialects."""
 
 
@@ -192,7 +192,7 @@ class _Parts(msgspec.Struct, frozen=True):
     @property
     def headers(self) -> list[Opening]:
         """The openings of frames in full: those that begin with a ``start`` are found by it."""
-        return [o for o in self.frames if o.template and o.pattern.weight == Pattern(o.template.before).weight]
+        return [o for o in self.frames if o.template and o.pattern.weight == pattern(o.template.before).weight]
 
     @property
     def thought_calls(self) -> list[Opening]:
@@ -233,7 +233,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
             parameters=parameters,
             loose=[p.loose for p in parameters if p.loose],
             items=_parameters(d, parts, d.item, barriers),
-            comma=Pattern((d.separator.arguments.strip(),)) if d.separator.arguments.strip() else Pattern(()),
+            comma=pattern((d.separator.arguments.strip(),)) if d.separator.arguments.strip() else pattern(()),
             breaks=_breaks(d),
             quoted=len(plain_arguments(d)) < len(d.argument),
             closings=calls.closings,
@@ -271,7 +271,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
         ),
         following=Candidates(_next_calls(reading.edge)),
         following_inside=Candidates([*parts.within(_next_calls([*reading.edge, *inner])), *named]),
-        separator=Pattern((d.separator.calls.strip(),)) if d.separator.calls.strip(" \t\r\n,;") else Pattern(()),
+        separator=pattern((d.separator.calls.strip(),)) if d.separator.calls.strip(" \t\r\n,;") else pattern(()),
         block_text=_block_text(parts, inner),
         block_trail=_longest([b.trail for b in blocks]),
         call_closings=call_closings,
@@ -286,7 +286,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
 def _named(d: Dialect, parts: _Parts, barriers: tuple[str, ...]) -> list[Opening]:
     """In markup, calls that no word marks, or that begin with their name or number: they count if the tool is declared
     and no argument begins alike."""
-    alike = tuple(first for t in d.argument if (first := Pattern(t.before, barriers).first))
+    alike = tuple(first for t in d.argument if (first := pattern(t.before, barriers).first))
     others = [f for f in parts.inside if f.opening and not (f.marked and f.opening.first)]
     begun = [f for f in others if f.opening.atoms[0].kind in (LITERAL, NAME, DIGITS)]
     return [Opening(CALL, f.opening, False, form=f) for f in begun if not f.opening.first.startswith(alike)]
@@ -330,7 +330,7 @@ def _gap(d: Dialect, t: Template) -> str:
 
 def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:  # a line for each kind
     def openings(kind: str, t: Template, *, any_case: bool = False) -> list[Opening]:
-        return [Opening(kind, Pattern(b, barriers, any_case=any_case), template=t) for b in _openings(t, d)]
+        return [Opening(kind, pattern(b, barriers, any_case=any_case), template=t) for b in _openings(t, d)]
 
     forms, blocks = _forms(d, barriers), _blocks(d, policy, barriers)
     framed = _framed(d)
@@ -344,8 +344,8 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
         # Tags of reasoning are matched in any case: models write `<Think>` too.
         reasoning=[o for t in d.reasoning for o in openings(REASONING, t, any_case=True)],
         frames=[o for t in framed if t.before for o in openings(FRAME, t)],
-        ends=[Closing(END, Pattern((e.strip(),))) for e in d.end if e.strip()],
-        starts=[Opening(START, Pattern((s,))) for s in _starts(d)],
+        ends=[Closing(END, pattern((e.strip(),))) for e in d.end if e.strip()],
+        starts=[Opening(START, pattern((s,))) for s in _starts(d)],
         words=_words(d),
         frame_ends=[Closing(FRAME_END, closing(t.after)) for t in framed if t.after],
         reasoning_ends=[Closing(REASONING_END, closing(t.after, any_case=True)) for t in d.reasoning],
@@ -367,7 +367,7 @@ def _starts(d: Dialect) -> list[str]:
     starts = [s.strip() for s in d.start if s.strip()]
     if not any(_unstarted(t.before, d.start) != t.before for t in _framed(d)):
         return starts
-    tags = [(tag_of(Pattern((s,))), s) for s in starts]
+    tags = [(tag_of(pattern((s,))), s) for s in starts]
     return [*starts, *(tag + s for tag, s in tags if tag not in ("", s))]
 
 
@@ -375,18 +375,18 @@ def _words(d: Dialect) -> frozenset[str]:
     texts = (t for one in d.trained.text for t in one.templates)
     parts = [t for t in (*d.reasoning, *_framed(d), *d.calls, *d.call, *texts) if t.before]
     unstarted = [before for t in parts for before in _openings(t, d) if before != t.before]
-    begun = [Pattern(before) for before in (*unstarted, *((s.strip(),) for s in d.start if s.strip()))]
+    begun = [pattern(before) for before in (*unstarted, *((s.strip(),) for s in d.start if s.strip()))]
     return frozenset(p.first for p in begun if p.first and not tag_of(p) and not listed(p.first, d.anywhere))
 
 
 def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[Block]:
     blocks = [
-        Block(Pattern(before, barriers), closing(t.after), t.lead, t.trail, marked(before, d.anywhere), template=t)
+        Block(pattern(before, barriers), closing(t.after), t.lead, t.trail, marked(before, d.anywhere), template=t)
         for t in d.calls
         for before in _openings(t, d)
     ]
     if d.call and policy.bare_calls and all(b.opening for b in blocks):
-        blocks.append(Block(Pattern(()), Pattern(()), "", "", False))
+        blocks.append(Block(pattern(()), pattern(()), "", "", False))
     longest = _longest([b.lead for b in blocks] + [t.lead for t in d.reasoning])
     for block in blocks:
         block.margin = block.lead or longest
@@ -417,12 +417,12 @@ def _objects(blocks: list[Block], forms: list[Form], framed: list[Template]) -> 
         return []
     pairs = [(b.opening, b.closing) for b in blocks if b.opening and b.marked]
     if not pairs and not framed:  # each call may be its own block
-        pairs = [(Pattern((tag,)), f.closing) for f in forms if (tag := tag_of(f.opening)) and f.closing]
+        pairs = [(pattern((tag,)), f.closing) for f in forms if (tag := tag_of(f.opening)) and f.closing]
     found = []
     for before, after in {(text(a), text(b)): (a, b) for a, b in pairs}.values():
         for begin, end in (((), ()), (("[",), ("]",))):
-            opening = joined(before, Pattern(begin))
-            block = Block(opening, joined(Pattern(end), after), blocks[0].lead, "", True, blocks[0].margin)
+            opening = joined(before, pattern(begin))
+            block = Block(opening, joined(pattern(end), after), blocks[0].lead, "", True, blocks[0].margin)
             found.append(Opening(CALL, joined(opening, _OBJECT.opening), block=block, form=_OBJECT))
     return found
 
@@ -438,11 +438,11 @@ def _untagged(parts: _Parts) -> list[Opening]:
 
 
 def _forced_calls() -> list[Opening]:
-    bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
+    bare = Form(pattern(("{",)), pattern(()), _FORCED, Syntax.JSON, True, False, True)
     found: list[Opening] = []
     for before, after in (((), ()), (("[",), ("]",))):
         inner = [Opening(CALL, bare.opening, False, form=bare)]
-        block = Block(Pattern(before), Pattern(after), "", "", False, inner=Candidates(inner))
+        block = Block(pattern(before), pattern(after), "", "", False, inner=Candidates(inner))
         found.append(Opening(CALL, joined(block.opening, bare.opening), False, block=block, form=bare))
     return found
 
@@ -509,14 +509,14 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
     outer = [a.closing.first for a in around if a.closing]
     rivals = [p for a in around for p in (a.closing, a.opening) if p]
     rivals += [m.pattern for m in (*parts.ends, *parts.starts)]
-    openings = [first for t in d.argument if (first := Pattern(t.before, barriers).first)]
+    openings = [first for t in d.argument if (first := pattern(t.before, barriers).first)]
     found: list[Parameter] = []
     for t in templates:
         own = closing(t.after)
         triggers = frozenset((own.first, *outer, *openings))
         trail = t.inner_trail
         gap = _gap(d, t)
-        opening = Pattern(t.before, barriers)
+        opening = pattern(t.before, barriers)
         tags = value_tags(opening)
         token = opening.first.removesuffix("<")
         found.append(

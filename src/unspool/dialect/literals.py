@@ -4,6 +4,7 @@ import re
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
+from os.path import commonprefix
 from typing import Any
 
 from .patterns import Pattern
@@ -110,7 +111,7 @@ def _matching(compiled: re.Pattern[str], literals: list[str], any_case: list[str
 
 
 _Tree = dict[str, Any]
-"""Maps a character, or a class, to the tree of what follows; the empty text ends a literal, with what must follow."""
+"""Maps a run of characters, or a class, to the tree of what follows; the empty text ends a literal, with what must follow."""
 
 
 # Both are written without recursion, because literals come from users' files.
@@ -126,6 +127,10 @@ def _tree(literals: list[str], any_case: Container[str], follows: Mapping[str, s
             longer = [literal for literal in alive if len(literal) > depth]
             go_on = sorted({re.escape(c) for literal in longer for c in _spellings(literal, depth, any_case)})
             node[""] = f"(?={'|'.join((then, *go_on))})" if then else ""
+            continue
+        if shared := "" if any(literal in any_case for literal in alive) else commonprefix(alive)[depth:]:
+            child = node[re.escape(shared)] = {}
+            open_.append((child, depth + len(shared), alive))
             continue
         following: dict[str, list[str]] = {}
         for literal in alive:

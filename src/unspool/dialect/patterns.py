@@ -124,11 +124,10 @@ class Pattern:
                 atom.text = atom.text.lower()
                 atom.any_case = True
         for i, atom in enumerate(self.atoms):
-            later = [a.text for a in self.atoms[i + 1 :] if a.kind == LITERAL]
-            if atom.kind == UNTIL:
-                atom.stops = tuple(later[:1])
-            elif atom.kind == ANY:
-                atom.stops = tuple(dict.fromkeys([*later, *barriers, "\n"]))
+            if atom.kind == UNTIL or atom.kind == ANY:
+                later = [a.text for a in self.atoms[i + 1 :] if a.kind == LITERAL]
+                every = tuple(dict.fromkeys([*later, *barriers, "\n"]))
+                atom.stops = every if atom.kind == ANY else tuple(later[:1])
             elif atom.kind == NAME and atom.quote:
                 atom.stops = (atom.quote,)
             elif atom.kind == NAME:
@@ -150,13 +149,19 @@ class Pattern:
         self._simple, self.begins = None, _may
         if not others:  # as in most closings
             return
-        kinds = [a.kind for a in atoms]
-        self.weight = sum(len(a.text) for a in atoms if a.kind == LITERAL)
-        names = [i for i, kind in enumerate(kinds) if kind in (NAME, SAME) and atoms[i].text == "name"]
-        self.last_name = max(names, default=-1)
-        self.splits_name = next((i + 1 for i in names if atoms[i].stops and not atoms[i].quote), 0)
-        self.after_name = bool(names) and LITERAL in kinds[self.last_name :]
-        if self.first and not self.any_case and not {SAME, ANY}.intersection(kinds):
+        simple = bool(self.first) and not self.any_case
+        self.weight = 0
+        for i, atom in enumerate(atoms):
+            if atom.kind == LITERAL:
+                self.weight += len(atom.text)
+                self.after_name = self.last_name >= 0
+                continue
+            simple = simple and atom.kind != SAME and atom.kind != ANY
+            if atom.text == "name" and (atom.kind == NAME or atom.kind == SAME):
+                self.last_name, self.after_name = i, False
+                if atom.stops and not atom.quote:
+                    self.splits_name = self.splits_name or i + 1
+        if simple:
             self._simple = self._first_match
         self.begins = self._first_begins
 
@@ -559,20 +564,30 @@ def _soft(atoms: list[Atom]) -> None:
         atoms.append(Atom(SPACE))
 
 
-def closing(parts: Iterable[Piece], *, any_case: bool = False) -> Pattern:
+@lru_cache(1024)
+def pattern(parts: tuple[Piece, ...], barriers: tuple[str, ...] = (), *, any_case: bool = False) -> Pattern:
+    """The pattern of some parts. Equal parts share one: a dialect repeats them in its blocks, calls and arguments."""
+    return Pattern(parts, barriers, any_case=any_case)
+
+
+@lru_cache(256)
+def closing(parts: tuple[Piece, ...], *, any_case: bool = False) -> Pattern:
     """The pattern of a part's closing; a key in it is the key that was opened."""
-    pattern = Pattern(parts, any_case=any_case)
-    for atom in pattern.atoms:
+    found = Pattern(parts, any_case=any_case)
+    for atom in found.atoms:
         if atom.text == "key":
             atom.kind = SAME
-    return pattern
+    return found
 
 
 def joined(*patterns: Pattern) -> Pattern:
     """Join patterns, with soft white space between them."""
+    patterns = tuple(filter(None, patterns))
+    if len(patterns) == 1:
+        return patterns[0]
     atoms: list[Atom] = []
     for pattern in patterns:
-        if atoms and pattern.atoms:
+        if atoms:
             atoms.append(Atom(SPACE))
         atoms.extend(pattern.atoms)
     return _of(atoms)

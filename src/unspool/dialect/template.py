@@ -359,7 +359,7 @@ def unstarted(opening: str, starts: Iterable[str]) -> str:
     """
     ordered = sorted(starts, key=len, reverse=True)
     ends = (start[i:] for start in ordered for i in range(1, len(start)))
-    held = next((text for text in (*ordered, *ends) if text.strip() and opening.startswith(text)), "")
+    held = next((text for text in (*ordered, *ends) if opening.startswith(text) and text.strip()), "")
     divided = len(set(held)) == 1 and not held.isalnum() and opening.startswith(held[0], len(held))
     return opening if divided else opening[len(held) :]
 
