@@ -506,10 +506,11 @@ def _answers_ends(parts: _Parts) -> list[Closing]:
 def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barriers: tuple[str, ...]) -> list[Parameter]:
     # A line for each field.
     around: tuple[Form | Block, ...] = (*parts.forms, *parts.inside, *parts.blocks)
-    outer = [a.closing.first for a in around if a.closing]
+    outer = {a.closing.first for a in around if a.closing}
     rivals = [p for a in around for p in (a.closing, a.opening) if p]
     rivals += [m.pattern for m in (*parts.ends, *parts.starts)]
-    openings = [first for t in d.argument if (first := pattern(t.before, barriers).first)]
+    begun = {p.first for p in rivals}
+    openings = {first for t in d.argument if (first := pattern(t.before, barriers).first)}
     found: list[Parameter] = []
     for t in templates:
         own = closing(t.after)
@@ -529,7 +530,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
                 firsts="".join(sorted({x[0] for x in triggers})),
                 gap=gap,
                 held=_margin([trail, gap]),
-                vague=any(p.first.startswith(opening.first) for p in rivals),
+                vague=any(first.startswith(opening.first) for first in begun),
                 rivals=rivals,
                 loose=Loose(opening, tags) if len(tags) > 1 else None,
                 head=opening.first if _solid(opening)[1:2] == ["key"] else "",

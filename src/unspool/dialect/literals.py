@@ -4,7 +4,6 @@ import re
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
-from os.path import commonprefix
 from typing import Any
 
 from .patterns import Pattern
@@ -111,7 +110,7 @@ def _matching(compiled: re.Pattern[str], literals: list[str], any_case: list[str
 
 
 _Tree = dict[str, Any]
-"""Maps a run of characters, or a class, to the tree of what follows; the empty text ends a literal, with what must follow."""
+"""Maps text, or a class, to the tree of what follows; the empty text ends a literal, with what must follow."""
 
 
 # Both are written without recursion, because literals come from users' files.
@@ -119,7 +118,7 @@ _Tree = dict[str, Any]
 
 def _tree(literals: list[str], any_case: Container[str], follows: Mapping[str, str]) -> _Tree:  # in one loop
     root: _Tree = {}
-    open_: list[tuple[_Tree, int, list[str]]] = [(root, 0, literals)]
+    open_: list[tuple[_Tree, int, list[str]]] = [(root, 0, literals)] if literals else []
     for node, depth, alive in open_:
         whole = [literal for literal in alive if len(literal) == depth]
         if whole:  # do not wait for longer ones
@@ -128,9 +127,11 @@ def _tree(literals: list[str], any_case: Container[str], follows: Mapping[str, s
             go_on = sorted({re.escape(c) for literal in longer for c in _spellings(literal, depth, any_case)})
             node[""] = f"(?={'|'.join((then, *go_on))})" if then else ""
             continue
-        if shared := "" if any(literal in any_case for literal in alive) else commonprefix(alive)[depth:]:
-            child = node[re.escape(shared)] = {}
-            open_.append((child, depth + len(shared), alive))
+        first, last = alive[0], alive[-1]  # they are sorted, so what these share, all do
+        end = next((i for i in range(depth, len(first)) if first[i] != last[i : i + 1]), len(first))
+        if end > depth and not any(literal in any_case for literal in alive):
+            child = node[re.escape(first[depth:end])] = {}
+            open_.append((child, end, alive))
             continue
         following: dict[str, list[str]] = {}
         for literal in alive:
