@@ -127,11 +127,9 @@ def _tree(literals: list[str], any_case: Container[str], follows: Mapping[str, s
             go_on = sorted({re.escape(c) for literal in longer for c in _spellings(literal, depth, any_case)})
             node[""] = f"(?={'|'.join((then, *go_on))})" if then else ""
             continue
-        first, last = alive[0], alive[-1]  # they are sorted, so what these share, all do
-        end = next((i for i in range(depth, len(first)) if first[i] != last[i : i + 1]), len(first))
-        if end > depth and not any(literal in any_case for literal in alive):
-            child = node[re.escape(first[depth:end])] = {}
-            open_.append((child, end, alive))
+        if shared := _shared(alive, depth, any_case):
+            child = node[re.escape(shared)] = {}
+            open_.append((child, depth + len(shared), alive))
             continue
         following: dict[str, list[str]] = {}
         for literal in alive:
@@ -145,6 +143,15 @@ def _tree(literals: list[str], any_case: Container[str], follows: Mapping[str, s
             child = node[several if len(characters) == 1 else f"[{several}]"] = {}
             open_.append((child, depth + 1, list(rest)))
     return root
+
+
+def _shared(literals: list[str], depth: int, any_case: Container[str]) -> str:
+    """The text from ``depth`` on that sorted literals share; ``""`` if one of them is matched in any case."""
+    if any(literal in any_case for literal in literals):
+        return ""
+    first, last = literals[0], literals[-1]
+    end = next((i for i in range(depth, len(first)) if first[i] != last[i : i + 1]), len(first))
+    return first[depth:end]
 
 
 def _spellings(literal: str, at: int, any_case: Container[str]) -> set[str]:
