@@ -14,7 +14,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, normalizers
 
 from tests.tokenizer import byte_level
-from unspool.request.special_tokens import BREAK, SpecialTokens
+from unspool.request.special_tokens import BREAK, SpecialTokens, markers
 
 _FILE = Path(__file__).with_name("special_tokens.json")
 FAMILIES: dict[str, list[str]] = json.loads(_FILE.read_text(encoding="utf-8"))
@@ -28,6 +28,11 @@ FAMILIES["reserved"] = [f"<|reserved_special_token_{i}|>" for i in range(300)]
 
 def added(made: Tokenizer, text: str) -> list[int]:
     return [i for i in made.encode(text).ids if i >= 256]
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"overlapping"}))
+def test_what_templates_write_is_known_as_a_special_token_without_the_tokenizer(family: str) -> None:
+    assert all(any(found in token for found in markers([f"it is {token}x"])) for token in FAMILIES[family])
 
 
 @pytest.mark.parametrize("family", FAMILIES)

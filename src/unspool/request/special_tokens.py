@@ -12,8 +12,9 @@ BREAK: Final = "\u200b"  # inserted after the first character of what would be a
 
 _MARKER: Final = re.compile(
     r"<[^\s<>]{1,64}>"  # <|im_start|>, <think>, </s>, <｜User｜>, <|"|>
-    r"|\[/?\w*[A-Z]{2}\w*\]"  # [INST], [gMASK]
+    r"|\[/?\w*[A-Z]{2}\w*(?: [A-Z]{2,})*\]"  # [INST], [gMASK], [BEGIN FINAL RESPONSE]
     r"|\[\|[^\s\[\]]{1,64}\|\]"  # [|user|]
+    r"|〈[^\s〈〉]{1,64}〉|◁[^\s◁▷]{1,64}▷|[｜‖]{1,2}\w{1,64}[｜‖]{1,2}"  # 〈|EOS|〉, ◁think▷, ｜DSML｜
     r"|[\[\]](?=[^\[\]\s]*[~!])[^\[\]\s]{1,8}[\[\]]"  # ]~b], [e~[, ]!p~[
 )
 _ESCAPE: Final = re.compile(
