@@ -5,6 +5,7 @@ If the server runs tools for the request, each output is generated in rounds; se
 
 import asyncio
 import contextlib
+import math
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 
 _Stream = AsyncGenerator[Delta, None]
 _TOKEN: Final = 1024  # how many characters a token may stand for: runs of white space are the longest
-_TURN: Final = 64
-"""After how many pieces in a row an output gives others a turn: an engine may have a thousand ready at once."""
+_TURN: Final = 0.005  # seconds after which an output gives others a turn: an engine may have thousands of pieces ready
+_LOOK: Final = 16  # after how many pieces it looks at the clock
 
 
 class Deposit:
@@ -320,28 +321,29 @@ class Run:
     async def _pass_on(self, index: int, stream: _Stream, tokens: int | None, recording: "Recording | None") -> None:
         """Read the engine's output, of at most this many tokens, until it ends, or until the choice ends earlier."""
         choice, outbox = self._choices[index], self._outbox
-        passed = 0
-        most = None if tokens is None else tokens * _TOKEN
+        passed, since = 0, time.monotonic()
+        left = math.inf if tokens is None else tokens * _TOKEN
         try:
             async for delta in stream:
                 passed += 1
                 if recording is not None:
                     recording.take(delta)
-                if not passed % _TURN:
+                if not passed % _LOOK and time.monotonic() - since > _TURN:
                     await asyncio.sleep(0)
-                size = _size(delta)
+                    since = time.monotonic()
+                size = _size(delta) if delta.token_ids or delta.logprobs else len(delta.text)
                 self._left -= size
-                most = None if most is None else most - size
-                if self._left < 0 or (most is not None and most < 0):
+                left -= size
+                if self._left < 0 or left < 0:
                     log.warning("%s: the engine sends more than it may; the answer ends", self._name)
                     self._deliver(index, choice.feed(Delta(finish_reason="length")))
                     break
                 self._deliver(index, choice.feed(delta), delta)
                 if outbox is not None and outbox.full:
                     await outbox.room()
-                if choice.over:
-                    break
-                if choice.due is not None:
+                if choice.filtered:
+                    if choice.over:
+                        break
                     self._wake(index)
         except EngineError:
             held = choice.flush()
