@@ -503,6 +503,13 @@ def _answers_ends(parts: _Parts) -> list[Closing]:
     return [o for o in parts.frame_ends if tag_of(o.pattern) and text(o.pattern) not in known]
 
 
+def _key_ends(d: Dialect, before: tuple[Piece, ...]) -> tuple[str, ...]:
+    """What ends the key in other spellings of an argument's opening that begin alike."""
+    at = next((n for n, piece in enumerate(before, 1) if not isinstance(piece, str)), len(before))
+    alike = [t.before for t in d.argument if t.spelled and t.before[:at] == before[:at]]
+    return tuple(end for other in alike for end in other[at : at + 1] if isinstance(end, str) and other != before)
+
+
 def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barriers: tuple[str, ...]) -> list[Parameter]:
     # A line for each field.
     around: tuple[Form | Block, ...] = (*parts.forms, *parts.inside, *parts.blocks)
@@ -517,7 +524,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
         triggers = frozenset((own.first, *outer, *openings))
         trail = t.inner_trail
         gap = _gap(d, t)
-        opening = pattern(t.before, barriers)
+        opening = pattern(t.before, barriers, ends=_key_ends(d, t.before))
         tags = value_tags(opening)
         token = opening.first.removesuffix("<")
         found.append(

@@ -116,7 +116,14 @@ class Pattern:
     begins: Callable[[str, int], object]
     """Whether a text may match at a place, as far as the literals before the first field tell."""
 
-    def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = (), *, any_case: bool = False) -> None:
+    def __init__(
+        self,
+        parts: Iterable[Piece],
+        barriers: tuple[str, ...] = (),
+        *,
+        ends: tuple[str, ...] = (),
+        any_case: bool = False,
+    ) -> None:
         # A branch for each kind of atom.
         self.atoms = _atoms(parts)
         for atom in self.atoms:
@@ -127,7 +134,7 @@ class Pattern:
             if atom.kind == UNTIL or atom.kind == ANY:
                 later = [a.text for a in self.atoms[i + 1 :] if a.kind == LITERAL]
                 every = tuple(dict.fromkeys([*later, *barriers, "\n"]))
-                atom.stops = every if atom.kind == ANY else tuple(later[:1])
+                atom.stops = every if atom.kind == ANY else (*later[:1], *ends)
             elif atom.kind == NAME and atom.quote:
                 atom.stops = (atom.quote,)
             elif atom.kind == NAME:
@@ -443,8 +450,8 @@ def _simply(atom: Atom) -> str:
     slash = "(?!/)" if atom.tag else ""
     if kind == NAME and not atom.stops:
         return rf"{slash}([\w.\-:/]{{1,{MAX_FIELD}}}+)"
-    if (kind == UNTIL or kind == NAME) and len(atom.stops) == 1 and (kind == UNTIL or atom.quote):
-        return rf"{slash}([^\n&\\<{re.escape(atom.stops[0][0])}]{{1,{MAX_ANY}}}+)"
+    if atom.stops and (kind == UNTIL or (kind == NAME and atom.quote)):
+        return rf"{slash}([^\n&\\<{re.escape(''.join(stop[0] for stop in atom.stops))}]{{1,{MAX_ANY}}}+)"
     return "([0-9]{1,18}+)" if kind == DIGITS else "([A-Za-z_]{1,32}+)" if kind == WORD else ""
 
 
@@ -565,9 +572,11 @@ def _soft(atoms: list[Atom]) -> None:
 
 
 @lru_cache(1024)
-def pattern(parts: tuple[Piece, ...], barriers: tuple[str, ...] = (), *, any_case: bool = False) -> Pattern:
+def pattern(
+    parts: tuple[Piece, ...], barriers: tuple[str, ...] = (), *, ends: tuple[str, ...] = (), any_case: bool = False
+) -> Pattern:
     """The pattern of some parts. Equal parts share one: a dialect repeats them in its blocks, calls and arguments."""
-    return Pattern(parts, barriers, any_case=any_case)
+    return Pattern(parts, barriers, ends=ends, any_case=any_case)
 
 
 @lru_cache(256)

@@ -185,8 +185,7 @@ class _Builder:
         plan = self.plan
         scan = (plan.reading if self.d.call else plan.plain).text.scan
         without = [*self.markers(scan), *more]
-        begins = self.begins(without)
-        unlike: list[Node] = [seq(SPACES, choice(map(Const, begins)))] if begins else []
+        unlike = self.begins(without)
         # After a call, another may begin with its name.
         unlike += [_named(o.pattern) for o in plan.calls.inner if o.form and o.form.marked and not o.pattern.first]
         if self.undecided:
@@ -197,12 +196,13 @@ class _Builder:
         # The end of a line also ends a code span.
         return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=not stop.startswith("\n"))
 
-    def begins(self, without: list[str]) -> list[str]:
-        """The markers that text excludes only where it begins."""
+    def begins(self, without: list[str]) -> list[Node]:
+        """The markers that text must avoid only where it begins."""
         marked = [o.pattern.first for o in self.plan.reading.edge if o.marked and o.pattern.first]
         marked += [o.pattern.first for o in self.plan.reasoning.ends]  # at the very start, it closes empty reasoning
         apart = [t for t in dict.fromkeys(marked) if not any(w in t for w in without)]
-        return [c for t in apart for c in self.cases(t)]
+        found = [Const(c) for t in apart for c in self.cases(t)]
+        return [seq(SPACES, choice(found))] if found else []
 
     def unlike_calls(self, without: list[str]) -> list[Node]:
         """The beginnings and continuations that text must avoid: they would be read as unmarked calls."""
@@ -279,8 +279,8 @@ class _Builder:
             return seq(margin, Const(head), self.text(""))
         scan = (self.plan.reading if self.d.call else self.plan.plain).frame.scan
         without = self.markers(scan)
-        unlike = tuple(dict.fromkeys(self.unlike_calls(without)))
-        return seq(margin, self.free(head, closed, without, unlike))
+        unlike = [*(self.begins(without) if first and not head.strip() else ()), *self.unlike_calls(without)]
+        return seq(margin, self.free(head, closed, without, tuple(dict.fromkeys(unlike))))
 
     def headed(self, template: Template, *, first: bool) -> tuple[Node, str]:
         opening = template.opening

@@ -9,6 +9,7 @@ import msgspec
 from ..arguments import check, check_prompt, check_tokenizer
 from ..dialect.file import Dialect
 from ..dialect.registry import as_dialect
+from ..dialect.template import Template
 from ..errors import ConstraintError, DialectError, ToolsError
 from ..events import Stage
 from ..parser.prompt import decode_ids
@@ -322,9 +323,13 @@ def _writes_keys(d: Dialect, keys: Sequence[str]) -> bool:
     return _writes(d, "f", {"k": values} if d.item or not d.argument else values) and _writes(d, "f", values)
 
 
+def _first(templates: tuple[Template, ...]) -> tuple[Template, ...]:
+    return (*templates[:1], *(t for t in templates[1:] if t.spelled is not None))  # other spellings are only read
+
+
 def _writes(d: Dialect, name: str, arguments: Mapping[str, Any]) -> bool:
     """Whether a call reads back as it is written by the first templates, which a grammar uses."""
-    first = msgspec.structs.replace(d, call=d.call[:1], argument=d.argument[:1])
+    first = msgspec.structs.replace(d, call=_first(d.call), argument=_first(d.argument))
     try:
         render({"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": arguments}}]}, first)
     except DialectError:
