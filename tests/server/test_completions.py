@@ -265,6 +265,7 @@ def test_what_cannot_be_tokenized_is_said(tokenizing: Any) -> None:
         ("/detokenize", {}, "tokens: is required"),
         ("/detokenize", {"tokens": [1, "2"]}, "tokens: must be a list of token ids"),
         ("/detokenize", {"tokens": [1 << 40]}, "tokens: must be a list of token ids"),
+        ("/detokenize", {"tokens": [1, 1 << 30]}, "tokens: 1073741824 is no token of the vocabulary"),
     ):
         answer = tokenizing.post(path, **fields)
         assert (answer.status_code, message in answer.json()["error"]["message"]) == (400, True), answer.text

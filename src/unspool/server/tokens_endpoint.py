@@ -35,7 +35,7 @@ def tokenize(service: Service, fields: Fields, awaited: Awaited) -> bytes:
         "count": len(tokens),
         "max_model_len": getattr(service.engine, "context", None),
         "tokens": tokens,
-        "token_strs": [_name(backend, token) for token in tokens] if strings else None,
+        "token_strs": [str(_written(backend, token)) for token in tokens] if strings else None,
     }
     return encode(answer)
 
@@ -60,6 +60,9 @@ def detokenize(service: Service, fields: Fields, awaited: Awaited) -> bytes:
         raise fields.wrong("tokens", f"{len(tokens):,} tokens; allowed are {_LONGEST:,}")
     if not all(type(token) is int and 0 <= token < 1 << 32 for token in tokens):
         raise fields.wrong("tokens", "must be a list of token ids")
+    unknown = next((token for token in dict.fromkeys(tokens) if _written(backend, token) is None), None)
+    if unknown is not None:  # decoding would drop it
+        raise fields.wrong("tokens", f"{unknown} is no token of the vocabulary")
     return encode({"prompt": backend.decode(tokens, skip_special_tokens=False)})
 
 
@@ -75,7 +78,7 @@ def _backend(service: Service) -> Any:
     return backend_of(tokenizer)
 
 
-def _name(backend: Any, token: int) -> str:
-    """A token as its vocabulary writes it, or else its text."""
+def _written(backend: Any, token: int) -> Any:
+    """A token as its vocabulary writes it, or else its text; ``None`` if there is no such token."""
     named = getattr(backend, "id_to_token", None) or getattr(backend, "convert_ids_to_tokens", None)
-    return str(backend.decode([token], skip_special_tokens=False) if named is None else named(token))
+    return backend.decode([token], skip_special_tokens=False) if named is None else named(token)

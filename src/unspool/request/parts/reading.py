@@ -70,8 +70,10 @@ def _url(fields: Fields, field: str, kind: str, name: str = "") -> Unread:
         if not head[1].lower().replace(" ", "").endswith(";base64"):
             return Unread(where=where, kind=kind, data=unquote_to_bytes(clean(data)), name=name)
         return Unread(where=where, kind=kind, data=_decoded(where, unquote(data) if "%" in data else data), name=name)
-    if not _HTTP.match(url) or "@" in url.split("/", 3)[2] or not url.isprintable():
+    if not _HTTP.match(url):
         raise fields.wrong(field, f"{json_shown(url[:_SHOWN])} is not a data: URL, nor one of http or https")
+    if "@" in url.split("/", 3)[2] or not url.isprintable():  # a password is not repeated, as logs keep errors
+        raise fields.wrong(field, "a URL with a user name, a password or unprintable characters is not read")
     return Unread(where=where, kind=kind, url=url, name=name)
 
 
