@@ -142,7 +142,8 @@ def test_tokens_that_a_schema_forced_are_named(serving: tuple[Live, Proxy]) -> N
     }
     form: Any = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema, "strict": True}}
     asked: Any = [{"role": "user", "content": "Is it?"}]
-    answer = client.chat.completions.create(model="m", messages=asked, response_format=form, max_tokens=60)
+    options: Any = {"response_format": form, "temperature": 0, "max_tokens": 200}
+    answer = client.chat.completions.create(model="m", messages=asked, **options)
     assert json.loads(answer.choices[0].message.content or "") == {"answer": "certainly"}
     found = trajectory(server, session)
     check(found, proxy.record)
