@@ -164,7 +164,7 @@ class Fold(msgspec.Struct, eq=False):
         for event in events:
             kind = event.__class__
             if kind is ToolCallDelta:
-                growing[event.index].append(event.arguments)  # type: ignore[union-attr]
+                growing[event.index].append(event.arguments)  # type: ignore[union-attr]  # its class says so
             elif kind in takes:
                 takes[kind](self, event)
 

@@ -286,7 +286,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
 def _named(d: Dialect, parts: _Parts, barriers: tuple[str, ...]) -> list[Opening]:
     """In markup, calls that no word marks, or that begin with their name or number: they count if the tool is declared
     and no argument begins alike."""
-    alike = tuple(first for t in d.argument if (first := pattern(t.before, barriers).first))
+    alike = tuple(first for t in d.argument if (first := _argument(d, t, barriers).first))
     others = [f for f in parts.inside if f.opening and not (f.marked and f.opening.first)]
     begun = [f for f in others if f.opening.atoms[0].kind in (LITERAL, NAME, DIGITS)]
     return [Opening(CALL, f.opening, False, form=f) for f in begun if not f.opening.first.startswith(alike)]
@@ -503,11 +503,12 @@ def _answers_ends(parts: _Parts) -> list[Closing]:
     return [o for o in parts.frame_ends if tag_of(o.pattern) and text(o.pattern) not in known]
 
 
-def _key_ends(d: Dialect, before: tuple[Piece, ...]) -> tuple[str, ...]:
-    """What ends the key in other spellings of an argument's opening that begin alike."""
-    at = next((n for n, piece in enumerate(before, 1) if not isinstance(piece, str)), len(before))
-    alike = [t.before for t in d.argument if t.spelled and t.before[:at] == before[:at]]
-    return tuple(end for other in alike for end in other[at : at + 1] if isinstance(end, str) and other != before)
+def _argument(d: Dialect, t: Template, barriers: tuple[str, ...]) -> Pattern:
+    """The opening of an argument. Its key also ends at what other spellings that begin alike write behind it."""
+    at = next((n for n, piece in enumerate(t.before, 1) if not isinstance(piece, str)), len(t.before))
+    others = [u.before for u in d.argument if u.spelled and u.before != t.before and u.before[:at] == t.before[:at]]
+    ends = tuple(end for before in others for end in before[at : at + 1] if isinstance(end, str))
+    return pattern(t.before, barriers, ends=ends)
 
 
 def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barriers: tuple[str, ...]) -> list[Parameter]:
@@ -517,14 +518,14 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
     rivals = [p for a in around for p in (a.closing, a.opening) if p]
     rivals += [m.pattern for m in (*parts.ends, *parts.starts)]
     begun = {p.first for p in rivals}
-    openings = {first for t in d.argument if (first := pattern(t.before, barriers).first)}
+    openings = {first for t in d.argument if (first := _argument(d, t, barriers).first)}
     found: list[Parameter] = []
     for t in templates:
         own = closing(t.after)
         triggers = frozenset((own.first, *outer, *openings))
         trail = t.inner_trail
         gap = _gap(d, t)
-        opening = pattern(t.before, barriers, ends=_key_ends(d, t.before))
+        opening = _argument(d, t, barriers)
         tags = value_tags(opening)
         token = opening.first.removesuffix("<")
         found.append(

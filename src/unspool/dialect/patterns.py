@@ -595,10 +595,10 @@ def joined(*patterns: Pattern) -> Pattern:
     if len(patterns) == 1:
         return patterns[0]
     atoms: list[Atom] = []
-    for pattern in patterns:
+    for each in patterns:
         if atoms:
             atoms.append(Atom(SPACE))
-        atoms.extend(pattern.atoms)
+        atoms.extend(each.atoms)
     return _of(atoms)
 
 

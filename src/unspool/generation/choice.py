@@ -79,7 +79,7 @@ class Choice:
         self._clock = asyncio.get_running_loop().time
         self._kept: list[Event] | None = [] if keep or self._stops else None
         self._by_ids = by_ids
-        self.filtered = bool(self._stops or keep or coalescer)  # whether events are kept, held back, or cut off here
+        self._filtered = self._stops or keep or coalescer
         self._reason: str | None = None
         self._usage: Usage | None = None
         self._since = 0  # the tokens since the engine's last counts
@@ -164,7 +164,7 @@ class Choice:
             events = self.reader.feed_tokens(delta.token_ids, delta.stage)
         else:
             events = self.reader.feed(delta.text, delta.stage)
-        return self._filter(events) if events and self.filtered else events
+        return self._filter(events) if events and self._filtered else events
 
     def close(self) -> list[Event]:
         return self._filter(self.reader.close(self._reason))

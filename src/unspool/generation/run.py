@@ -331,7 +331,7 @@ class Run:
                 if not passed % _LOOK and time.monotonic() - since > _TURN:
                     await asyncio.sleep(0)
                     since = time.monotonic()
-                size = _size(delta) if delta.token_ids or delta.logprobs else len(delta.text)
+                size = _size(delta)
                 self._left -= size
                 left -= size
                 if self._left < 0 or left < 0:
@@ -341,9 +341,9 @@ class Run:
                 self._deliver(index, choice.feed(delta), delta)
                 if outbox is not None and outbox.full:
                     await outbox.room()
-                if choice.filtered:
-                    if choice.over:
-                        break
+                if choice.over:
+                    break
+                if choice.due is not None:
                     self._wake(index)
         except EngineError:
             held = choice.flush()

@@ -11,7 +11,7 @@ from ..dialect.compiling import plain_arguments
 from ..dialect.file import Dialect
 from ..dialect.follows import follows
 from ..dialect.loose import value_tags
-from ..dialect.patterns import ANY, LITERAL, SPACE, TAG_ENDS, WORD, Pattern, closing
+from ..dialect.patterns import ANY, LITERAL, SPACE, TAG_ENDS, WORD, Pattern, closing, pattern
 from ..dialect.plan import Plan, string_ends
 from ..dialect.syntax import is_keyword
 from ..dialect.template import Step, Template, TextCall, literal, without, writable
@@ -387,7 +387,7 @@ def own_tags(template: Template, key: Node, kind: str) -> list[Const]:
     if not isinstance(key, Const):
         return [Const(literal(template.head).strip())]
     opening = "".join(step.write({"key": key.text, **_kinds(kind)}) for step in template.head).strip()
-    tags = value_tags(Pattern(template.before))
+    tags = value_tags(pattern(template.before))
     last = opening[opening.rfind(tags[-1].first) :] if tags else opening
     return [Const(t) for t in dict.fromkeys((opening, last))] if opening[-1] in TAG_ENDS else []
 

@@ -14,7 +14,7 @@ import msgspec
 from ..dialect.compiling import compile_plan, loose, marked
 from ..dialect.file import Dialect
 from ..dialect.markers import ARGUMENT_KEYS, CALL, NAME_KEYS, REASONING, Opening, Scan, text
-from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
+from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined, pattern
 from ..dialect.plan import Plan
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape, Step, Template, id_steps, literal, unstarted, without, writable, written
@@ -365,7 +365,7 @@ class _Builder:
     def distinct(self, block: Template) -> bool:
         """Whether a letter or digit distinguishes a block of calls from text. What begins with a name is not found."""
         found = any(marked(t.before, self.d.anywhere) for t in (block, self.d.call[0]))
-        return found and bool(joined(Pattern(block.before), Pattern(self.d.call[0].before)).first)
+        return found and bool(joined(pattern(block.before), pattern(self.d.call[0].before)).first)
 
     @property
     def lined(self) -> bool:
@@ -382,7 +382,7 @@ class _Builder:
         if block is None or not self.distinct(block):
             return ""
         opening = block.opening + literal(call.head)
-        first = joined(Pattern(block.before), Pattern(call.before)).first
+        first = joined(pattern(block.before), pattern(call.before)).first
         end = opening.index(first) + len(first)
         # Lexers take the shortest text: what also begins reasoning would hide it.
         thoughts = [self.started(t.opening) for t in writable(self.d.reasoning)[:1]]

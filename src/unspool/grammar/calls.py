@@ -8,7 +8,7 @@ import msgspec
 
 from ..arguments import check
 from ..dialect.file import Dialect
-from ..dialect.patterns import Pattern, joined, worded
+from ..dialect.patterns import joined, pattern, worded
 from ..dialect.registry import as_dialect
 from ..dialect.template import written
 from ..errors import ConstraintError
@@ -74,7 +74,7 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, i
     except KeyError:
         return None
     opening, closing = block.opening, block.closing
-    trigger = joined(Pattern(block.before), Pattern(call.before)).first
+    trigger = joined(pattern(block.before), pattern(call.before)).first
     begin = opening + head.lstrip() if not opening else opening + head
     if not worded(trigger) or not begin.startswith(trigger) or begin.startswith(d.start):
         return None

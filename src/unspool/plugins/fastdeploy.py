@@ -312,7 +312,7 @@ def _register_reasoning() -> None:
     from fastdeploy.entrypoints.openai import protocol
     from fastdeploy.reasoning.abs_reasoning_parsers import ReasoningParser, ReasoningParserManager
 
-    class Host(ReasoningHalf, ReasoningParser):  # type: ignore[misc,unused-ignore]
+    class Host(ReasoningHalf, ReasoningParser):  # type: ignore[misc,unused-ignore]  # known where the host is
         make_delta = partial(_delta, protocol)
 
     for name, dialect in _hyphened().items():

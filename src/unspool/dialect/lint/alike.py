@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ..compiling import compile_plan, listed
 from ..file import Dialect
 from ..markers import text
-from ..patterns import Pattern, plain_name, solid, worded
+from ..patterns import pattern, plain_name, solid, worded
 from ..template import BODIES, Template, literal, unstarted
 from .rule import Found, Rules, found, parts
 
@@ -199,7 +199,7 @@ def a_closing_that_is_a_name(d: Dialect) -> Iterator[Found]:
             closing = _end(t)
             if not closing or not all(isinstance(p, str) for p in t.after):
                 continue
-            if Pattern(u.before).match(f"{closing}\n", 0, {}) in (len(closing), len(closing) + 1):
+            if pattern(u.before).match(f"{closing}\n", 0, {}) in (len(closing), len(closing) + 1):
                 head = literal(u.head).strip()
                 begins = f"does not begin with {head!r}" if head else "begins with what no name contains, as <end>"
                 yield found(key, template=t, closing=closing, other=u, field=field, begins_otherwise=begins)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ..file import Dialect
-from ..patterns import Pattern, worded
+from ..patterns import pattern, worded
 from ..template import BODIES, literal
 from .rule import Found, Rules, found, parts
 
@@ -19,7 +19,7 @@ SOFT = Rules()
 def soft_white_space_in_an_opening(d: Dialect) -> Iterator[Found]:
     for key, t in parts(d, *BODIES):
         opening = literal(t.head).strip()
-        searched = Pattern((opening,)).first if opening else ""
+        searched = pattern((opening,)).first if opening else ""
         common = not worded(searched) or searched.isalnum()
         if " " in opening and searched != opening and common:
             yield found(key, key=key, opening=opening, searched=searched)
@@ -29,7 +29,7 @@ def _firsts(d: Dialect) -> dict[str, list[str]]:
     """What parts are found by, with the keys of these parts."""
     begins: dict[str, list[str]] = {}
     for key, t in parts(d, *BODIES):
-        first = Pattern(t.before).first
+        first = pattern(t.before).first
         if first and key not in begins.setdefault(first, []):
             begins[first].append(key)
     return begins
