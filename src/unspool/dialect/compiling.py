@@ -1,6 +1,6 @@
 """Compiles a dialect into a plan: which of its markers count, where, and in which order."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -71,6 +71,8 @@ def _openings(t: Template, d: Dialect) -> list[tuple[Piece, ...]]:
     """The openings of a template: without the ``start`` that the prompt contains; also in full, if that is only the
     end of a ``start`` with which other parts begin too."""
     rest = _unstarted(t.before, d.start)
+    if rest is t.before:
+        return [rest]
     if not rest and t.body == "reasoning":
         return [t.before]  # nothing opens no reasoning; where the prompt does, the stage says so
     shared = _literals(t.before).removesuffix(_literals(rest)).strip()
@@ -98,8 +100,7 @@ _BRACKETS: Final = "[{("
 
 def loose(block: Template, call: Template, anywhere: tuple[str, ...]) -> bool:
     """Whether calls may begin anywhere in text, but only of declared tools: the file lists mere brackets."""
-    text = block.opening + call.opening
-    return text.startswith(tuple(a for a in anywhere if not a.strip(_BRACKETS)))
+    return any((block.opening + call.opening).startswith(a) for a in anywhere if not a.strip(_BRACKETS))
 
 
 def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[str, ...]) -> Form:
@@ -511,8 +512,10 @@ def _argument(d: Dialect, t: Template, barriers: tuple[str, ...]) -> Pattern:
     return pattern(t.before, barriers, ends=ends)
 
 
-def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barriers: tuple[str, ...]) -> list[Parameter]:
+def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template], barriers: tuple[str, ...]) -> list[Parameter]:
     # A line for each field.
+    if not templates:
+        return []
     around: tuple[Form | Block, ...] = (*parts.forms, *parts.inside, *parts.blocks)
     outer = {a.closing.first for a in around if a.closing}
     rivals = [p for a in around for p in (a.closing, a.opening) if p]

@@ -4,9 +4,12 @@ import re
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
-from typing import Any
+from functools import cached_property
+from typing import Any, Final
 
 from .patterns import Pattern
+
+_SHORT: Final = 256  # characters of a piece
 
 
 class Literals(Set[str]):
@@ -39,35 +42,56 @@ class Finder:
     """Finds the first of some literals, or the beginning of one at the end of a text.
 
     Attributes:
-        pattern: the expression; a group of it has matched what may or may not be a beginning.
         search, match: as those of `re.Pattern`.
     """
 
-    __slots__ = ("_given", "match", "pattern", "search")
+    search: "Find"
+    match: "Find"
 
     def __init__(self, literals: Set[str], follows: Mapping[str, str] = {}) -> None:
         """``follows``: expressions for what must follow some of the literals."""
         self._given = literals, follows
-        any_case = literals.any_case if isinstance(literals, Literals) else ()
-        expression = _trie(_tree(sorted(literals), any_case, follows))
-        longer = sorted(literal for literal in literals if len(literal) > 1)
+        self._any_case = literals.any_case if isinstance(literals, Literals) else frozenset[str]()
+        self._longer = sorted(literal for literal in literals if len(literal) > 1)
+        heads = {head for literal in literals for head in (_spellings(literal, 0, self._any_case) if literal else "")}
+        short = _SHORT if "" not in literals else 0
+
+        # The expression of a large dialect is slow to make, and most pieces contain nothing that a literal begins with.
+        def search(text: str, pos: int = 0, end: int = sys.maxsize) -> re.Match[str] | None:
+            return None if len(text) < short and heads.isdisjoint(text) else self._compiled[0](text, pos, end)
+
+        def match(text: str, pos: int = 0) -> re.Match[str] | None:
+            return None if short and text[pos : pos + 1] not in heads else self._compiled[1](text, pos)
+
+        self.search, self.match = search, match
+
+    @cached_property
+    def _compiled(self) -> "tuple[Find, Find]":
+        """The methods of the compiled expression, which become this finder's own."""
+        compiled = re.compile(self.pattern)
+        self.search, self.match = compiled.search, compiled.match
+        if self._longer:
+            lower = [literal for literal in self._longer if literal in self._any_case]
+            self.search = _searching(compiled, self._longer, lower)
+            self.match = _matching(compiled, self._longer, lower)
+        return self.search, self.match
+
+    @cached_property
+    def pattern(self) -> str:
+        """The expression; a group of it has matched what may or may not be a beginning."""
+        literals, follows = self._given
+        expression = _trie(_tree(sorted(literals), self._any_case, follows))
         seconds: dict[str, set[str]] = {}
-        for literal in longer:
-            seconds.setdefault(literal[0], set()).update(_spellings(literal, 1, any_case))
+        for literal in self._longer:
+            seconds.setdefault(literal[0], set()).update(_spellings(literal, 1, self._any_case))
         # If only the first character of a literal is one of these, there is at most one place to look at.
         heads = "".join(map(re.escape, seconds))
-        after = "(?s:.)" if any(c in seconds for literal in longer for c in literal[1:]) else f"[^{heads}]"
-        size = max(map(len, longer), default=0)
+        after = "(?s:.)" if any(c in seconds for literal in self._longer for c in literal[1:]) else f"[^{heads}]"
+        size = max(map(len, self._longer), default=0)
         for head, second in seconds.items():
             one = f"[{''.join(map(re.escape, sorted(second)))}]"
             expression += rf"|{re.escape(head)}(?:{one}?|({one}{after}{{1,{size}}}+))\Z"
-        compiled = re.compile(expression)
-        self.pattern = expression
-        self.search: Find = compiled.search
-        self.match: Find = compiled.match
-        if longer:
-            lower = [literal for literal in longer if literal in any_case]
-            self.search, self.match = _searching(compiled, longer, lower), _matching(compiled, longer, lower)
+        return expression
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Finder, self._given

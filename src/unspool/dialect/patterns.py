@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -156,19 +156,16 @@ class Pattern:
         self._simple, self.begins = None, _may
         if not others:  # as in most closings
             return
-        simple = bool(self.first) and not self.any_case
         self.weight = 0
         for i, atom in enumerate(atoms):
             if atom.kind == LITERAL:
                 self.weight += len(atom.text)
                 self.after_name = self.last_name >= 0
-                continue
-            simple = simple and atom.kind != SAME and atom.kind != ANY
-            if atom.text == "name" and (atom.kind == NAME or atom.kind == SAME):
+            elif atom.text == "name" and (atom.kind == NAME or atom.kind == SAME):
                 self.last_name, self.after_name = i, False
                 if atom.stops and not atom.quote:
                     self.splits_name = self.splits_name or i + 1
-        if simple:
+        if self.first and not self.any_case:
             self._simple = self._first_match
         self.begins = self._first_begins
 
@@ -589,17 +586,36 @@ def closing(parts: tuple[Piece, ...], *, any_case: bool = False) -> Pattern:
     return found
 
 
+class _Joined(Pattern):
+    """Patterns with soft white space between them. The atoms are joined on first use: most are never matched."""
+
+    __slots__ = ("_patterns",)
+
+    def __init__(self, patterns: tuple[Pattern, ...]) -> None:
+        self._patterns = patterns
+        self.first, self.any_case = patterns[0].first, patterns[0].any_case
+        self.weight = sum(each.weight for each in patterns)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Pattern.__slots__:
+            raise AttributeError(name)
+        self.atoms = [*self._patterns[0].atoms]
+        for each in self._patterns[1:]:
+            self.atoms += [Atom(SPACE), *each.atoms]
+        self._measure()
+        return object.__getattribute__(self, name)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return joined, self._patterns
+
+
 def joined(*patterns: Pattern) -> Pattern:
     """Join patterns, with soft white space between them."""
     patterns = tuple(filter(None, patterns))
-    if len(patterns) == 1:
-        return patterns[0]
-    atoms: list[Atom] = []
-    for each in patterns:
-        if atoms:
-            atoms.append(Atom(SPACE))
-        atoms.extend(each.atoms)
-    return _of(atoms)
+    return _Joined(patterns) if len(patterns) > 1 else patterns[0] if patterns else _of([])
 
 
 def spaced(atoms: Iterable[Atom]) -> Pattern:

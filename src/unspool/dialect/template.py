@@ -352,16 +352,25 @@ def without(steps: Sequence[Step], count: int) -> tuple[Step, ...]:
     return (Step("", rest), *steps[1:]) if rest else tuple(steps[1:])
 
 
-def unstarted(opening: str, starts: Iterable[str]) -> str:
+def unstarted(opening: str, starts: tuple[str, ...]) -> str:
     """An opening without the ``start``, or its end, that the prompt already contains.
 
     Equal signs are not divided: the end of ``<bot>`` does not begin ``>>{name}``.
     """
-    ordered = sorted(starts, key=len, reverse=True)
-    ends = (start[i:] for start in ordered for i in range(1, len(start)))
-    held = next((text for text in (*ordered, *ends) if opening.startswith(text) and text.strip()), "")
+    ends = _ends(starts)
+    if not opening.startswith(ends):
+        return opening
+    held = next(text for text in ends if opening.startswith(text))
     divided = len(set(held)) == 1 and not held.isalnum() and opening.startswith(held[0], len(held))
     return opening if divided else opening[len(held) :]
+
+
+@lru_cache(256)
+def _ends(starts: tuple[str, ...]) -> tuple[str, ...]:
+    """The starts, and all their ends, that are not blank: the longest first."""
+    ordered = sorted(starts, key=len, reverse=True)
+    ends = (start[i:] for start in ordered for i in range(1, len(start)))
+    return tuple(text for text in (*ordered, *ends) if text.strip())
 
 
 def writable(templates: Sequence[Template]) -> list[Template]:

@@ -79,7 +79,7 @@ class TextFlow(Flow):
         self._growing = segment.text
         self._begun = len(segment.text)
         self._event: type[ContentDelta | ReasoningDelta] = ContentDelta if segment.kind == "content" else ReasoningDelta
-        self._find, heads = scan.find.search, scan.heads
+        self._find, heads = scan.find, scan.heads
         # One of two characters begins everything that may end the text; every text contains the empty string.
         self._stop, self._stop2 = (heads[0], heads[-1]) if 0 < len(heads) <= 2 else ("", "")
         # White space, of two kinds, that may belong to what ends it.
@@ -88,7 +88,7 @@ class TextFlow(Flow):
     def feed(self, text: str, at: int) -> list[Event] | None:
         if self.waits:
             text = self.waits + text
-        if (self._stop in text or self._stop2 in text) and self._find(text):
+        if (self._stop in text or self._stop2 in text) and self._find.search(text):
             return None
         if text[-1] in self._back:
             end = len(text)
