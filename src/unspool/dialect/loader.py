@@ -128,7 +128,9 @@ class _Loader:
             "trained": Trained(self.text_calls(base.trained.text), self.known_tools(base.trained.tools)),
         }
         for key in BODIES:
-            values[key] = self.spelled(key, self.templates(key, getattr(base, key)), values["spellings"])
+            inherited = key not in data and "spellings" not in data
+            own = self.templates(key, getattr(base, key))
+            values[key] = own if inherited else self.spelled(key, own, values["spellings"])
         self.check_id(values["id"])
         if values["call"] and not values["calls"]:
             values["calls"] = (parse_template("calls", "{calls}", self.where, first=True),)
