@@ -14,6 +14,7 @@ from .answers import answers
 from .clock import bare_call, least_chunk
 from .constraints import constraints
 from .effort import FULL, QUICK, Effort
+from .ids import ids
 from .kinds import kinds
 from .parallel import interleaved
 from .pending import pending
@@ -30,6 +31,7 @@ MEASUREMENTS: Final[dict[str, Callable[[Effort], Iterator[Row]]]] = {
     "kinds": kinds,
     "whole": whole,
     "answers": answers,
+    "ids": ids,
     "construct": construct,
     "import": imports,
     "first-use": first_use,

@@ -217,14 +217,14 @@ class Fold(msgspec.Struct, eq=False):
         if event.token_start >= 0 and self.reasoning_tokens is None:
             self.reasoning_tokens = 0
 
-    def claim(self, events: Iterable[Event]) -> None:
-        """Take the token spans of events whose text was added already, to the open segment."""
-        for event in events:
-            if isinstance(event, ContentDelta | ReasoningDelta):
-                if self._open is not None:
-                    self._open.token_end = event.token_end
-                if type(event) is ReasoningDelta:
-                    self.reasoning_tokens = (self.reasoning_tokens or 0) + event.token_end - event.token_start
+    def claim(self, start: int, end: int) -> None:
+        """Take the token span of text that was added to the open segment."""
+        segment = self._open
+        if segment is None or segment.text is None or start == end:
+            return
+        segment.token_end = end
+        if segment.kind == "reasoning":
+            self.reasoning_tokens = (self.reasoning_tokens or 0) + end - start
 
     def growing(self, kind: str) -> OpenSegment | None:
         """The segment to which text of a kind is added."""

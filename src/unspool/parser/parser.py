@@ -129,6 +129,7 @@ class Parser:
         """The message so far."""
         if self._flow is not None:
             self._flow.joins(self._at)
+            self._claim()
         return self._fold.message()
 
     @property
@@ -249,6 +250,14 @@ class Parser:
         flow, self._flow = self._flow, None
         if flow is not None:
             flow.stop(self._at)
+            self._claim()
+
+    def _claim(self) -> None:
+        """Add the token spans of what flowed to the message."""
+        tokens = self._tokens
+        if tokens is not None:
+            self._fold.claim(tokens.told, tokens.claimed)
+            tokens.told = tokens.claimed
 
     def _rest(self) -> None:
         """Let what is open go on from where its stretch has come."""
@@ -288,6 +297,7 @@ class Parser:
         events = self._machine.ledger.take()
         if self._tokens is not None:
             self._tokens.span(events)
+            self._tokens.told = self._tokens.claimed
         self._fold.extend(events)
         return events
 
@@ -334,10 +344,8 @@ class Parser:
                 if events and events[0].token_start < 0:
                     if len(starts) == 1 and events[0].end > at:
                         tokens.claim(events[0])
-                        if events[0].__class__ is not ToolCallDelta:
-                            self._fold.claim(events)
                     else:
-                        self._claim(tokens, events)
+                        tokens.span(events)
                 return events
         return self._feed_ids(ids, stage)
 
@@ -363,17 +371,12 @@ class Parser:
             if text:
                 events = self._feed(text, forced) if forced is not None else self.feed(text)
                 if events and events[0].token_start < 0:
-                    self._claim(tokens, events)
+                    tokens.span(events)
                 found += events
             if literal:
                 found += self._feed_special(literal, tokens.foreign(literal, self._machine.look.plan), forced)
         self._machine.look.forget_marks()
         return found
-
-    def _claim(self, tokens: TokenFeed, events: list[Event]) -> None:
-        """Add the token spans of events that a flow has emitted, there and in the message."""
-        tokens.span(events)
-        self._fold.claim(events)
 
     def _feed_special(self, literal: str, foreign: bool, stage: Stage | None) -> list[Event]:
         """Take a special token; ``foreign``: no template names it."""

@@ -28,7 +28,8 @@ class TokenFeed:
         # The text of known ids after other text; bytes, if it is part of a character.
         self.pieces = self._decoder.pieces
         self.whole = False  # the text so far ends with a whole character, so that the text of known ids is certain
-        self._token = 0  # the number of tokens that events have claimed
+        self.claimed = 0  # the number of tokens that events have claimed
+        self.told = 0  # how many of them are in the message
 
     def read(self, ids: tuple[int, ...]) -> list[tuple[str, str]]:
         """Decode ids: stretches of text, each with the literal of the added token after it (``""`` at the end)."""
@@ -80,14 +81,14 @@ class TokenFeed:
     def claim(self, event: Event) -> None:
         """Add the token span of an event that contains the beginning of all tokens without one."""
         self.starts.clear()
-        start = self._token
-        self._token = end = start + 1
+        start = self.claimed
+        self.claimed = end = start + 1
         _set(event, "token_start", start)
         _set(event, "token_end", end)
 
     def span(self, events: list[Event]) -> None:
         """Add token spans to events: a token belongs to the event that contains its first character."""
-        starts, at, used = self.starts, self._token, 0
+        starts, at, used = self.starts, self.claimed, 0
         for event in events:
             start = at + used
             if used < len(starts):
@@ -97,7 +98,7 @@ class TokenFeed:
             # They were made just now, and nobody has seen them.
             _set(event, "token_start", start)
             _set(event, "token_end", at + used)
-        self._token = at + used
+        self.claimed = at + used
         del starts[:used]
 
 

@@ -39,12 +39,14 @@ class Magnitude:
     def finite_with(self, text: str) -> bool:
         """Whether the number is certainly finite, if ``text`` ends it."""
         text = self._text + text
-        return self._short(text) and not _overflows(text)
+        if len(text) > _SHORT or self._digits or self._part:
+            return False
+        return not (("e" in text or "E" in text) and isinf(float(text)))
 
     def infinite(self) -> bool:
         """Whether the number, which has a point or an exponent, rounds to infinity."""
-        if self._short(self._text):
-            return _overflows(self._text)
+        if self.finite_with(""):
+            return False
         self._count()
         if not self._digits:
             return False
@@ -52,10 +54,6 @@ class Magnitude:
         if not 308 <= power <= 310:
             return power > 310
         return isinf(float(f"0.{self._digits}e{power}"))
-
-    def _short(self, text: str) -> bool:
-        """Whether ``text`` is all of the number, and short."""
-        return len(text) <= _SHORT and not (self._digits or self._part)
 
     def _count(self) -> None:
         """Count the digits of the text."""
@@ -101,8 +99,3 @@ class Magnitude:
         free = _KEPT - len(self._digits)
         if free:
             self._digits += digits[:free]
-
-
-def _overflows(text: str) -> bool:
-    """Whether a short number rounds to infinity."""
-    return ("e" in text or "E" in text) and isinf(float(text))
