@@ -33,13 +33,13 @@ def _samples(dialect: Dialect) -> list[Sample]:
 @pytest.mark.sampled(0)
 def test_the_quick_mode_prints_a_table_and_writes_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
-    assert main(["--quick", "--only", "whole", "--json", str(file)]) == 0
+    assert main(["--quick", "--only", "whole", "--only", "ids", "--json", str(file)]) == 0
     header, _, *lines = capsys.readouterr().out.splitlines()
     assert [cell.strip() for cell in header.split("|")[1:-1]] == list(HEADER)
     rows = json.loads(file.read_text(encoding="utf-8"))
-    assert len(rows) == len(lines) == 6  # the bare call, the least work, and a row for each syntax
+    assert len(rows) == len(lines) == 10  # the bare call, the least work, a row for each syntax, two for a vocabulary
     assert all(row["value"] > 0 for row in rows)
-    assert [row["promised"] for row in rows[2:]] == [{"at least": 50.0}] * 4
+    assert [row["promised"] for row in rows[2:]] == [{"at least": 50.0}] * 4 + [None, {"at most": 4.0}] * 2
 
 
 @pytest.mark.parametrize(**named(CALLING))
