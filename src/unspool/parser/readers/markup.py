@@ -41,13 +41,16 @@ def plain_arguments(
     The first argument that is not plain ends them. What follows the last one must be looked at.
     """
     found: dict[str, str] = {}
-    plains = [(parameter, parameter.plain) for parameter in parameters]
     while True:
-        for parameter, plain in plains:
+        begin = skip_space(text, i)
+        for parameter in parameters:
+            if not parameter.opening.begins(text, begin):
+                continue
+            plain = parameter.plain
             m = None if plain is None else plain.match(text, i)
             if m is not None:
                 break
-            if parameter.opening.match(text, skip_space(text, i), {}) != NO:
+            if parameter.opening.match(text, begin, {}) != NO:
                 return found, i
         else:
             return found, i
