@@ -232,7 +232,7 @@ class LiteralFlow(CallFlow):
             return None
         fragment, waits, spot, _ = step
         self.waits = waits
-        end = at + size - len(waits)
+        end = at + size - len(waits) if waits else at + size
         if not fragment:
             self._lag = end - at
             self.at = at

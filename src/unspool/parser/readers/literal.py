@@ -323,8 +323,8 @@ class LiteralReader:
             keys[key] = None
         if left:
             del self._given[-left:]
-        for inner in objects:
-            self._given.append(dict.fromkeys(inner))
+        if objects:
+            self._given += map(dict.fromkeys, objects)
         if number is not None:
             self._size = Magnitude(number)
         return True

@@ -3,6 +3,8 @@
 from math import isinf
 from typing import Final
 
+import msgspec
+
 _SHORT: Final = 300
 """A number of at most this many characters, without an exponent, is finite: 309 digits are the fewest that round to
 infinity."""
@@ -11,20 +13,18 @@ _FAR: Final = 10**18  # a larger exponent counts as this one: no text is long en
 _PLACES: Final = 18
 
 
-class Magnitude:
+class Magnitude(msgspec.Struct, eq=False):
     """The magnitude of one number, whose text is fed from left to right: digits, a point, an exponent.
 
     A short text is kept as it is; of a longer one, only what matters.
     """
 
-    _part = ""  # the part before the text that is not counted yet: "" (digits or nothing), "." or "e"
-    _digits = ""  # significant ones; the number is 0.digits * 10 ** (places + exponent)
-    _places = 0
-    _exponent = 0
-    _negative = False  # the exponent
-
-    def __init__(self, text: str = "") -> None:
-        self._text = text
+    _text: str = ""  # what is not counted yet
+    _part: str = ""  # the part before it: "" (digits or nothing), "." or "e"
+    _digits: str = ""  # significant ones; the number is 0.digits * 10 ** (places + exponent)
+    _places: int = 0
+    _exponent: int = 0
+    _negative: bool = False  # the exponent
 
     def more(self, text: str) -> None:
         """Add text of the number."""
