@@ -1,5 +1,7 @@
 """The search for literals, in any case and at the end of the text."""
 
+import pytest
+
 from unspool.dialect.literals import Finder, Literals, firsts
 from unspool.dialect.patterns import Pattern, closing
 
@@ -25,3 +27,14 @@ def test_the_pattern_of_a_long_tag_stays_short() -> None:
     find = Finder(firsts(patterns))
     assert len(find.pattern) < 200_000
     assert find.search("x" + tag.upper()) is not None
+
+
+@pytest.mark.parametrize("text", ["", "x", "<", "x<T", "<THINK>y", "x" * 300, "x" * 300 + "<tool>", "y<THINK" * 50])
+def test_a_new_finder_finds_what_one_in_use_finds(text: str) -> None:
+    literals = Literals({"<tool>"}, {"<think>"})
+    used = Finder(literals)
+    used.search("<")
+    for i in (0, 1, len(text)):
+        for way in ("search", "match"):
+            spans = [m and m.span() for m in (getattr(f, way)(text, i) for f in (used, Finder(literals)))]
+            assert spans[0] == spans[1]

@@ -521,14 +521,15 @@ def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template], barrie
     rivals = [p for a in around for p in (a.closing, a.opening) if p]
     rivals += [m.pattern for m in (*parts.ends, *parts.starts)]
     begun = {p.first for p in rivals}
-    openings = {first for t in d.argument if (first := _argument(d, t, barriers).first)}
+    opened = {id(t): _argument(d, t, barriers) for t in (*d.argument, *d.item)}
+    openings = {first for t in d.argument if (first := opened[id(t)].first)}
     found: list[Parameter] = []
     for t in templates:
         own = closing(t.after)
         triggers = frozenset((own.first, *outer, *openings))
         trail = t.inner_trail
         gap = _gap(d, t)
-        opening = _argument(d, t, barriers)
+        opening = opened[id(t)]
         tags = value_tags(opening)
         token = opening.first.removesuffix("<")
         found.append(
