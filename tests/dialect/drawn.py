@@ -377,20 +377,15 @@ def put_among(texts: Sequence[str], run: int) -> int:
     return failed
 
 
-def main() -> int:
-    p = argparse.ArgumentParser()
-    p.add_argument("--files", type=int, default=300)
-    p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    p.add_argument("--among", type=int, default=0)
-    options = p.parse_args()
-    print(f"seed {options.seed}")
+def tally_of(files: int, fixed: int | None = None) -> Tally:
+    """What becomes of so many drawn files: by a seed, or always of the same ones."""
     tally = Tally()
 
-    @seed(options.seed)
     @settings(
-        max_examples=options.files,
+        max_examples=files,
         deadline=None,
         database=None,
+        derandomize=fixed is None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
@@ -398,7 +393,18 @@ def main() -> int:
     def draw(text: str) -> None:
         tally.take(text)
 
-    draw()
+    (draw if fixed is None else seed(fixed)(draw))()
+    return tally
+
+
+def main() -> int:
+    p = argparse.ArgumentParser()
+    p.add_argument("--files", type=int, default=300)
+    p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    p.add_argument("--among", type=int, default=0)
+    options = p.parse_args()
+    print(f"seed {options.seed}")
+    tally = tally_of(options.files, options.seed)
     tally.report()
     chosen = random.Random(options.seed).sample(tally.accepted, min(options.among, len(tally.accepted)))
     failed = put_among(chosen, options.seed)

@@ -6,7 +6,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.grammar.support import constrained
 from unspool import Dialect, Policy
@@ -16,7 +15,7 @@ from unspool.dialect.registry import find_base
 from unspool.grammar import ToolStrictLevel
 
 from ..support import chunkings, run, tool
-from .drawn import BLANK, FILES, Tally, examples, keeps_to_everything, refusal
+from .drawn import BLANK, examples, keeps_to_everything, refusal, tally_of
 
 _FILE = Path(__file__).with_name("hostile.toml")
 HOSTILE = [row["keys"] for row in tomllib.loads(_FILE.read_text(encoding="utf-8"))["hostile"]]
@@ -43,20 +42,7 @@ def loaded(keys: str) -> Dialect:
 
 @pytest.mark.slow
 def test_a_drawn_file_is_refused_with_a_reason_or_keeps_every_promise() -> None:
-    tally = Tally()
-
-    @settings(
-        max_examples=16,
-        derandomize=True,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(FILES)
-    def draw(text: str) -> None:
-        tally.take(text)
-
-    draw()
+    tally = tally_of(16)
     assert [fault for fault in tally.faults if "it means something else" not in fault[1]] == []
     assert tally.accepted
     assert all(": " in reason for reason in tally.refused)
