@@ -28,8 +28,6 @@ LONGEST: Final = 1536
 """The most tokens of a row; longer ones are left out."""
 WITHOUT_TOOLS: Final = 0.12
 """The share of requests that are repeated without the tools that they need."""
-EARLIER: Final = ["business", "everyday", "exact", "formats", "nearmiss", "numbers", "parallel", "software", "thinking"]
-"""How the names of the files begin that the first runs learn."""
 JOINED: Final = 500
 """How many rows consist of two joined requests."""
 _JOINTS: Final = (
@@ -78,10 +76,9 @@ class Row(msgspec.Struct, array_like=True):
     learnt: list[tuple[int, int]]
 
 
-def conversations(names: Sequence[str] = ("",)) -> Iterator[Conversation]:
-    """The conversations of files whose names begin so, in the order of the names."""
-    paths = (FOLDER / "conversations").glob("*.jsonl")
-    for path in sorted(path for path in paths if path.name.startswith(tuple(names))):
+def conversations() -> Iterator[Conversation]:
+    """The conversations, in the order of the files' names."""
+    for path in sorted((FOLDER / "conversations").glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             group = json.loads(line)
             for messages in group["conversations"]:
@@ -200,7 +197,9 @@ def joinable(rng: random.Random, every: Sequence[Conversation]) -> Iterator[tupl
             yield first, second
 
 
-def variants(rng: random.Random, every: Sequence[Conversation]) -> Iterator[tuple[Conversation, bool]]:
+def variants(
+    rng: random.Random, every: Sequence[Conversation], without_tools: float
+) -> Iterator[tuple[Conversation, bool]]:
     """What is learnt: conversations, each with whether thinking is on."""
     draw = Variants(rng, every)
     for c in every:
@@ -208,7 +207,7 @@ def variants(rng: random.Random, every: Sequence[Conversation]) -> Iterator[tupl
         yield from ((m, False) for m in draw.mixed(c))
         if c.messages[-1].get("reasoning"):
             yield (c if rng.random() < 0.5 else draw.mixed(c)[0]), True
-        if c.single and c.calls and rng.random() < WITHOUT_TOOLS and (refused := draw.refused(c)):
+        if c.single and c.calls and rng.random() < without_tools and (refused := draw.refused(c)):
             yield refused, False
         if c.single and not c.calls and rng.random() < 0.2 and not c.messages[-1].get("reasoning"):
             yield Conversation([], c.messages), False
@@ -217,25 +216,9 @@ def variants(rng: random.Random, every: Sequence[Conversation]) -> Iterator[tupl
         yield draw.joined(*next(pairs)), False
 
 
-def refreshed(
-    rng: random.Random, new: Sequence[Conversation], old: Sequence[Conversation], share: int
-) -> Iterator[tuple[Conversation, bool]]:
-    """What a last step learns: new conversations, and one old group in ``share``, lest they be forgotten."""
-    draw = Variants(rng, [*new, *old])
-    for group in beside(new).values():
-        yield from ((c, False) for c in group)
-        if len(group) > 5:
-            yield from ((c, False) for c in draw.mixed(*group, among=(1, 2)))
-        refused = [draw.refused(c) for c in group if c.single and c.calls and rng.random() < WITHOUT_TOOLS / 3]
-        yield from ((c, False) for c in refused if c)
-    groups = list(beside(old).values())
-    for group in rng.sample(groups, len(groups) // share):
-        yield from ((c, bool(c.messages[-1].get("reasoning")) and rng.random() < 0.5) for c in group)
-
-
-def split(names: Sequence[str] = EARLIER) -> tuple[list[Conversation], list[Conversation]]:
+def split() -> tuple[list[Conversation], list[Conversation]]:
     """Conversations for training, and those that are held out."""
-    every = list(conversations(names))
+    every = list(conversations())
     return [c for i, c in enumerate(every) if i % 25], every[::25]
 
 
@@ -244,18 +227,14 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("model", type=Path)
     options.add_argument("rows", type=Path)
-    options.add_argument("--files", nargs="*", default=EARLIER, help="only files whose names begin so")
-    options.add_argument("--last", nargs="+", help="the rows of a last step, on files whose names begin so")
-    options.add_argument("--share", type=int, default=30, help="a last step learns one in so many groups of the others")
+    options.add_argument("--without-tools", type=float, default=WITHOUT_TOOLS)
     options.add_argument("--seed", type=int, default=7)
     given = options.parse_args()
     rng = random.Random(given.seed)
     renderer = Renderer(TEMPLATE.read_text(encoding="utf-8"))
     tokens = Tokens(given.model)
     rows = []
-    kept = split(given.files)[0]
-    drawn = refreshed(rng, list(conversations(given.last)), kept, given.share) if given.last else variants(rng, kept)
-    for c, thinking in drawn:
+    for c, thinking in variants(rng, split()[0], given.without_tools):
         row = Row([], [])
         for text, learnt in renderer.pieces(c, thinking=thinking):
             start = len(row.ids)

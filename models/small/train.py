@@ -1,30 +1,25 @@
 """Trains the adapter: ``python -m models.small.train MODEL.gguf ROWS.json OUT.safetensors``.
 
 The model is read from the GGUF that is served, so the adapter makes up for its quantization too. Every linear layer but
-those of the first two blocks gets two matrices of rank 32. An H100 takes about six minutes. Without a GPU, rows that
-begin with the same tools become one, in which they are computed once; two cores train 150 tokens a second, best as
-``OMP_NUM_THREADS=1 torchrun --nproc-per-node 2 -m models.small.train …``.
+those of the first two blocks gets two matrices of rank 32.
 """
 
 import argparse
 import json
 import math
-import os
 import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import gguf
 import numpy as np
 import torch
-import torch.distributed as dist
 from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from . import RANK, SCALE
-from .convert import HEADS
 
 LAYERS: Final = {
     "attn_q": "self_attn.q_proj",
@@ -42,8 +37,6 @@ _NORMS: Final = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_lay
 _NO_LABEL: Final = -100
 
 Row = tuple[list[int], list[tuple[int, int]]]
-Pack = tuple[list[int], list[Row]]
-"""The tokens that rows have in common, and the rest of each of them."""
 
 
 def load(path: Path) -> LlamaForCausalLM:
@@ -102,21 +95,16 @@ class Adapted(torch.nn.Module):  # type: ignore[misc]  # torch is not installed 
         return self.base(x) + linear(linear(x, self.a) * SCALE, self.b)
 
 
-def adapt(model: LlamaForCausalLM, rank: int, start: Path | None) -> dict[str, Adapted]:
-    """Freeze the model and add adapters, new or those of a GGUF; the result names them as a GGUF does."""
-    tensors = gguf.GGUFReader(start).tensors if start else []
-    old = {t.name: torch.tensor(np.array(gguf.dequantize(t.data, t.tensor_type), dtype=np.float32)) for t in tensors}
+def adapt(model: LlamaForCausalLM) -> dict[str, Adapted]:
+    """Freeze the model and add adapters; the result names them as a GGUF does."""
     model.requires_grad_(False)
     adapted = {}
     for i, block in enumerate(model.model.layers):
         for ours, theirs in LAYERS.items() if i >= FIRST else ():
             owner, name = theirs.split(".")
             base, named = getattr(getattr(block, owner), name), f"blk.{i}.{ours}.weight"
-            a = old.get(f"{named}.lora_a", torch.randn(rank, base.in_features) / math.sqrt(base.in_features))
-            b = old.get(f"{named}.lora_b", torch.zeros(base.out_features, rank))
-            if old and ours in HEADS:
-                b = _unpermuted(b, HEADS[ours])
-            adapted[named] = Adapted(base, a, b)
+            a = torch.randn(RANK, base.in_features) / math.sqrt(base.in_features)
+            adapted[named] = Adapted(base, a, torch.zeros(base.out_features, RANK))
             setattr(getattr(block, owner), name, adapted[named])
     return adapted
 
@@ -131,56 +119,6 @@ def batches(rows: list[Row], tokens: int) -> Iterator[list[Row]]:
         made[-1].append(row)
     random.shuffle(made)
     yield from filter(None, made)
-
-
-def packs(rows: list[Row], tokens: int, end: int) -> Iterator[Pack]:
-    """Rows with the same system message, each pack of at most so many tokens if it has more than one row."""
-    shared: dict[tuple[int, ...], list[Row]] = {}
-    for ids, learnt in rows:
-        n = min(ids.index(end) + 1, learnt[0][0] - 1)
-        shared.setdefault(tuple(ids[:n]), []).append((ids[n:], [(i - n, j - n) for i, j in learnt]))
-    for common, rest in shared.items():
-        size, some = len(common), list[Row]()
-        for row in rest:
-            if some and size + len(row[0]) > tokens:
-                yield list(common), some
-                size, some = len(common), []
-            size, some = size + len(row[0]), [*some, row]
-        yield list(common), some
-
-
-def steps_of(rows: list[Row], tokens: int, end: int, of: int) -> list[list[list[Pack]]]:
-    """For each step, what each of so many processes computes, of like length and at most so many tokens in all."""
-
-    def length(some: list[Pack]) -> int:
-        return sum(len(common) + sum(len(ids) for ids, _ in rest) for common, rest in some)
-
-    shares: list[list[Pack]] = [[]]
-    drawn = list(packs(rows, 900, end))
-    random.shuffle(drawn)
-    for pack in drawn:
-        if shares[-1] and length([*shares[-1], pack]) > tokens / of:
-            shares.append([])
-        shares[-1].append(pack)
-    shares.sort(key=length)
-    steps = [shares[i : i + of] for i in range(0, len(shares) - of + 1, of)]
-    random.shuffle(steps)
-    return steps
-
-
-def packed_loss(model: LlamaForCausalLM, pack: Pack) -> torch.Tensor:
-    """The sum of the losses of the tokens that are learnt. A row sees itself and what all rows have in common."""
-    ids, rest = list(pack[0]), pack[1]
-    places, row_of, chosen = list(range(len(ids))), [-1] * len(ids), list[int]()
-    for row, (more, learnt) in enumerate(rest):
-        chosen += [len(ids) + i - 1 for start, end in learnt for i in range(start, end)]
-        ids, row_of = ids + more, row_of + [row] * len(more)
-        places += range(len(pack[0]), len(pack[0]) + len(more))
-    rows, tokens = torch.tensor(row_of), torch.tensor(ids)
-    mask = ((rows == -1) | (rows == rows[:, None])).tril()
-    hidden = model.model(input_ids=tokens[None], position_ids=torch.tensor([places]), attention_mask=mask[None, None])
-    logits = model.lm_head(hidden.last_hidden_state[0, chosen])
-    return torch.nn.functional.cross_entropy(logits, tokens[torch.tensor(chosen) + 1], reduction="sum")
 
 
 def loss_of(model: LlamaForCausalLM, batch: list[Row]) -> torch.Tensor:
@@ -200,55 +138,28 @@ def loss_of(model: LlamaForCausalLM, batch: list[Row]) -> torch.Tensor:
     return torch.nn.functional.cross_entropy(model.lm_head(hidden[chosen]).float(), wanted[chosen])
 
 
-def backward(model: LlamaForCausalLM, share: list[Pack], learnt: list[torch.nn.Parameter]) -> float:
-    """The gradient of the mean loss over the packs of all processes, and that loss."""
-    told = torch.zeros(2)
-    for pack in share:
-        loss = packed_loss(model, pack)
-        loss.backward()
-        told += torch.tensor([loss.item(), sum(end - start for _, spans in pack[1] for start, end in spans)])
-    for summed in (told, *(p.grad for p in learnt)):
-        dist.all_reduce(summed)
-    for p in learnt:
-        p.grad /= told[1]
-    return float(told[0] / told[1])
-
-
 def train(model: LlamaForCausalLM, rows: list[Row], given: argparse.Namespace) -> None:
     """Train what is not frozen: AdamW, a warm-up, then a cosine down to a twentieth."""
     learnt = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(learnt, lr=given.rate, weight_decay=0.0, betas=(0.9, 0.98))
-    alone = model.device.type == "cuda"
-
-    def drawn() -> list[Any]:
-        if alone:
-            return list(batches(rows, given.tokens))
-        return steps_of(rows, given.tokens, model.config.eos_token_id, dist.get_world_size())
-
-    steps = int(len(drawn()) * given.epochs)
-    began, total, step = time.monotonic(), 0.0, 0
-    while step < steps:
-        for batch in drawn():
-            warm = min(1.0, (step + 1) / given.warm_up)
-            rate = given.rate * warm * (0.05 + 0.475 * (1 + math.cos(math.pi * step / steps)))
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            if alone:
-                with torch.autocast(model.device.type, dtype=torch.bfloat16):
-                    loss = loss_of(model, batch)
-                loss.backward()
-                total += loss.item()
-            else:
-                total += backward(model, batch[dist.get_rank()], learnt)
-            torch.nn.utils.clip_grad_norm_(learnt, 1.0)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            step += 1
-            if step % 20 == 0:
-                print(f"step {step} of {steps}: loss {total / 20:.4f}, {time.monotonic() - began:.0f} s", flush=True)
-                total = 0.0
-            if step == steps:
-                return
+    drawn = [batch for _ in range(given.epochs) for batch in batches(rows, given.tokens)]
+    began, total = time.monotonic(), 0.0
+    for step, batch in enumerate(drawn):
+        warm = min(1.0, (step + 1) / given.warm_up)
+        rate = given.rate * warm * (0.05 + 0.475 * (1 + math.cos(math.pi * step / len(drawn))))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        with torch.autocast(model.device.type, dtype=torch.bfloat16):
+            loss = loss_of(model, batch)
+        loss.backward()
+        total += loss.item()
+        torch.nn.utils.clip_grad_norm_(learnt, 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if step % 20 == 19:
+            seconds = time.monotonic() - began
+            print(f"step {step + 1} of {len(drawn)}: loss {total / 20:.4f}, {seconds:.0f} s", flush=True)
+            total = 0.0
 
 
 def main() -> None:
@@ -257,29 +168,17 @@ def main() -> None:
     options.add_argument("model", type=Path)
     options.add_argument("rows", type=Path)
     options.add_argument("out", type=Path)
-    options.add_argument("--epochs", type=float, default=3)
-    options.add_argument("--rank", type=int, default=RANK)
+    options.add_argument("--epochs", type=int, default=3)
     options.add_argument("--rate", type=float, default=2e-3, help="the highest rate of learning")
     options.add_argument("--tokens", type=int, default=32768, help="tokens of a step")
     options.add_argument("--warm-up", type=int, default=50, help="steps until the rate is the highest")
-    options.add_argument("--adapter", type=Path, help="the adapter to start from (GGUF)")
-    options.add_argument("--first", type=int, default=FIRST, help="the first block whose adapter is trained")
+    options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
-    torch.manual_seed(0)
-    random.seed(0)
-    model = load(given.model)
-    adapted = adapt(model, given.rank, given.adapter)
-    for name, layer in adapted.items():
-        layer.requires_grad_(int(name.split(".")[1]) >= given.first)
-        layer.base.requires_grad_(False)
-    if torch.cuda.is_available():
-        model.to("cuda")
-    else:
-        alone = {"rank": 0, "world_size": 1, "store": dist.HashStore()}
-        dist.init_process_group("gloo", **({} if "RANK" in os.environ else alone))
-    train(model, json.loads(given.rows.read_text()), given)
-    if dist.is_initialized() and dist.get_rank():
-        return
+    torch.manual_seed(given.seed)
+    random.seed(given.seed)
+    model = load(given.model).bfloat16()
+    adapted = adapt(model)
+    train(model.to("cuda" if torch.cuda.is_available() else "cpu"), json.loads(given.rows.read_text()), given)
     halves = {f"{name}.lora_{part}": getattr(layer, part) for name, layer in adapted.items() for part in "ab"}
     save_file({name: p.detach().half().contiguous().cpu() for name, p in halves.items()}, given.out)
 
