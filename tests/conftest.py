@@ -14,7 +14,7 @@ from unspool.chat_templates import pool
 from unspool.chat_templates.worker import Worker
 from unspool.check import trials
 
-from .styles import of_styles, sample
+from .styles import commit, of_styles, representatives, sample
 from .transitions import recorded
 
 T = TypeVar("T")
@@ -36,6 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cases", type=int, metavar="N", default=0, help=text)
     text = "try properties of all dialects on one of each style and those that differ from main's; sample others"
     parser.addoption("--styles", action="store_true", help=text)
+    text = "what draws dialects under --styles; default: the commit"
+    parser.addoption("--styles-seed", metavar="SEED", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--styles"):
-        _keep(config, items, set(of_styles(items)))
+        _keep(config, items, set(of_styles(items, _seed(config))))
     most: int = config.getoption("--cases")
     if most <= 0:
         return
@@ -60,6 +62,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             tests[item.nodeid.partition("[")[0]].append(item)
     kept = {item for test, cases in tests.items() for item in sample(cases, most, test)}
     _keep(config, items, kept)
+
+
+def _seed(config: pytest.Config) -> str:
+    seed: str | None = config.getoption("--styles-seed")
+    return commit() if seed is None else seed
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which dialects were drawn, and how to draw them again."""
+    if config.getoption("--styles"):
+        seed = _seed(config)
+        terminalreporter.write_line(f"--styles-seed '{seed}': {', '.join(representatives(seed))}")
 
 
 def _keep(config: pytest.Config, items: list[pytest.Item], kept: set[pytest.Item]) -> None:

@@ -114,3 +114,13 @@ def test_no_regex_of_the_core_can_backtrack_over_text_without_bound() -> None:
 def test_the_core_evaluates_nothing_and_does_no_input_or_output(word: str) -> None:
     for path in CORE:
         assert word not in path.read_text(encoding="utf-8"), path
+
+
+def test_the_list_of_packages_for_contributors_is_that_of_the_layers() -> None:
+    root = Path(__file__).parents[1]
+    contracts = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = [name for layer in contracts[0]["layers"] for name in layer.split(" | ")]
+    table = (root / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("| package |")[2].partition("\n\n")[0]
+    assert re.findall(r"`unspool\.(\w+)`", table)[: len(layers)] == layers

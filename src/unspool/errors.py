@@ -10,7 +10,13 @@ class DialectError(ValueError):
 
 
 class ConstraintError(ValueError):
-    """A request asks for a constraint that cannot be made; names the field and what is allowed."""
+    """A request asks for a constraint that cannot be made; names the field and what is allowed.
+
+    Attributes:
+        tool: the name of the tool whose parameters are refused; ``None`` if it is something else.
+    """
+
+    tool: str | None = None
 
 
 class ToolsError(ConstraintError):

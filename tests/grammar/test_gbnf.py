@@ -4,24 +4,26 @@ import itertools
 import json
 import random
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import unspool
-from unspool import Constraint, ConstraintError, Dialect, DialectError
+from unspool import Constraint, ConstraintError, Dialect, DialectError, ToolStrictLevel
 from unspool.check.promises import closings
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.grammar.flat import lacking
 from unspool.grammar.gbnf import gbnf
-from unspool.grammar.nodes import Chars, Const, Grammar, Node, Repeat, Seq, Text, Word
+from unspool.grammar.lower import signs
+from unspool.grammar.nodes import Chars, Const, Grammar, Node, Repeat, Seq, Text, Word, children, options
 
 from ..support import closed_tool
 from ..writing import an_id
 from .gbnf_reader import Reader
-from .support import WITH_CALLS, constrained, eos, matcher, validate
+from .support import WITH_CALLS, Grammars, constrained, eos, matcher, validate
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -121,6 +123,49 @@ def test_calls_that_break_their_schema_are_rejected(d: Dialect) -> None:
         assert not reader.takes(unspool.render(message, d, tools=others, stage="content"))
     assert not reader.takes("Just text.")
     assert not reader.takes("")
+
+
+@pytest.mark.parametrize("d", WITH_CALLS, ids=lambda d: d.name)
+def test_where_a_text_may_stand_no_call_that_breaks_its_schema_can(d: Dialect) -> None:
+    anything = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
+    for stage, thought in (("content", ""), ("reasoning", "A plan."))[: 1 + bool(d.reasoning)]:
+        made = constraint(d, stage, "auto", strict_level=ToolStrictLevel.PARAMETER)
+        reader, lark = Reader(gbnf(made.grammar)), Grammars(made)
+        for more, tools in (({}, TOOLS), ({"days": True}, anything)):
+            message = turn(d, ("get_weather", {"city": "Paris", **more}), reasoning_content=thought)
+            raw = unspool.render(message, d, tools=tools, stage=stage)
+            assert (reader.takes(raw), not lark.refuses(raw)) == (not more, not more), raw
+
+
+@pytest.mark.parametrize("d", WITH_CALLS, ids=lambda d: d.name)
+def test_whatever_text_must_not_begin_with_has_a_sign(d: Dialect) -> None:
+    made = constraint(d, choice="auto", strict_level=ToolStrictLevel.PARAMETER).grammar
+    texts = [node for rule in (made.root, *made.rules.values()) for node in below(rule) if isinstance(node, Text)]
+    for unlike in dict.fromkeys(node for text in texts for node in text.unlike):
+        found = signs(unlike)
+        for text in (*shortest(unlike, '"'), *shortest(unlike, "'")):
+            assert any(sign in text for sign in found), (found, text)
+
+
+def below(node: Node) -> Iterator[Node]:
+    yield node
+    for child in children(node):
+        yield from below(child)
+
+
+def shortest(node: Node, quote: str) -> Iterator[str]:
+    """The shortest text of each way through a flat node, with this quote where any may stand."""
+    if isinstance(node, Const):
+        yield node.text
+    elif isinstance(node, Chars):
+        yield node.min * (quote if node.set == "\"'" else " ")
+    elif isinstance(node, Repeat):
+        yield node.min * next(shortest(node.part, quote))
+    elif isinstance(node, Seq):
+        yield from map("".join, itertools.product(*(list(shortest(part, quote)) for part in node.parts)))
+    else:
+        for option in options(node):
+            yield from shortest(option, quote)
 
 
 @pytest.mark.parametrize("d", WITH_CALLS, ids=lambda d: d.name)

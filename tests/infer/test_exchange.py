@@ -122,6 +122,15 @@ def test_both_parsers_read_the_same_texts(kind: str) -> None:
 
 
 @pytest.mark.engines
+def test_calls_that_transformers_puts_into_lists_of_their_own_are_no_agreement() -> None:
+    template, _ = SPECS["a list of Python calls in a parser of its own"]
+    fields = {**template["fields"], "tool_calls": {**template["fields"]["tool_calls"], "repeats": True}}
+    nested = {**template, "fields": fields}
+    dialect = from_response_template(nested).dialect
+    assert not agreed(agree(dialect, nested), dialect)
+
+
+@pytest.mark.engines
 def test_transformers_reads_response_templates_of_shipped_dialects() -> None:
     for name in ("hermes", "qwen3-coder", "glm45", "deepseekv31", "mistral", "harmony"):
         dialect = get_dialect(name)

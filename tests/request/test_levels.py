@@ -53,8 +53,22 @@ def test_a_tool_whose_schema_has_no_grammar_takes_any_object_and_the_others_keep
     assert alike is not None
     assert found.lark == alike.lark
     for wrong, choice in (([{**tools[1]["function"], "strict": True}], "auto"), (tools, "required")):
-        with pytest.raises(ConstraintError, match=r"^tools\.f\.parameters"):
+        with pytest.raises(ConstraintError) as refused:
             derived(dialect, wrong, choice)
+        assert refused.value.tool == "f"
+
+
+def test_the_tool_whose_schema_has_no_grammar_is_not_told_by_its_name() -> None:
+    tools = as_tools({"f": CITY, "f.parameters": {"type": "array"}})
+    alike = constrain(
+        "hermes",
+        as_tools({"f": CITY, "f.parameters": {"type": "object"}}),
+        strict_level=ToolStrictLevel.PARAMETER,
+    )
+    found = derived("hermes", tools)
+    assert found is not None
+    assert alike is not None
+    assert found.lark == alike.lark
 
 
 @pytest.mark.parametrize("pattern", [r"^\(\?=x$", "[(?=]", r"(?:a)\\1", "(?P<a>x)", "[]"])

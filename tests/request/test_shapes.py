@@ -53,6 +53,20 @@ def test_leading_system_messages_become_one_where_the_second_is_lost() -> None:
     assert prompts(PLAIN).render(asked(SHAPES["two system messages"])) == "<system>Arule<system>Brule<user>Cask"
 
 
+def test_a_system_message_is_a_users_where_the_template_writes_it_only_before_a_last_message_of_the_user() -> None:
+    hidden = "{% if m.role != 'system' %}{% if loop.last and m.role == 'user' and messages[0].role == 'system' %}"
+    made = prompts(
+        PLAIN.replace("%}<{{", f"%}}{hidden}<system>{{{{ messages[0].content }}}}{{% endif %}}<{{{{", 1).replace(
+            "{% endfor %}", "{% endif %}{% endfor %}"
+        )
+    )
+    history = [said("system", "rule"), said("user", "ask")]
+    assert made.render(asked(history)) == "<system>rule<user>ask"
+    prompt = made.render(asked([*history, called(call({"city": "a"}, id=IDS[0])), result("warm")]))
+    assert prompt.startswith(f"<user>{LATE}\nrule<user>ask<assistant>")
+    assert prompt.endswith("<tool>warm")
+
+
 def test_a_late_system_message_stays_in_place_or_becomes_a_users_that_says_so() -> None:
     messages = SHAPES["late system"]
     assert "<assistant>Csay<system>Drule<user>Emore" in prompts(PLAIN).render(asked(messages))

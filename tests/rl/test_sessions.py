@@ -188,6 +188,7 @@ def train(model: Any, words: Any, server: Live, proxy: Proxy, folder: Path, near
     )
     trainer.train()
     judge(runs, proxy)
+    assert [one for one in runs if "<|im_end|><|im_end|>" in words.decode(one.rows[0].input_ids)] == []
     (inputs,), (logps,) = trained, learnt
     mask = inputs["completion_mask"].bool() & inputs["tool_mask"].bool()
     for one, row, here, found in zip(runs, inputs["completion_ids"], mask, logps, strict=True):

@@ -43,6 +43,23 @@ def test_chat_completions_go_on_from_the_models_own_tokens_within_a_tool_loop(id
         assert "Which city" not in str(engine.requests[3].prompt)
 
 
+@pytest.mark.parametrize("sessions", [False, True])
+def test_no_result_is_lost_where_the_template_has_one_call_in_a_message(sessions: bool) -> None:
+    text = TEMPLATE.replace("m.tool_calls or []", "(m.tool_calls or [])[:1]")
+    prompts = Prompts(Files(text, text, {"eos_token": "<|im_end|>"}, tuple(MARKS)))
+    called = CALL.partition("</think>")[2]
+    engine = Writing(called + called.replace("Paris", "Rome"), ANSWER)
+    with live(engine, "hermes", prompts=prompts, sessions=sessions) as server:
+        if sessions:
+            server.http.headers["Authorization"] = f"Bearer {server.post('/sessions').json()['key']}"
+        engine.requests.clear()
+        message = server.post(messages=HELLO, tools=[WEATHER]).json()["choices"][0]["message"]
+        ids = [made["id"] for made in message["tool_calls"]]
+        results = [{"role": "tool", "tool_call_id": id, "content": f"result {at}"} for at, id in enumerate(ids)]
+        server.post(messages=[*HELLO, message, *results], tools=[WEATHER])
+    assert [str(engine.requests[-1].prompt).count(f"result {at}") for at in range(2)] == [1, 1]
+
+
 def test_tokens_of_earlier_turns_are_continued_if_the_flag_or_the_request_says_so() -> None:
     engine = Writing(ANSWER)
     with live(engine, "hermes", prompts=template(), context="all") as server:

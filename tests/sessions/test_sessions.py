@@ -64,6 +64,7 @@ def test_a_tool_loop_is_one_row_of_the_very_tokens() -> None:
     text = model.tokenizer.decode(row["input_ids"], skip_special_tokens=False)
     assert "Which city?" in text
     assert '{"name":  "get_weather"' in text
+    assert text.count("<|im_end|>") == 6, "the engine leaves the end out of an answer's text, not out of its tokens"
     assert found["metadata"] == {"task": 7}
     assert [c["logprobs_kind"] for c in found["calls"]] == ["raw"] * 3
 

@@ -1,5 +1,6 @@
 """A second turn shares every token of the first, in the families' own chat templates."""
 
+import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -113,6 +114,29 @@ def test_a_second_turn_shares_every_token_of_the_first_within_a_tool_loop_and_be
     assert third.prompt.count("20 degrees") == 1
     assert "And then?" in third.prompt[-400:]
     assert turns.prompt(asked(history, source)).prompt == prompts.render(asked(history, source))
+
+
+@CASES
+def test_behind_several_calls_all_results_are_written(source: Source, templates: dict[str, Path]) -> None:
+    prompts = checked(source, templates)
+    made = tokenizer((templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8"), source.dialect)
+    dialect = unspool.get_dialect(source.dialect)
+    turns = Turns(Settings(model="m", dialect=dialect), prompts, made)
+    ids = [dialect.id.format(index=i, name="get_weather") if "{index}" in dialect.id else f"callid00{i}" for i in "01"]
+    calls = [
+        {"id": id, "type": "function", "function": {"name": "get_weather", "arguments": json.dumps({"city": id})}}
+        for id in ids
+    ]
+    rule = {"role": "system", "content": "Be kind."}
+    said = {"role": "assistant", "content": None, "tool_calls": calls}
+    first = turns.prompt(asked([rule, ASKED], source))
+    answer, _ = answered(turns, made, source, first, said)
+    results = [
+        {"role": "tool", "tool_call_id": c["id"], "name": "get_weather", "content": f"warm{at}"}
+        for at, c in enumerate(answer["tool_calls"])
+    ]
+    prompt = turns.prompt(asked([rule, ASKED, answer, *results], source)).prompt
+    assert [prompt.count(text) for text in ("Be kind.", "warm0", "warm1")] == [1, 1, 1]
 
 
 @CASES

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from .. import __version__
 from ..arguments import near
+from ..wire.encoding import CONTROLS
 from .batch import batch_arguments, run_batch
 from .chat import chat_arguments, run_chat
 from .common import Arguments, Misuse, forget_output
@@ -20,7 +21,6 @@ from .generate import generate_arguments, run_generate
 from .models import models_arguments, run_models
 from .open import run_show, show_arguments
 from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
-from .pretty import CONTROLS
 from .prove import convert_arguments, infer_arguments, prove_arguments, run_convert, run_infer, run_prove
 from .serve import run_serve, serve_arguments
 from .sessions import run_sessions, sessions_arguments

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DialectError, UnknownDialect
 from ..events import Stage
+from ..wire.encoding import CONTROLS
 from .common import (
     Misuse,
     OneOf,
@@ -24,7 +25,6 @@ from .common import (
     read_tool_choice,
     read_tools,
 )
-from .pretty import CONTROLS
 
 if TYPE_CHECKING:
     from ..batch import Progress

@@ -11,12 +11,12 @@ import msgspec
 
 from ..events import ContentDelta, Event, Finish, ReasoningDelta, ToolCallDelta, ToolCallStart
 from ..message import fold
+from ..wire.encoding import CONTROLS
 from .common import Misuse, needing, read_key, read_tool_choice, write, write_json
 from .generate import Answer, request_arguments, request_body
 from .local import is_local
 from .model import Model, model_arguments, name_engine, open_model
 from .parse import shower
-from .pretty import CONTROLS
 from .tools import tools_of
 
 _ROUNDS: Final = 32  # of calls, before the user must answer

@@ -23,7 +23,7 @@ from ..policy import CHOICES as POLICIES
 from ..policy import Policy
 from ..toolset import CHOICES, choice_of, read_toolset
 from ..toolset import read_tools as check_tools
-from .pretty import CONTROLS
+from ..wire.encoding import CONTROLS
 
 _CHUNK = 65_536  # bytes per read
 

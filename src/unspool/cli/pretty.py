@@ -3,12 +3,11 @@
 from collections.abc import Callable
 
 from ..events import ContentDelta, Event, Finish, Notice, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+from ..wire.encoding import CONTROLS
 
 _RESET, _BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN = (f"\x1b[{n}m" for n in (0, 1, 2, 31, 32, 33, 36))
 _STATUS = {"ok": _GREEN, "repaired": _YELLOW, "incomplete": _YELLOW, "invalid": _RED}
 _WIDTH = 11  # the column in which text begins
-CONTROLS = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), *range(127, 160))}
-"""How controls other than line breaks and tabs are spelled out: a model's output must not steer the terminal."""
 
 
 class Pretty:

@@ -18,6 +18,7 @@ from ..dialect.template import Step, Template, TextCall, literal, without, writa
 from ..errors import ConstraintError
 from ..parser.readers.wrapped import WRAPPERS
 from ..schema import Schema, decode
+from .bounds import parameters_of
 from .freeform import Freeform
 from .nodes import EMPTY, SEPARATORS, SPACES, Chars, Const, Finer, Free, Json, Node, Seq, Text, choice, seq
 from .schemas import tables
@@ -57,6 +58,10 @@ class Arguments:
 
     def of(self, tool: Tool, end: str) -> Node:
         """A tool's arguments, which may be empty, with the text that closes the call."""
+        with parameters_of(tool.name):
+            return self._of(tool, end)
+
+    def _of(self, tool: Tool, end: str) -> Node:
         d = self.d
         if tool.free is not None:
             return self.free(tool, tool.free, end)

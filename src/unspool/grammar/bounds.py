@@ -73,6 +73,16 @@ def derivation(too_much: str = _SCHEMAS) -> Iterator[None]:
         _left.look = before or 0
 
 
+@contextmanager
+def parameters_of(tool: str) -> Iterator[None]:
+    """A context for reading and writing the parameters of a tool: errors name it."""
+    try:
+        yield
+    except ConstraintError as error:
+        error.tool = tool
+        raise
+
+
 def step(size: int = 1) -> None:
     """Count work on this many parts; end the `derivation` if it is too much."""
     if _left.steps is None:

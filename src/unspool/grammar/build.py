@@ -279,7 +279,8 @@ class _Builder:
             return seq(margin, Const(head), self.text(""))
         scan = (self.plan.reading if self.d.call else self.plan.plain).frame.scan
         without = self.markers(scan)
-        unlike = [*(self.begins(without) if first and not head.strip() else ()), *self.unlike_calls(without)]
+        heads = ("",) if first else tuple(map(str.strip, self.d.start))  # those of other parts go on from these
+        unlike = [*(self.begins(without) if head.strip() in heads else ()), *self.unlike_calls(without)]
         return seq(margin, self.free(head, closed, without, tuple(dict.fromkeys(unlike))))
 
     def headed(self, template: Template, *, first: bool) -> tuple[Node, str]:

@@ -20,7 +20,7 @@ from ..schema import function_of, tool_name
 from ..tokens import special_tokens
 from ..toolset import ToolChoice, Toolset, read_toolset
 from .arguments import Tool
-from .bounds import Budget, derivation
+from .bounds import Budget, derivation, parameters_of
 from .build import Demand, build
 from .calls import ToolStrictLevel, strict_tools, structure_info
 from .freeform import Freeform
@@ -194,12 +194,14 @@ def _tools(
         _check_name(dialect, name)
     loose = request.kind == "auto" and strict_level < ToolStrictLevel.PARAMETER
     budget = Budget()
-    return tuple(
-        _free(t, free[tool_name(t) or ""])
-        if tool_name(t) in free
-        else _tool(t, loose=loose and not strict_tools([t]), closed=closed, budget=budget, dialect=dialect)
-        for t in request.callable
-    )
+    made = []
+    for t in request.callable:
+        name = tool_name(t) or ""
+        with parameters_of(name):
+            unread = loose and not strict_tools([t])
+            own = free.get(name)
+            made.append(_free(t, own) if own else _tool(t, loose=unread, closed=closed, budget=budget, dialect=dialect))
+    return tuple(made)
 
 
 def structure_constraint(

@@ -4,7 +4,7 @@ What a format cannot express is expressed differently, which may be narrower: fr
 something does not contain it at all, and text in markup that may contain its own closing does not.
 """
 
-from typing import Protocol, TypeVar, assert_never
+from typing import Final, Protocol, TypeVar, assert_never
 
 import msgspec
 
@@ -84,20 +84,39 @@ class _Lowering:
         return msgspec.structs.replace(node, without=without, unlike=unlike, folded=folded)
 
 
-def signs(node: Node) -> list[str]:  # one pass from the end, with what stands beside each part
-    """Texts of which every text of a flat node contains one: its names with what surrounds them, or a literal."""
+def signs(node: Node) -> list[str]:
+    """Texts of which every text of a flat node contains one: if possible, names with what prose has not beside them."""
+    return _signs(node, None)[1]
+
+
+_NO_SIGN: Final = (5, list[str]())
+
+
+def _signs(node: Node, before: Node | None) -> tuple[int, list[str]]:
+    """The best signs of a part, the last of several, and how far prose may contain them: 1 is the best. ``before``
+    stands before the node."""
     parts = node.parts if isinstance(node, Seq) else (node,)
+    best = _NO_SIGN
     for i in reversed(range(len(parts))):
-        before, part = parts[i - 1] if i else None, parts[i]
-        either = options(part)
-        texts = [p.text for p in either if isinstance(p, Const)]
-        if len(texts) < len(either) or not all(map(worded, texts)):
-            continue
-        if isinstance(before, Chars) and before.set == "\"'":
-            return [f'"{t}"' for t in texts]
         later = next((p.text for p in parts[i + 1 :] if isinstance(p, Const)), "")
-        return [t + later for t in texts]
-    return [p.text for p in parts if isinstance(p, Const)][-1:]
+        found = [_sign(one, parts[i - 1] if i else before, later) for one in options(parts[i])]
+        worst = max(rank for rank, _ in found)
+        if worst < best[0]:
+            best = worst, [sign for _, each in found for sign in each]
+    return best
+
+
+def _sign(node: Node, before: Node | None, later: str) -> tuple[int, list[str]]:
+    if isinstance(node, Seq | Choice):
+        return _signs(node, before)
+    if not isinstance(node, Const) or not node.text:
+        return _NO_SIGN
+    if not worded(node.text):
+        return 4, [node.text]
+    if isinstance(before, Chars) and before.set == "\"'":
+        return 1, [f"{q}{node.text}{q}" for q in before.set]
+    text = node.text + later
+    return 3 if text.isidentifier() else 2 if text.rstrip(".:!").isidentifier() else 1, [text]
 
 
 class Writer(Protocol[_T]):

@@ -310,7 +310,10 @@ def _read(message: Message) -> tuple[str, str, list[tuple[str, str]]]:
 def _given(message: Mapping[str, Any]) -> tuple[str, str, list[tuple[str, str]]]:
     reasoning = next((message[k] for k in ("reasoning_content", "thinking", "reasoning") if message.get(k)), "")
     calls = []
-    for call in message.get("tool_calls") or ():
+    listed = message.get("tool_calls") or ()
+    if not all(isinstance(call, Mapping) for call in listed):  # lists of calls in a list
+        return reasoning, "", [("", json.dumps(listed))]
+    for call in listed:
         arguments = call["function"].get("arguments")
         calls.append(
             (call["function"]["name"], json.loads(arguments) if isinstance(arguments, str) else arguments or {})

@@ -231,6 +231,9 @@ class Turns:
     ) -> Continued:
         """Join a prompt, the turn as the model wrote it, and the bridge: as text, and as tokens if known."""
         text = clean(text)
+        if written:  # engines leave the token that ends an output out of its text
+            ended = self._literals.get(written[-1], "")
+            text = text if text.endswith(ended) else text + ended
         more = bridge.missing(text, self._prompts.ends(self._settings.dialect.end)) + bridge.text
         ids = None
         if written is not None and self._tokenizer is not None:

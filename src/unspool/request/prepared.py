@@ -304,7 +304,8 @@ class Constraints:
             except ConstraintError as error:
                 if not level or toolset.kind != "auto":
                     raise
-                name = _blamed(error, toolset) if len(reasons) < _LOOSE else None
+                strict = {tool_name(tool) for tool in toolset.callable if strict_tools([tool])}
+                name = None if error.tool in strict or len(reasons) >= _LOOSE else error.tool
                 toolset, level = (toolset, level - 1) if name is None else (_loosened(toolset, name), level)
                 reasons.append(error)
         for why in reasons:
@@ -313,15 +314,6 @@ class Constraints:
             asked = msgspec.structs.replace(request, messages=[], media={}, toolset=toolset)
             found.looser = cache(partial(self._derive, asked, stage, prompt, tokenizer, level - 1))
         return found
-
-
-def _blamed(error: ConstraintError, toolset: Toolset) -> str | None:
-    """The tool whose schema has no grammar, unless the request demands one."""
-    for tool in toolset.callable:
-        name = tool_name(tool) or ""
-        if str(error).startswith(f"tools.{name}.parameters") and not strict_tools([tool]):
-            return name
-    return None
 
 
 def _loosened(toolset: Toolset, name: str) -> Toolset:

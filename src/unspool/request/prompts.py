@@ -164,8 +164,9 @@ class Prompts:
             asked = written(), written(generate=False)
         except (BadRequest, TemplateError) as error:
             raise NoBridge(f"the chat template: {error}"[:500]) from None
-        if other not in found.text:
-            raise NoBridge("the chat template does not write what follows an answer as it is")
+        if found.text.count(other) < sum(m["role"] != "assistant" for m in new):
+            # Such as the results of all calls but the last, of a template that has a message for each call.
+            raise NoBridge("the chat template does not write what follows an answer as it is, and in one piece")
         start = len(tail) - len(found.text)
         if not after.startswith(tail[:start]):
             raise NoBridge("the chat template writes the answer differently")

@@ -86,6 +86,9 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
         least = less.but(first=False, after=False, again=False, asked=False, parallel=False, names=True, ids=True)
         yield least
         yield least.but(beside=False)
+        if self.system:  # some write it in front of the last message alone, and only if that is a user's
+            yield self.but(system=False, later=False)
+            yield least.but(beside=False, system=False)
 
 
 def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Message]:

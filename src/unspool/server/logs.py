@@ -7,14 +7,13 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..wire.encoding import CONTROLS
+
 access: Final = logging.getLogger("unspool.access")
 _LONGEST: Final = 2048  # the longest path in the access log, in characters
-_SPELLED: Final = {
-    c: ascii(chr(c))[1:-1]
-    for c in (*range(32), *range(127, 160), 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-}
-"""How logs spell controls, line ends and changes of direction, with which a text could forge lines, or steer a
-terminal."""
+_MORE: Final = (9, 10, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_SPELLED: Final = CONTROLS | {c: ascii(chr(c))[1:-1] for c in _MORE}
+"""How logs spell controls: also tabs, line ends and changes of direction, with which a text could forge lines."""
 
 
 def set_up_logs(form: str = "text", level: str = "info") -> None:

@@ -5,6 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
+CONTROLS: Final = {c: ascii(chr(c))[1:-1] for c in (*range(9), *range(11, 32), *range(127, 160))}
+"""How controls other than line breaks and tabs are spelled out: nobody's text must steer a terminal."""
+
 INVALID_JSON: Final = "INVALID_JSON"
 """The key that wraps arguments that are not a JSON object, if a protocol or a template requires one."""
 
