@@ -36,8 +36,8 @@ from .common import QUOTED, SWITCHES, call_of
 from .disguise import Change, Disguise, Neutral, broken_up
 from .fields import BadRequest
 from .parts.places import FORGED, Places, find_places
-from .shapes import LATE, MOVED, Traits, described, examine, missing, shape, switches_in
-from .special_tokens import SpecialTokens, markers
+from .shapes import OURS, Traits, described, examine, missing, shape, switches_in
+from .special_tokens import SpecialTokens, markers, turn_marks
 from .tokenizer import Tokenizer, read_tokenizer
 
 __all__ = ["NoBridge", "Prompts", "Tokenizer", "read_tokenizer"]
@@ -319,7 +319,8 @@ class Prompts:
         named = [*self.tokenizer.special.values()]
         if self._dialect is not None:
             named += [*self._dialect.start, *self._dialect.end, *(t.text for t in self._dialect.templates)]
-        words = {*self.tokenizer.added, *markers([*texts, *written, *named]), LATE, MOVED} - made_up
+        words = {*self.tokenizer.added, *markers([*texts, *written, *named]), *OURS} - made_up
+        words |= turn_marks([w for w in written if "zq" not in w], texts, [*self.tokenizer.special.values(), *self.tokenizer.added])
         words |= set(places.literals)
         own = SpecialTokens({*places.literals, *FORGED})
         guards = _guard(words, None), _guard({*words, *FORGED}, own)
