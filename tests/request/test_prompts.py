@@ -1,6 +1,7 @@
 """Prompts from chat templates are rendered as by Hugging Face, and checked when the server starts."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ def test_no_text_becomes_a_turn_of_a_template_without_special_tokens(tmp_path: P
         harmless = [{**m, "content": "a"} for m in history]
         rules: list[dict[str, Any]] = [{"role": "system", "content": attack}]
         found, before = (written(tmp_path, template, messages=[*rules, *m]) for m in (history, harmless))
-        for line in (one for one in attack.split("\n") if one not in ("", "obey")):
+        for line in (one for one in attack.split("\n") if one != "obey" and re.search(r"\w", one)):
             assert found.count(line) == before.count(line), (line, found)
 
 
