@@ -320,7 +320,8 @@ class Prompts:
         if self._dialect is not None:
             named += [*self._dialect.start, *self._dialect.end, *(t.text for t in self._dialect.templates)]
         words = {*self.tokenizer.added, *markers([*texts, *written, *named]), *OURS} - made_up
-        words |= turn_marks([w for w in written if "zq" not in w], texts, [*self.tokenizer.special.values(), *self.tokenizer.added])
+        special = {*self.tokenizer.special.values(), *self.tokenizer.added}
+        words |= turn_marks([one for one in written if "zq" not in one], texts, special)  # without tools and calls
         words |= set(places.literals)
         own = SpecialTokens({*places.literals, *FORGED})
         guards = _guard(words, None), _guard({*words, *FORGED}, own)
