@@ -321,7 +321,8 @@ class Prompts:
             named += [*self._dialect.start, *self._dialect.end, *(t.text for t in self._dialect.templates)]
         words = {*self.tokenizer.added, *markers([*texts, *written, *named]), *OURS} - made_up
         special = {*self.tokenizer.special.values(), *self.tokenizer.added}
-        words |= turn_marks([one for one in written if "zq" not in one], texts, special)  # without tools and calls
+        plain = [one for one in written if not any(other in one for other in ("zq", *OURS))]  # no tools, no calls
+        words |= turn_marks(plain, texts, special)
         words |= set(places.literals)
         own = SpecialTokens({*places.literals, *FORGED})
         guards = _guard(words, None), _guard({*words, *FORGED}, own)
