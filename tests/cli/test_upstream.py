@@ -148,6 +148,16 @@ def test_an_engine_of_an_unknown_kind_names_the_flag(tmp_path: Path, capsys: pyt
     assert f"{url}: its kind cannot be detected; name it with --engine-kind" in capsys.readouterr().err
 
 
+def test_an_engine_of_another_kind_than_was_named_is_said_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for owner, kind, said in (("vllm", "sglang", True), ("llamacpp", "llama.cpp-llguidance", False)):
+        with engine({"/v1/models": models(owner)}) as url:
+            opened("--engine", url, "--tokenizer", str(files(tmp_path)), "--engine-kind", kind)
+        expected = f"unspool: --engine-kind: {url} looks like {owner}, not {kind}\n"
+        assert (expected in capsys.readouterr().err) is said
+
+
 def test_what_is_no_engine_at_all_is_said_with_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answers: list[tuple[dict[str, Any], str]] = [({}, "it answers 404")]
     answers.append(({"/v1/models": {"data": []}}, "it lists no model"))

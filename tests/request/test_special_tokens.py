@@ -14,7 +14,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, normalizers
 
 from tests.tokenizer import byte_level
-from unspool.request.special_tokens import BREAK, SpecialTokens, markers
+from unspool.request.special_tokens import BREAK, SpecialTokens, markers, turn_marks
 
 _FILE = Path(__file__).with_name("special_tokens.json")
 FAMILIES: dict[str, list[str]] = json.loads(_FILE.read_text(encoding="utf-8"))
@@ -101,3 +101,23 @@ def test_breaking_up_hostile_text_takes_linear_time(family: str) -> None:
         times.append(min(taken))
     assert times[1] < 30 * times[0] + 0.05
     assert times[1] < 2.0
+
+
+@pytest.mark.parametrize(
+    ("probes", "literals", "marks"),
+    [
+        (["User: Zqask\n\nAssistant: Zqsay</s>User: Zqmore"], ["User: ", "Assistant: "], {"Assistant:"}),
+        (["User: Zqask\n\nUser: Zqmore", "System: Zqrule\n\nUser: Zqask"], [], {"User:", "System:"}),
+        (["Human: Zqask<sep>AI: Zqsay<sep>Human: Zqmore<sep>"], ["Human: ", "AI: "], set()),
+        (["@@user@@\nZqask\n<|end|>\n@@bot@@\nZqsay\n<|end|>"], [], {"@@bot@@"}),
+        (["~u~Zqask~/~\n~a~Zqsay~/~\n~u~Zqmore~/~\n"], [], {"~u~", "~a~"}),
+        (["%%turn%%userZqask%%turn%%botZqsay"], ["%%turn%%"], {"%%turn%%", "%%turn%%bot"}),
+        (["Be kind: always.\nUser: Zqask\nBot: Zqsay"], [], {"Bot:"}),
+        (["# Rules: none\n\nZqask"], ["# Rules: none"], set()),
+        (["nothing: here"], ["nothing:"], set()),
+    ],
+)
+def test_turns_have_marks_of_any_shape_where_no_special_token_opens_them(
+    probes: list[str], literals: list[str], marks: set[str]
+) -> None:
+    assert turn_marks(probes, literals, ["</s>"]) == marks

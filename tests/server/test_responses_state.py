@@ -20,7 +20,7 @@ from .support import HELLO, PATIENCE, Live, Scripted, live, until
 from .test_loop import MCP
 from .test_protocols import RESPONSES_TOOL
 from .workshop import Workshop, call, model
-from .writing import ANSWER, CALL, Writing, extends, template
+from .writing import ANSWER, CALL, TOKENIZER, Writing, extends, template
 
 FACTS = ["<think>\nOne.\n</think>\n\nThe first.", "<think>\nTwo.\n</think>\n\nThe second.", "The third."]
 GONE = "previous_response_not_found"
@@ -63,6 +63,22 @@ def test_turns_go_on_by_id_from_the_very_tokens_of_the_turn_before(streamed: boo
     for i in (1, 2):
         assert extends(engine, i, FACTS[i - 1])
         assert str(engine.requests[i].prompt).count("Question") == i + 1
+
+
+def test_input_tokens_are_counted_with_what_is_stored() -> None:
+    engine = Writing(*FACTS)
+    with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
+        first = create(server.openai, False)
+        more: Any = {"model": "served", "input": "More", "previous_response_id": first.id, "tools": [RESPONSES_TOOL]}
+        counted = server.openai.responses.input_tokens.count(**more)
+        create(server.openai, False, **more)
+        assert counted.object == "response.input_tokens"
+        prompt = str(engine.requests[1].prompt)
+        assert "The first." in prompt
+        assert counted.input_tokens == len(TOKENIZER.encode(prompt, add_special_tokens=False).ids)
+        assert len(engine.requests) == 2
+        with pytest.raises(openai.NotFoundError, match="Previous response"):
+            server.openai.responses.input_tokens.count(input="a", previous_response_id="resp_nobody")
 
 
 def test_another_key_finds_nothing_and_says_so_as_openai_does() -> None:

@@ -10,7 +10,7 @@ from unspool.errors import ToolsError
 from unspool.request.chat_request import ChatRequest
 from unspool.request.fields import BadRequest
 from unspool.request.prompts import Prompts
-from unspool.request.special_tokens import markers
+from unspool.request.shapes import OURS
 from unspool.toolset import read_toolset
 
 Message = dict[str, Any]
@@ -205,8 +205,8 @@ def counts(prompt: str, tokens: list[str]) -> Counter[str]:
 
 
 def tokens_of(made: Prompts) -> list[str]:
-    """What the template and the dialect write that looks like a token."""
-    return [w for w in made._ready().guards[0].special.words if w in markers([w])]
+    """What the template and the dialect write around turns and in them."""
+    return [w for w in made._ready().guards[0].special.words if not any(one in w for one in OURS)]
 
 
 def rendered(made: Prompts, messages: list[Message], tools: list[Any], **template: Any) -> str | None:

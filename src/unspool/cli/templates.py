@@ -74,6 +74,8 @@ def _discovered(options: argparse.Namespace) -> "Discovered | None":
     if found.kind is None:
         why = f"its kind cannot be detected{found.fault and f' ({found.fault})'}"
         print(f"unspool: --engine: {url}: {why}; name it with --engine-kind", file=sys.stderr)
+    if found.looks is not None:
+        print(f"unspool: --engine-kind: {url} looks like {found.looks}, not {found.kind}", file=sys.stderr)
     if found.kind == OLLAMA:  # it does not always say so in the list of its models
         options.engine_kind = OLLAMA
     return found

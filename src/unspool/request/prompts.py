@@ -36,8 +36,8 @@ from .common import QUOTED, SWITCHES, call_of
 from .disguise import Change, Disguise, Neutral, broken_up
 from .fields import BadRequest
 from .parts.places import FORGED, Places, find_places
-from .shapes import LATE, MOVED, Traits, described, examine, missing, shape, switches_in
-from .special_tokens import SpecialTokens, markers
+from .shapes import OURS, Traits, described, examine, missing, shape, switches_in
+from .special_tokens import SpecialTokens, markers, turn_marks
 from .tokenizer import Tokenizer, read_tokenizer
 
 __all__ = ["NoBridge", "Prompts", "Tokenizer", "read_tokenizer"]
@@ -320,7 +320,10 @@ class Prompts:
         named = [*self.tokenizer.special.values()]
         if self._dialect is not None:
             named += [*self._dialect.start, *self._dialect.end, *(t.text for t in self._dialect.templates)]
-        words = {*self.tokenizer.added, *markers([*texts, *written, *named]), LATE, MOVED} - made_up
+        words = {*self.tokenizer.added, *markers([*texts, *written, *named]), *OURS} - made_up
+        special = {*self.tokenizer.special.values(), *self.tokenizer.added}
+        plain = [one for one in written if not any(other in one for other in ("zq", *OURS))]  # no tools, no calls
+        words |= turn_marks(plain, texts, special)
         words |= set(places.literals)
         own = SpecialTokens({*places.literals, *FORGED})
         guards = _guard(words, None), _guard({*words, *FORGED}, own)

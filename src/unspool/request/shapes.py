@@ -35,6 +35,10 @@ LATE: Final = "[The following is a message of the system, not of the user.]"
 MOVED: Final = "[The following is from the results of tools, not from the user.]"
 """The first line of a user's message with the media of such results."""
 
+_RESULT: Final = "[The result{} follows.]"
+OURS: Final = (LATE, MOVED, _RESULT.format(""), _RESULT.partition("{")[0] + " of ")
+"""The first lines of users' messages that nobody wrote, which users' own texts cannot contain."""
+
 _Message = dict[str, Any]
 _BETWEEN: Final = "\n\n"
 _ID_SIZE: Final = 9
@@ -258,7 +262,7 @@ def _answer(message: _Message, traits: Traits) -> Iterator[_Message]:
     """An answer or a result, in one message or two."""
     if message["role"] == "tool" and not traits.results:
         named = f" of {message['name']}" if message.get("name") else ""
-        yield _users(f"[The result{named} follows.]\n", message.get("content") or "")
+        yield _users(f"{_RESULT.format(named)}\n", message.get("content") or "")
         return
     if message["role"] != "assistant":
         yield message

@@ -5,7 +5,7 @@ import os.path
 import re
 import unicodedata
 from collections.abc import Iterable
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from typing import Any, Final
 
 BREAK: Final = "\u200b"  # inserted after the first character of what would be a special token
@@ -46,6 +46,55 @@ _READ: Final = re.compile(f"{_ESCAPE.pattern}|{_NORMALIZED.pattern}")
 def markers(texts: Iterable[str]) -> set[str]:
     """What looks like a special token in texts that a template or a dialect writes."""
     return {found for text in texts for found in _MARKER.findall(text)}
+
+
+_PROBED: Final = re.compile(r"Zq[a-z]+")
+_LONGEST_MARK: Final = 64
+_MIRROR: Final = str.maketrans("[{<«\"'`(", "]}>»\n\n\n\n")  # nothing in quotes or parentheses is a token
+
+
+def turn_marks(probes: Iterable[str], literals: Iterable[str], special: Iterable[str]) -> set[str]:
+    """What opens and closes turns in renderings of plain messages (`shapes.examine`), such as ``User:``.
+
+    Where a special token stands between two messages, nobody can forge the turn without it; then only words that look
+    like tokens of another shape count (``@@user@@``). Elsewhere each line counts, and each literal of the template.
+    """
+    known = sorted({t for t in special if t.strip()}, key=len, reverse=True)
+    parts = [one.strip() for one in literals if "\n" not in one.strip()]
+    found: set[str] = set()
+    heads, bare, closings = set(), set(), {""}
+    for text in probes:
+        head, *gaps = _PROBED.split(text)
+        plain = [_without(gap, known) for gap in gaps]
+        for gap, rest in zip(gaps, plain, strict=True):
+            if gap == rest:
+                bare.add(gap.strip())
+            else:
+                found |= {w for w in rest.split() if w[-1] == w[0].translate(_MIRROR) and not w[0].isalnum()}
+        if gaps:
+            heads.add(_without(head, known).strip())
+            closings |= {gaps[-1].strip()} & bare
+    found |= {one for one in heads if any(gap.endswith(one) for gap in bare)}
+    if any(found & heads):
+        found |= heads
+    for gap in bare:
+        found |= {line.strip() for closing in closings for line in gap.removeprefix(closing).split("\n")}
+        found |= {part for part in parts if part in gap}
+    found |= {os.path.commonprefix(pair).strip() for pair in pairwise(sorted(found))}  # noqa: RUF071 - of strings
+    return {one for one in found if 1 < len(one) <= _LONGEST_MARK and "\n" not in one and _is_mark(one)}
+
+
+def _without(text: str, known: Iterable[str]) -> str:
+    """A text with a new line in place of each special token."""
+    for token in (*known, *sorted(markers([text]), key=len, reverse=True)):
+        text = text.replace(token, "\n")
+    return text
+
+
+def _is_mark(text: str) -> bool:
+    """Whether a text has both letters and signs."""
+    solid = [c.isalnum() for c in text if not c.isspace()]
+    return any(solid) and not all(solid)
 
 
 class SpecialTokens:

@@ -45,7 +45,7 @@ from .page import PageFile, page_routes, wants_page
 from .parse_endpoint import parse
 from .protocol_endpoint import CompletionsEndpoint, CountEndpoint, ProtocolEndpoint
 from .replies import JSON, ErrorBody, Reply, failed, header
-from .responses import ResponsesEndpoint
+from .responses import InputTokensEndpoint, ResponsesEndpoint
 from .stored import stored_routes
 from .tokens_endpoint import detokenize, tokenize, tokenizer_info
 from .workers import Worker
@@ -66,7 +66,7 @@ _PATHS = (
     ("POST", "/v1/conversations", "a conversation; its pages are those of OpenAI"),
     ("POST", "/v1/messages", "Anthropic Messages"),
     ("POST", "/v1/completions", "OpenAI completions: a raw prompt in, raw output out"),
-    ("POST", "/v1/messages/count_tokens", "the number of tokens in the prompt"),
+    ("POST", "/v1/messages/count_tokens", "the number of tokens in the prompt; also /v1/responses/input_tokens"),
     ("POST", "/ag-ui", "AG-UI: a RunAgentInput in, its events out"),
     ("POST", "/tokenize", "the tokens of a text, or of a conversation"),
     ("POST", "/detokenize", "the text of tokens"),
@@ -99,6 +99,7 @@ def _endpoints(service: Service, protocols: Mapping[str, WireProtocol], backgrou
         for path, protocol in protocols.items()
     }
     found["/v1/messages/count_tokens"] = CountEndpoint(service, protocols["/v1/messages"])
+    found["/v1/responses/input_tokens"] = InputTokensEndpoint(service, protocols["/v1/responses"])
     found["/tokenize"] = ThreadEndpoint(service, tokenize)
     found["/detokenize"] = ThreadEndpoint(service, detokenize)
     if service.settings.ui:
@@ -135,7 +136,7 @@ def create_app(
     chat = posts["/v1/chat/completions"]
 
     def error_body(path: str) -> ErrorBody:
-        return posts.get(path.removesuffix("/count_tokens"), chat).error_body
+        return posts.get(path.removesuffix("/count_tokens").removesuffix("/input_tokens"), chat).error_body
 
     background = Background()
     endpoints = _endpoints(service, posts, background)

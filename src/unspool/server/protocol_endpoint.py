@@ -61,6 +61,10 @@ class _OfProtocol(Endpoint):
             return read_object(body)
         return await self._service.in_thread(len(body), lambda _: read_object(body))
 
+    async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
+        """The request with what is stored of its conversation, and the place for its answer."""
+        return fields, Deposit()
+
     def _own_tools(self, fields: Fields) -> Tools:
         return own_tools(self._service.settings, self._protocol.own_servers(fields), self._service.tools)
 
@@ -154,10 +158,6 @@ class ProtocolEndpoint(_OfProtocol):
                 reply = failed(self._error_body, failure, run.id)
             await self._send(reply, scope, send)
 
-    async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
-        """The request with what is stored of its conversation, and the place for its answer."""
-        return fields, Deposit()
-
     async def _prepare(self, incoming: Incoming) -> Prepared:
         """Prepare a request, in a thread if it is long, or if grammars must be read or derived."""
         service, limits = self._service, self._service.settings.limits
@@ -217,19 +217,24 @@ class CompletionsEndpoint(ProtocolEndpoint):
 class CountEndpoint(_OfProtocol):
     """An ASGI application for Anthropic's ``/v1/messages/count_tokens``: counts the tokens of the prompt."""
 
+    assumed: Mapping[str, Any] = {"max_tokens": 1}  # fields that a request may omit here
+    named: Mapping[str, Any] = {}  # fields of the answer that say what it is
+
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
         await self._answer(self._reply(scope, body), scope, send)
 
     async def _reply(self, scope: Scope, body: bytes) -> Reply:
         service = self._service
-        fields = await self._parse(body)
+        fields, deposit = await self._recalled(scope, await self._parse(body))
+        size = len(body) + deposit.size
         own = self._own_tools(fields)
         try:
             offer = await self._offer(scope, fields, own)
-            asked = Fields({"max_tokens": 1, **fields.raw})
-            request = await service.in_thread(len(body), lambda awaited: self._read(asked, offer, awaited))
+            asked = Fields({**self.assumed, **fields.raw})
+            request = await service.in_thread(size, lambda awaited: self._read(asked, offer, awaited))
+            request = msgspec.structs.replace(request, stored=deposit.turn)
             found = settled(request, await service.fetched(request), service.settings.limits)
-            return Reply(encode(await service.in_thread(len(body), lambda awaited: self._count(found, awaited))))
+            return Reply(encode(await service.in_thread(size, lambda awaited: self._count(found, awaited))))
         finally:
             await own.aclose()
 
@@ -249,7 +254,7 @@ class CountEndpoint(_OfProtocol):
         ids = prompt.ids
         tokens = counted(tokenizer, prompt.prompt, awaited.check) if ids is None else len(ids)
         tokens += sum(medium.tokens for medium in service.turns.media(prompt.prompt, request))
-        return {"input_tokens": tokens, **before}
+        return {**self.named, "input_tokens": tokens, **before}
 
 
 def _declares(fields: Fields) -> bool:

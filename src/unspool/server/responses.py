@@ -1,8 +1,9 @@
-"""`ResponsesEndpoint`: answers the requests of the Responses protocol, which may continue and store responses."""
+"""The endpoints of the Responses protocol, whose requests may continue and store responses."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import Final
+from typing import Any, Final
 
 from starlette.types import Scope, Send
 
@@ -18,7 +19,7 @@ from ..wire.common import Writer
 from ..wire.encoding import encode
 from .background import Background
 from .endpoint import caller_of
-from .protocol_endpoint import ProtocolEndpoint
+from .protocol_endpoint import CountEndpoint, ProtocolEndpoint
 from .replies import Reply, failed
 
 _LONG: Final = 64 * 1024  # the characters from which on a turn is packed in a thread
@@ -30,17 +31,9 @@ class ResponsesEndpoint(ProtocolEndpoint):
         self._background = background
 
     async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
-        service = self._service
-        owner, limits = owner_of(caller_of(service, scope)), service.settings.limits
-        keeps = stores(fields, service.settings)
-
-        def read(reading: Reading) -> tuple[Fields, Earlier]:
-            return referenced(reading, owner, fields), recall(reading, owner, fields, limits)
-
-        earlier = Earlier()
-        if isinstance(fields.raw.get("input"), list) or any(map(fields.has, ("previous_response_id", "conversation"))):
-            fields, earlier = await service.store.reading(read)
-        return earlier.continued(fields), _Stored(service, owner, fields, earlier, keeps)
+        fields, earlier, owner = await _recalled(self._service, scope, fields)
+        deposit = _Stored(self._service, owner, fields, earlier, stores(fields, self._service.settings))
+        return earlier.continued(fields), deposit
 
     async def _carry_out(self, run: Run, closing: AsyncExitStack, scope: Scope, send: Send) -> None:
         stored = run.deposit
@@ -60,6 +53,32 @@ class ResponsesEndpoint(ProtocolEndpoint):
             self._service.answered(scope["path"], 200)
         else:
             await self._send(Reply(run.writer.empty("queued"), request_id=run.id), scope, send)
+
+
+class InputTokensEndpoint(CountEndpoint):
+    """An ASGI application for ``/v1/responses/input_tokens``."""
+
+    assumed: Mapping[str, Any] = {}
+    named: Mapping[str, Any] = {"object": "response.input_tokens"}
+
+    async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
+        fields, earlier, _ = await _recalled(self._service, scope, fields)
+        deposit = Deposit()
+        deposit.turn, deposit.size = earlier.turn, earlier.size
+        return earlier.continued(fields), deposit
+
+
+async def _recalled(service: Service, scope: Scope, fields: Fields) -> tuple[Fields, Earlier, bytes]:
+    """A request with the items that it refers to, what it continues, and its owner."""
+    owner, limits = owner_of(caller_of(service, scope)), service.settings.limits
+
+    def read(reading: Reading) -> tuple[Fields, Earlier]:
+        return referenced(reading, owner, fields), recall(reading, owner, fields, limits)
+
+    earlier = Earlier()
+    if isinstance(fields.raw.get("input"), list) or any(map(fields.has, ("previous_response_id", "conversation"))):
+        fields, earlier = await service.store.reading(read)
+    return fields, earlier, owner
 
 
 class _Stored(Deposit):

@@ -97,6 +97,23 @@ async def test_running_outputs_end_with_a_clear_error_and_later_ones_wait(stand_
         await engine.health()
 
 
+async def test_one_that_was_stopped_is_ended_and_started_again(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unspool.engines.local.process._CHECK", 0.2)
+    monkeypatch.setattr("unspool.engines.local.process._SILENT", 2.0)
+    async with stand_in() as (engine, found):
+        begun = asyncio.Event()
+        running = asyncio.ensure_future(output(engine, "slow", begun))
+        await begun.wait()
+        before = pid(found)
+        os.kill(before, signal.SIGSTOP)
+        later = asyncio.ensure_future(output(engine))
+        assert await running == "502: llama.cpp answered nothing for 2 s and is started again"
+        assert await later == WORDS
+        assert pid(found) != before
+
+
 async def test_a_grammar_that_crashes_it_is_refused_from_then_on_and_others_are_served(stand_in: StandIn) -> None:
     async with stand_in() as (engine, found):
         for _ in range(2):
@@ -203,8 +220,19 @@ def orphaned(*arguments: Any) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_it_ends_with_its_parent() -> None:
+def test_it_ends_with_its_parent_whose_folder_the_next_one_removes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert not orphaned("m.gguf", PROGRAM, "ready")
+    (left,) = tmp_path.iterdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    running, another = LlamaProcess(Launch(model="m.gguf")), LlamaProcess(Launch(model="m.gguf"))
+    assert not left.exists()
+    assert {Path(one.address.folder) for one in (running, another)} == set(tmp_path.iterdir())
+    running.close()
+    another.close()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")

@@ -1,6 +1,7 @@
 """`LlamaProcess`: llama.cpp's server in a supervised child process on a port of this machine."""
 
 import contextlib
+import http.client
 import json
 import logging
 import os
@@ -16,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import msgspec
 
@@ -27,6 +28,8 @@ _STEADY: Final = 30.0  # seconds after which the process is started again at onc
 _LONGEST_PAUSE: Final = 30.0
 _KEPT: Final = 1 << 16  # how many bytes of the end of a log are looked at
 _ENDING: Final = 5.0  # seconds for the process to end by itself
+_CHECK: Final = 5.0  # seconds between two questions whether it still answers, and for an answer
+_SILENT: Final = 30.0  # seconds without an answer after which it is ended: it hangs, or was stopped
 _PREFIX: Final = re.compile(r"^[\d.]+ [EWI] +(?:\S+ +\S+: )?")
 """What llama.cpp writes before a message: the time, the level, and the part and function."""
 
@@ -74,14 +77,16 @@ _STATUS: Final = "status.json"
 class LlamaProcess:
     """Starts the process, starts it again when it ends, and ends it.
 
-    The process reads a pipe from this one and ends with it. Its port is chosen once and kept. ``failed`` is called, in
-    another thread, with a sentence if the model cannot be loaded at all.
+    The process reads a pipe from this one and ends with it. Its port is chosen once and kept. One that does not answer
+    is ended. ``failed`` is called, in another thread, with a sentence if the model cannot be loaded at all.
     """
 
     def __init__(self, launch: Launch, failed: Callable[[str], None] = lambda fault: None) -> None:
         self._launch = launch
         self._failed = failed
-        self._folder = tempfile.TemporaryDirectory(prefix="unspool-llama-", ignore_cleanup_errors=True)
+        _remove_abandoned()
+        self._folder = tempfile.TemporaryDirectory(prefix=_FOLDER, ignore_cleanup_errors=True)
+        self._owned = _owned(Path(self._folder.name))
         # Kept for as long as this lives, so that no other user's process can listen there between two starts.
         self._hold = socket.socket()
         self._reuse = hasattr(socket, "SO_REUSEPORT") and sys.platform != "win32"
@@ -122,6 +127,8 @@ class LlamaProcess:
                 name = f"{Path(self._folder.name).name}.log"
                 kept = shutil.copy(self.address.log, Path(tempfile.gettempdir()) / name)
                 log.warning("llama.cpp's log is kept in %s", kept)
+        if self._owned is not None:
+            self._owned.close()
         self._folder.cleanup()
 
     # -- in its own thread -----------------------------------------------------------------------------------------
@@ -137,7 +144,11 @@ class LlamaProcess:
             if answer == {}:
                 loaded = True
                 self._tell(Status(state="ready", deaths=self._deaths))
+            silent, ended = threading.Event(), threading.Event()
+            if loaded:
+                threading.Thread(target=self._attend, args=(process, silent, ended), daemon=True).start()
             process.wait()
+            ended.set()
             assert process.stdin is not None
             with contextlib.suppress(OSError):
                 process.stdin.close()
@@ -153,9 +164,32 @@ class LlamaProcess:
                 self._failed(fault)
                 return
             pause = 0.0 if time.monotonic() - begun > _STEADY else min(2 * pause + 0.25, _LONGEST_PAUSE)
-            fault = f"llama.cpp ended ({_reason(process.returncode)}) and is started again"
+            why = f"answered nothing for {_SILENT:g} s" if silent.is_set() else f"ended ({_reason(process.returncode)})"
+            fault = f"llama.cpp {why} and is started again"
             self._tell(Status(state="ended", deaths=self._deaths, signal=number, fault=fault))
             log.error("%s in %g s; its log ends: %s", fault, pause, _last(self._written(size)) or "(empty)")
+
+    def _attend(self, process: "subprocess.Popen[bytes]", silent: threading.Event, ended: threading.Event) -> None:
+        """End a process that answers nothing for too long."""
+        answered = time.monotonic()
+        while not ended.wait(_CHECK):
+            if self._answers():
+                answered = time.monotonic()
+            elif time.monotonic() - answered > _SILENT:
+                silent.set()
+                process.kill()
+                return
+
+    def _answers(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_CHECK)
+        try:
+            connection.request("GET", "/health")
+            connection.getresponse().read()
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+        return True
 
     def _started(self) -> "subprocess.Popen[bytes] | None":
         address = {"port": self._port, "key": self.address.key, "reuse": self._reuse}
@@ -198,6 +232,36 @@ class LlamaProcess:
             file.seek(max(since, file.seek(0, 2) - _KEPT))
             return file.read(_KEPT).decode(errors="replace")
         return ""
+
+
+_FOLDER: Final = "unspool-llama-"
+_LOCK: Final = "owned"
+
+
+def _owned(folder: Path) -> IO[str] | None:
+    """A file in a folder that is locked for as long as this process lives; ``None`` where files have no locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    new = folder / f"{_LOCK}.new"
+    made = new.open("w")
+    fcntl.flock(made, fcntl.LOCK_EX)
+    new.rename(folder / _LOCK)  # nobody sees it without the lock
+    return made
+
+
+def _remove_abandoned() -> None:
+    """Remove the folders that processes of this user left behind because they were killed."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/{_LOCK}"):
+        with contextlib.suppress(OSError), path.open() as file:  # another user's, or one in use
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.parent.lstat().st_uid == os.getuid():
+                shutil.rmtree(path.parent, ignore_errors=True)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

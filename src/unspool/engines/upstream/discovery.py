@@ -39,6 +39,7 @@ class Discovered(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str | None  # its kind; ``None`` if it cannot be detected
     model: str | None  # the name of its model; ``None`` if it lists none
+    looks: str | None = None  # the kind that it looks like, if that is another one than was given
     fault: str = ""  # what is wrong with its list of models; empty if nothing is
     # The model's folder, or its GGUF, on this machine; ``None`` if it is not there, or not known.
     path: Path | None = None
@@ -71,10 +72,13 @@ def discover(
     first = listed(server.ask("/v1/models"), model)
     fault = server.fault or ("" if first else "it lists no model")
     name = model or _text(first, "id") or None
+    looks = None
     if kind is None:
         kind = _kind(server, first)
+    elif (seen := detect(first, server.ask("/openapi.json"))) is not None and not kind.startswith(seen.name):
+        looks = seen.name
     asked = _ASKED.get(kind or "", _by_root)
-    return asked(server, Discovered(kind=kind, model=name, fault=f"/v1/models: {fault}" if fault else ""), first)
+    return asked(server, Discovered(kind=kind, model=name, looks=looks, fault=f"/v1/models: {fault}" if fault else ""), first)
 
 
 def _kind(server: "_Server", first: Mapping[str, Any]) -> str | None:
