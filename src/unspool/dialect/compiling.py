@@ -191,8 +191,12 @@ class _Parts(msgspec.Struct, frozen=True):
 
     @property
     def headers(self) -> list[Opening]:
-        """The openings of frames in full: those that begin with a ``start`` are found by it."""
-        return [o for o in self.frames if o.template and o.pattern.weight == pattern(o.template.before).weight]
+        """The openings of frames in full (those that begin with a ``start`` are found by it), or with a tag."""
+        return [
+            o
+            for o in self.frames
+            if o.template and (o.pattern.weight == pattern(o.template.before).weight or _has_token(o.pattern))
+        ]
 
     @property
     def thought_calls(self) -> list[Opening]:
