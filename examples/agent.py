@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from openai import OpenAI
+from openai import APIConnectionError, OpenAI
 
 
 def get_weather(city: str) -> dict[str, Any]:
@@ -50,4 +50,7 @@ def main(question: str, url: str = "http://127.0.0.1:8192/v1", turns: int = 8) -
 
 
 if __name__ == "__main__":
-    print(main(" ".join(sys.argv[1:]) or "What is the weather in Paris?"))
+    try:
+        print(main(" ".join(sys.argv[1:]) or "What is the weather in Paris?"))
+    except APIConnectionError:
+        sys.exit(__doc__)  # no server runs

@@ -21,6 +21,8 @@ from unspool.request.chat_request import ChatRequest
 from unspool.request.prompts import Prompts, read_tokenizer
 from unspool.wire import ChatWriter, Failure
 
+if not {"ENGINE", "MODEL"} <= set(os.environ):
+    raise SystemExit(__doc__)
 DIALECT = os.environ.get("DIALECT", "hermes")
 prompts = Prompts(read_tokenizer(os.environ["MODEL"]))
 engine = Upstream(os.environ["ENGINE"])

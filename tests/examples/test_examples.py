@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -170,9 +171,12 @@ def test_browser_shows_the_streamed_answer(scripted: Live, tmp_path: Path) -> No
     assert '<p id="state">tool_calls</p>' in page
 
 
-@pytest.mark.parametrize("name", ["batch", "before_vllm", "rl_loop"])
-def test_an_example_without_its_arguments_prints_its_usage(name: str) -> None:
-    done = subprocess.run([sys.executable, EXAMPLES / f"{name}.py"], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("name", ["agent", "batch", "before_vllm", "fastapi_proxy", "rl_loop"])
+def test_an_example_without_its_arguments_or_a_server_prints_its_usage(name: str) -> None:
+    nowhere = {"ALL_PROXY": "http://127.0.0.1:9", "NO_PROXY": ""}
+    environment = {k: v for k, v in os.environ.items() if k not in ("ENGINE", "MODEL")} | nowhere
+    command = [sys.executable, EXAMPLES / f"{name}.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 1
-    assert f"python examples/{name}.py " in done.stderr
+    assert re.search(rf"python examples/{name}.py |uvicorn .* {name}:app", done.stderr)
     assert "Traceback" not in done.stderr

@@ -200,10 +200,11 @@ _FRAMES = {
 }
 
 
+@pytest.mark.parametrize("prose", ["", "Sure.\n"])  # which a stage alone makes a thought
 @pytest.mark.parametrize("broken", _BROKEN)
 @pytest.mark.parametrize("dialect", _FRAMES)
-def test_a_broken_call_shows_its_dialect(dialect: str, broken: str) -> None:
-    found = detect_dialect(output=_FRAMES[dialect].replace("{}", _BROKEN[broken]))
+def test_a_broken_call_shows_its_dialect(dialect: str, broken: str, prose: str) -> None:
+    found = detect_dialect(output=prose + _FRAMES[dialect].replace("{}", _BROKEN[broken]))
     assert found[0].dialect == dialect
     assert found[0].reason.startswith("reads 1 call")
     # A dialect without these markers finds the call in bare text, and says less.

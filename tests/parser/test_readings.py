@@ -1,6 +1,7 @@
 """What models write beside their format, and how it is read: alike in every dialect, however the text is cut."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -389,6 +390,22 @@ def test_a_family_s_versions_know_each_other_s_block_markers(name: str) -> None:
         assert notices(read(raw, name)) == []
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '<minimax:tool_call>\n<invoke name="bash">\n<parameter name="cmd">ls</parameter>\n</invoke>\n</minimax:tool_call>',
+        '<tool_calls>\n<invoke name="bash">\n<parameter name="cmd">ls</parameter>\n</invoke>\n</tool_calls>',
+        '@<tool_call>\n@<invoke name="bash">@<parameter name="cmd">ls@</parameter>@</invoke>\n@</tool_call>',
+    ],
+)
+@pytest.mark.parametrize("name", ["minimax-m2", "minimax-m3"])
+def test_minimax_s_versions_read_each_other_s_calls(name: str, raw: str) -> None:
+    if raw.startswith({"minimax-m2": "@", "minimax-m3": "<tool_calls>"}[name]):
+        return  # M2 does not know M3's token, and M3 not M1's block
+    message = read("Sure.\n" + raw.replace("@", "]<]minimax[>["), name)
+    assert (values(message), message.content.strip()) == ([("bash", {"cmd": "ls"})], "Sure.")
+
+
 @pytest.mark.parametrize("name", ["deepseekv32", "deepseekv4", "deepseekv41"])
 def test_a_call_in_dsml_may_end_with_a_bare_tag(name: str) -> None:
     dialect = next(d for d in CALLING if d.name == name)
@@ -440,6 +457,9 @@ BACK = "<|end|><|start|>assistant<|channel|>final<|message|>ok<|return|>"
         ("<|channel|>commentary<|channel|>analysis<|message|>plan" + BACK, "plan", "ok"),
         ("<|channel|>analysis<|message|>plan" + BACK.replace("<|start|>", "<|start|><|start|>"), "plan", "ok"),
         ("<|channel|>commentary to=functions.get_w", "", ""),
+        ("<|channel|>final<|channel|>It is 4.<|return|>", "", "It is 4."),
+        ("<|channel|>final<|channel|>final<|message|>ok<|return|>", "", "ok"),
+        ("<|channel|>analysis<|channel|>final<|message|>ok<|return|>", "", "ok"),
     ],
 )
 def test_a_header_may_lack_its_end_or_have_its_beginning_twice(raw: str, reasoning: str, content: str) -> None:
@@ -459,6 +479,8 @@ def test_a_header_may_lack_its_end_or_have_its_beginning_twice(raw: str, reasoni
         ("{c:[a b , c],o:{b:x y }}", {"c": ["a b", "c"], "o": {"b": "x y"}}),
         ("{a:null-island@,b:/usr/bin <x> [1] $}", {"a": "null-island", "b": "/usr/bin <x> [1] $"}),
         ("{a:@look@n:90 b:true}", {"a": "look", "n": 90, "b": True}),
+        ("{a:2026-06-01,t:10:30,v:1.2.3@,w:5 apples,n:-5}", {"a": "2026-06-01", "t": "10:30", "v": "1.2.3", "w": "5 apples", "n": -5}),
+        ("{a:true story,b:True,c:None,l:[False , 1]}", {"a": "true story", "b": True, "c": None, "l": [False, 1]}),
     ],
 )
 def test_a_string_may_lack_its_opening_quote_and_a_comma_may_lack(
@@ -589,6 +611,79 @@ def test_in_a_thought_a_call_behind_its_own_token_needs_no_block(dialect: str) -
 def test_a_word_with_which_no_tools_name_begins_is_not_held(dialect: Dialect) -> None:
     parser = Parser(dialect, tools=TOOLS, stage="content")
     assert [getattr(e, "text", "") for e in parser.feed("世")] == ["世"]
+
+
+CLOSED = [d for d in CALLING if not d.argument and d.name != "command-r-plus"]
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize(**named(CLOSED))
+@pytest.mark.parametrize("extra", ["}", "}}", "]"])
+def test_brackets_that_are_too_many_between_and_behind_calls_are_no_text(dialect: Dialect, extra: str) -> None:
+    written = write_calls(dialect, [("bash", {"cmd": "ls"})] * 2)
+    bracket = ")" if dialect.codec.name == "python" else "}"
+    places = [m.end() for m in re.finditer(rf"[{bracket}]+", written)]
+    for place in places if extra != "]" else places[-1:]:
+        message = read(written[:place] + extra + written[place:], dialect)
+        assert (values(message), message.content) == ([("bash", {"cmd": "ls"})] * 2, ""), written[:place]
+    end = written.rstrip()
+    if end.endswith(("}", "]")):
+        message = read(end + "}", dialect)
+        assert (len(message.tool_calls), message.content, notices(message)) == (2, "", ["stray_close"])
+        assert read(end + "} and more", dialect).content == "} and more"
+        for way in WAYS[2:]:
+            assert read(end + "}", dialect, **way).content.endswith("}")
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize(**named(d for d in CALLING if d.policy.stray_markers != "text"))
+def test_white_space_before_a_marker_that_closes_nothing_goes_with_it(dialect: Dialect) -> None:
+    written = write_calls(dialect, [("bash", {"cmd": "ls"})]).rstrip()
+    closing = (dialect.calls[0].closing or fill(dialect.call[0].closing, name="bash")).strip()
+    if not re.fullmatch(r"<[^<>]+>", closing) or closing in dialect.end:
+        return
+    for between in ("\n", "\n\n", " \t\n"):
+        message = read(f"{written}{between}{closing}", dialect)
+        assert (len(message.tool_calls), message.content) == (1, "")
+        message = read(f"{written}{between}{closing}More", dialect)
+        assert (len(message.tool_calls), message.content) == (1, "More")
+
+
+def opened_by_tags(dialect: Dialect) -> dict[str, str]:
+    """The openings of thoughts, content and calls that begin with a special token after the turn's ``start``."""
+    parts = {"thought": dialect.reasoning[0], "content": dialect.content[0], "call": dialect.call[0]}
+    found = {key: unstarted(t.opening, dialect.start).strip() for key, t in parts.items()}
+    return {key: text for key, text in found.items() if text.startswith("<|") and text != parts[key].opening.strip()}
+
+
+TAGGED_FRAMES = [d for d in HEADED if "content" in opened_by_tags(d)]
+
+
+@pytest.mark.parametrize(**named(TAGGED_FRAMES))
+def test_in_a_message_that_was_not_ended_a_special_token_opens_the_next(dialect: Dialect) -> None:
+    opened = opened_by_tags(dialect)
+    for way in WAYS:
+        message = read(f"{opened['thought']}plan{opened['content']}It is 4.", dialect, **way)
+        assert (message.reasoning.strip(), message.content.strip()) == ("plan", "It is 4.")
+        message = read(f"{opened['content']}It is 4.{opened['thought']}plan", dialect, **way)
+        assert (message.reasoning.strip(), message.content.strip()) == ("plan", "It is 4.")
+    for first in ("thought", "content"):
+        call = write_call(dialect, 0, "bash", {"cmd": "ls"})
+        raw = opened[first] + "It is 4." + unstarted(call, dialect.start).strip()
+        if "call" in opened:
+            message = read(raw, dialect)
+            assert (values(message), (message.reasoning + message.content).strip()) == (
+                [("bash", {"cmd": "ls"})],
+                "It is 4.",
+            )
+    quoted = f"{opened['content']}Write `{opened['content']}`"
+    assert read(quoted, dialect).content.strip() == f"Write `{opened['content']}`"
+
+
+def test_glm_s_object_may_be_in_parentheses() -> None:
+    for raw in ('<tool_call>bash({"cmd": "ls"})</tool_call>', '<tool_call>bash{"cmd": "ls"}</tool_call>'):
+        for tools in (TOOLS, None):
+            assert values(read(raw, "glm47", tools=tools)) == [("bash", {"cmd": "ls"})]
 
 
 # -- token ids -----------------------------------------------------------------------------------------------------

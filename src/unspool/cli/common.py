@@ -122,7 +122,8 @@ def chosen_dialect(options: argparse.Namespace, default: Dialect | None = None) 
     elif default is not None:
         dialect = default
     else:
-        raise Misuse("--dialect: is required; name the dialect, or the model with --model")
+        hint = "or find it by an output, with `unspool detect --output FILE`"
+        raise Misuse(f"--dialect: is required; name the dialect, or the model with --model, {hint}")
     return dialect if options.reasoning is None else with_reasoning(dialect, "--reasoning", options.reasoning)
 
 

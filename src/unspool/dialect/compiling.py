@@ -192,8 +192,15 @@ class _Parts(msgspec.Struct, frozen=True):
 
     @property
     def headers(self) -> list[Opening]:
-        """The openings of frames in full: those that begin with a ``start`` are found by it."""
-        return [o for o in self.frames if o.template and o.pattern.weight == pattern(o.template.before).weight]
+        """The openings of frames in full (those that begin with a ``start`` are found by it), or with a token, unless
+        it ends other openings too."""
+        texts = {text(o.pattern) for o in (*self.frames, *self.reasoning)}
+        ends = {t for t in texts if any(other != t and other.endswith(t) for other in texts)}
+        return [o for o in self.frames if self._whole(o) or (_has_token(o.pattern) and text(o.pattern) not in ends)]
+
+    @staticmethod
+    def _whole(o: Opening) -> bool:
+        return o.template is not None and o.pattern.weight == pattern(o.template.before).weight
 
     @property
     def thought_calls(self) -> list[Opening]:
@@ -234,6 +241,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
             parameters=parameters,
             loose=[p.loose for p in parameters if p.loose],
             items=_parameters(d, parts, d.item, barriers),
+            token=next((p.token for p in parameters if p.token), ""),
             comma=pattern((d.separator.arguments.strip(),)) if d.separator.arguments.strip() else pattern(()),
             breaks=_breaks(d),
             quoted=len(plain_arguments(d)) < len(d.argument),

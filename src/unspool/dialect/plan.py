@@ -49,6 +49,7 @@ class ArgumentPlan(msgspec.Struct, eq=False):
     parameters: list[Parameter]
     loose: list[Loose]  # the openings of those that may lack a tag, or repeat one
     items: list[Parameter]
+    token: str  # the token before each tag of an argument, if its closing names it; else ``""``
     comma: Pattern  # the separator of arguments
     breaks: tuple[str, ...]
     """If arguments are written with line breaks: what begins a line, without and with indentation."""

@@ -315,9 +315,10 @@ def _read(d: Dialect, text: str, stage: Stage | None) -> tuple[float, Message, b
     # That a call which the end cuts is not closed says nothing.
     known = {"repaired", "missing_close"} if any(c.status == "incomplete" for c in calls) else {"repaired"}
     doubts = sum(n.kind not in known for n in message.notices) + 2 * (len(message.tool_calls) - len(calls))
-    # A thought that nothing closed is read from a stage alone.
+    # A thought that nothing closed, or that a call interrupted, is read from a stage alone.
     unclosed = any(n.kind == "unclosed_reasoning" or n.detail == "reasoning" for n in message.notices)
-    thought = bool(message.reasoning) and not unclosed
+    closed = any(t.closing.strip().lower() in text.lower() for t in d.reasoning)
+    thought = bool(message.reasoning) and closed and not unclosed
     score = sum(_WORTH[c.status] for c in calls) + thought + 0.25 * taken - 0.5 * left - 0.5 * doubts
     if score <= 0 or not (calls or thought):
         return 0.0, message, False

@@ -3,7 +3,7 @@
 from typing import Final
 
 from ..dialect.markers import CALL, CALL_END, Block, Opening, Scan
-from ..dialect.patterns import MAX_SPACE, MORE, NO, worded
+from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_brackets, worded
 from ..regex import Regex
 from . import states
 from .calls import Calls
@@ -84,12 +84,22 @@ class Blocks(Steps):
     def _close_block(self, end: int) -> None:
         self._tape.i = end
         self._block_markup(self._tape.here)
+        if not worded(self._tape.buf[end - 1 : end]):
+            self._parts.bracketed = self._tape.here
         self._parts.leave_block()
 
     def _surplus(self, j: int) -> int:
-        """Closing brackets that are too many, before the block's closing."""
+        """Closing brackets that are too many: before the block's closing, or what may follow calls."""
         within, tape = self._bracketed(), self._tape
-        r = NO if within is None else self._openings.surplus(j, (within.closing, *self._plan.calls.bare_closings))
+        r = self._openings.surplus(j, () if within is None else (within.closing, *self._plan.calls.bare_closings))
+        n = skip_brackets(tape.buf, j) if r == NO else j
+        if n > j:
+            following = self._openings.separated(n)
+            found, more = (None, True) if following == MORE else self._opening_at(following)
+            if found is None or found[1].weak:
+                r = MORE if more else min(self._opens_other(n), n)
+            else:
+                r = n
         if r >= 0:
             self._ledger.notice("stray_close", tape.buf[j:r].strip())
             tape.i = r

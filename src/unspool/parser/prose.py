@@ -89,6 +89,8 @@ class Prose(Steps):
             r = self._marker_at(self._look.outline.edge, j, edge=True)
             if r == NO:
                 r = self._drop_at(j)
+            if r == NO and ledger.at == self._parts.bracketed:
+                r = self._drop_brackets(j)
             if r >= 0:
                 return True
             if r == MORE:
@@ -479,9 +481,7 @@ class Prose(Steps):
         tape, look = self._tape, self._look
         if not look.stray_counts(p) or look.closed_behind(p):
             return NO
-        if self._at.state is states.EDGE:
-            self._ledger.markup(tape.base + p)
-        else:
+        if self._at.state is not states.EDGE:
             region = self.region()
             margin = o.block.margin if o.block is not None else region.margin
             take = max(common_suffix(tape.buf, tape.i, p, white) for white in (region.inner, margin))
@@ -494,9 +494,17 @@ class Prose(Steps):
         end, opens = self._look.stray(p)
         return self._drop(p, end, "stray_open" if opens else "stray_close") if end >= 0 else end
 
+    def _drop_brackets(self, p: int) -> int:
+        """Drop brackets at ``p`` that are too many behind a block, if the turn ends there: their end, `NO` or `MORE`."""
+        end = self._openings.surplus(p, ())
+        return self._drop(p, end, "stray_close") if end >= 0 else end
+
     def _drop(self, p: int, end: int, kind: str) -> int:
         tape, ledger = self._tape, self._ledger
-        ledger.text(tape.base + p)
+        if self._at.state is states.EDGE:  # there is only white space before it, which goes with it
+            ledger.markup(tape.base + p)
+        else:
+            ledger.text(tape.base + p)
         marker = tape.buf[p:end]
         ledger.markup(tape.base + end)
         tape.i = end

@@ -69,8 +69,7 @@ _EQUALS = Regex(r"([A-Za-z_][\w.-]{0,255}+)\s{0,64}+=\s{0,64}+")
 _NEXT_KEY = Regex(r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+|"[^"\n]{1,64}+")\s{0,64}+:""")
 """Matches a key behind a value that lacks its quotes, or the comma after it."""
 _NEXT_KEY_MAYBE = Regex(r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+\s{0,64}+|"[^"\n]{0,64}+(?:"\s{0,64}+)?)?\Z""")
-_PLAIN_VALUE = re.compile(r"[\"'\[{0-9-]|true|false|null")
-_PLAIN_VALUES = "true", "false", "null"
+_PLAIN_VALUE = re.compile(rf"[\"'\[{{0-9-]|{'|'.join(PYTHON_WORDS)}")
 
 _ITEMS = Regex(
     r'(?:(?:"[^"\\\x00-\x1f]*+"|-?(?:0|[1-9][0-9]{0,200}+)(?:\.[0-9]{1,90}+)?|true|false|null)'
@@ -93,6 +92,8 @@ STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
 _FORMATTED = Regex(r"([fF])('''|\"\"\"|'|\")")
 _STRING_MAYBE = Regex(r"[rRuUfF]?(?:''?|\"\"?)?\Z")
 _SPREAD = Regex(r"\*(?:\*\s{0,64}+(\{?)|\Z)")
+_NUMERIC = Regex(rf"[-+.\w]{{0,{MAX_WORD + 1}}}+")
+_NUMBER = Regex(r"-?\d*+\.?\d*+(?:[eE][-+]?\d*+)?")
 _BRACES = Regex(r"[{}]")
 _ESCAPE = Regex(r"\\(?:\r\n|\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(.))", re.S)
 _ESCAPE_MAYBE = Regex(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?\Z")
@@ -121,7 +122,7 @@ class Spelling:
         self.strict = self.keep and not repair
         self.lenient = self.python or self.repair  # whether numbers are read as Python writes them
         self.space = _SPACE if syntax == Syntax.JSON and not repair else PYTHON_SPACE  # matches white space
-        self.words = PYTHON_WORDS if self.python or repair else WORDS  # the words that are values, with their JSON text
+        self.words = WORDS if self.strict else PYTHON_WORDS  # the words that are values, with their JSON text
         self.quote = quote
         self.scan = marker_scan(quote) if self.quoted else None
         self.bare = None if self.scan is None else re.compile(rf"\s{{0,64}}+(?:{self.scan.pattern}|[,}}\])<\[◁]|\Z)")
@@ -711,7 +712,7 @@ class LiteralReader:
         if _PLAIN_VALUE.match(text, i) or text.startswith(self._how.quote, i):
             return 1
         rest = text[i : i + len(self._how.quote) + MAX_WORD]
-        return -1 if any(value.startswith(rest) for value in (self._how.quote, *_PLAIN_VALUES)) else 0
+        return -1 if any(value.startswith(rest) for value in (self._how.quote, *PYTHON_WORDS)) else 0
 
     def _key_follows(self, text: str, i: int) -> int:
         """Whether a key follows at ``i``, in an object with other quotes: 1, 0, or -1 if that is undecided."""
@@ -771,7 +772,8 @@ class LiteralReader:
                 return self._fail(text, i, f"nested deeper than {MAX_DEPTH}")
             return self._open_bracket(text, i, c)
         if c in "-0123456789" or (c in "+." and not how.quoted and (how.repair or not how.keep)):
-            return self._open_number(text, i, c)
+            ends = self._number_ends(text, i, n) if how.quoted and self.stack else 1
+            return self._open_number(text, i, c) if ends > 0 else ends if ends < 0 else self._open_bare(text, i)
         return self._word(text, i, n, c)
 
     def _open_number(self, text: str, i: int, c: str) -> int:
@@ -824,8 +826,13 @@ class LiteralReader:
         if m is None:
             bare = quoted and c not in ":=,}])<"
             return self._open_bare(text, i) if bare else self._fail(text, i, f"{c!r} where a value is expected")
-        if quoted and m.end() < n and (m.group() not in self._how.words or text[m.end()] not in ",}]) \t\r\n"):
-            return self._open_bare(text, i)
+        if quoted and m.end() < n:
+            ends = self._ends_bare(text, m.end(), n) if m.group() in self._how.words else 0
+            if ends < 0:
+                self.mode = WORD
+                return -1
+            if not ends:
+                return self._open_bare(text, i)
         if m.end() - i > (MAX_KEY if self.stack[-1:] == ["("] else MAX_WORD):
             return self._fail(text, i, "an unknown word where a value is expected")
         if m.end() == n:
@@ -851,6 +858,22 @@ class LiteralReader:
             self._mark = end
         self._ended()
         return end
+
+    def _ends_bare(self, text: str, i: int, n: int) -> int:
+        """Whether a number or word may end at ``i``, among strings with a quote of their own: 1, 0 (a string begins with
+        it whose opening quote is missing), or -1 if that is undecided."""
+        j = PYTHON_SPACE.match(text, i).end()
+        if j - i > MAX_SPACE:
+            return 1
+        if j == n or self._how.quote.startswith(text[j:]):
+            return -1
+        return 1 if text[j] in ",}])" else max(self._stops(text, j), self._key_follows(text, j), key=abs)
+
+    def _number_ends(self, text: str, i: int, n: int) -> int:
+        """The same for what may be a number at ``i``; a longer one is one."""
+        m = _NUMERIC.match(text, i)
+        ends = 1 if m.end() - i > MAX_WORD else self._ends_bare(text, m.end(), n)
+        return ends if ends < 0 or _NUMBER.fullmatch(text, i, m.end()) else 0
 
     def _word_in(self, text: str, m: re.Match[str], n: int) -> tuple[str, int]:
         """The word with which a name begins, or of which it is the beginning, and whether it counts: 1, 0, or -1 if it

@@ -210,7 +210,7 @@ class MarkupReader(Reader):
     def _begins_unnamed(self, i: int) -> int:
         """Where the value of an argument begins at ``i`` without the rest of its opening, or `NO`, or `MORE`."""
         tape = self._tape
-        token = self._plan.arguments.parameters[0].token
+        token = self._plan.arguments.token
         j = i + len(token)
         if not token or not tape.buf.startswith(token, i) or tape.buf.startswith("<", j):
             return NO
