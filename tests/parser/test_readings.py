@@ -393,8 +393,8 @@ def test_a_family_s_versions_know_each_other_s_block_markers(name: str) -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        '<minimax:tool_call>\n<invoke name="bash">\n<parameter name="cmd">ls</parameter>\n</invoke>\n</minimax:tool_call>',
-        '<tool_calls>\n<invoke name="bash">\n<parameter name="cmd">ls</parameter>\n</invoke>\n</tool_calls>',
+        '<minimax:tool_call>\n<invoke name="bash">\n<parameter name="cmd">ls</parameter></invoke></minimax:tool_call>',
+        '<tool_calls>\n<invoke name="bash">\n<parameter name="cmd">ls</parameter></invoke></tool_calls>',
         '@<tool_call>\n@<invoke name="bash">@<parameter name="cmd">ls@</parameter>@</invoke>\n@</tool_call>',
     ],
 )
@@ -479,7 +479,8 @@ def test_a_header_may_lack_its_end_or_have_its_beginning_twice(raw: str, reasoni
         ("{c:[a b , c],o:{b:x y }}", {"c": ["a b", "c"], "o": {"b": "x y"}}),
         ("{a:null-island@,b:/usr/bin <x> [1] $}", {"a": "null-island", "b": "/usr/bin <x> [1] $"}),
         ("{a:@look@n:90 b:true}", {"a": "look", "n": 90, "b": True}),
-        ("{a:2026-06-01,t:10:30,v:1.2.3@,w:5 apples,n:-5}", {"a": "2026-06-01", "t": "10:30", "v": "1.2.3", "w": "5 apples", "n": -5}),
+        ("{a:2026-06-01,t:10:30,v:1.2.3@,n:-5}", {"a": "2026-06-01", "t": "10:30", "v": "1.2.3", "n": -5}),
+        ("{a:5 apples,b:[1,2 3]}", {"a": "5 apples", "b": [1, "2 3"]}),
         ("{a:true story,b:True,c:None,l:[False , 1]}", {"a": "true story", "b": True, "c": None, "l": [False, 1]}),
     ],
 )
