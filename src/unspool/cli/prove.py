@@ -14,8 +14,8 @@ from ..infer.choosing import Choice, choose_dialect, holds, prove_dialect, summa
 from ..infer.describing import agree, agreed, to_response_template
 from ..infer.exchange import from_response_template
 from ..infer.sources import Checkpoint, read_checkpoint
+from ..wire.encoding import CONTROLS
 from .common import Misuse, OneOf, blaming, named_dialect, needing, read_json, say, write, write_json
-from .pretty import CONTROLS
 
 _SOURCE = "a checkpoint's folder, its tokenizer_config.json, a chat template, or a GGUF"
 _WHICH = "the name of the template, if there are several; default: tool_use, else default"
