@@ -73,3 +73,14 @@ def test_what_is_not_proven_shows_what_was_cut_out_and_where_it_stopped(
     assert call.startswith("a call, as cut out: 'CALL ")
     assert stopped.startswith("stopped at: ")
     assert last == "not proven"
+
+
+def test_a_template_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "chat_template.jinja"
+    file.write_text("{{ raise_exception('\x1b[2J\\nERROR unspool: forged\x07') }}")
+    assert main(["infer", str(file)]) == 1
+    said = "".join(capsys.readouterr())
+    assert "forged" in said
+    assert "\x1b" not in said
+    assert "\x07" not in said
+    assert "\nERROR" not in said

@@ -32,6 +32,11 @@ class Misuse(Exception):
     """The command was called wrongly; the message names the argument."""
 
 
+def say(text: str) -> None:
+    """Write lines to standard error. Much of a text comes from files and engines, which must not steer the terminal."""
+    print(text.translate(CONTROLS), file=sys.stderr)
+
+
 @contextlib.contextmanager
 def blaming(argument: str, path: Any = None, *faults: type[Exception]) -> Iterator[None]:
     """A context whose errors are the argument's: those of the file at ``path``, and those of the kinds ``faults``."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..events import Event
 from ..message import Message
-from .common import Misuse, OneOf, needing, read_json, read_text, read_tool_choice, read_tools, write, write_json
+from .common import Misuse, OneOf, needing, read_json, read_text, read_tool_choice, read_tools, say, write, write_json
 from .local import is_local
 from .model import Model, model_arguments, name_engine, open_model
 from .parse import FORMATS, shower
@@ -65,7 +65,7 @@ def run_generate(options: argparse.Namespace) -> int:
     try:
         asyncio.run(_generate(model, body, options.format))
     except EngineError as error:
-        print(f"unspool generate: the engine failed: {error}", file=sys.stderr)
+        say(f"unspool generate: the engine failed: {error}")
         return 1
     return 0
 
@@ -100,7 +100,7 @@ def _prompt(options: argparse.Namespace) -> str:
     if options.prompt not in (None, "-"):
         return str(options.prompt)
     if sys.stdin.isatty():
-        print("unspool generate: type the prompt, then press Ctrl-D on an empty line", file=sys.stderr)
+        say("unspool generate: type the prompt, then press Ctrl-D on an empty line")
     return read_text("PROMPT", "-")
 
 

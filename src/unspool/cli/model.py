@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from ..infer import Case
 from ..infer.choosing import thinks
 from ..infer.detect import detect_dialect
 from ..policy import Policy
-from .common import Container, Misuse, OneOf, blaming, named_dialect, policy_argument, read_policy, with_reasoning
+from .common import Container, Misuse, OneOf, blaming, named_dialect, policy_argument, read_policy, say, with_reasoning
 from .engines import ENGINES, LOCAL, REPLAY, UPSTREAM, EngineKind, EngineSettings, find_engine, open_engine
 from .local import is_local, local_arguments
 from .prove import AUTO, WITH_TOOLS, choose, prove, report, with_tools
@@ -176,7 +175,7 @@ def _report_unused(options: argparse.Namespace, kind: EngineKind) -> None:
     for other, names in _ONLY.items():
         given = [name for name in names if getattr(options, name[2:].replace("-", "_"))]
         if given and kind is not other:
-            print(f"unspool: {', '.join(given)}: has no effect on this engine, only on {other.form}", file=sys.stderr)
+            say(f"unspool: {', '.join(given)}: has no effect on this engine, only on {other.form}")
 
 
 def _reading(
@@ -210,7 +209,7 @@ def _prompts(options: argparse.Namespace, folder: str | Path, template: "Tokeniz
         prompts = Prompts(template)
     try:
         if not prompts.check(dialect):
-            print(f"unspool: {source}: {folder}: the chat template writes no calls", file=sys.stderr)
+            say(f"unspool: {source}: {folder}: the chat template writes no calls")
     except TemplateError as error:
         if not options.no_self_check:
             raise Misuse(f"{source}: {error} (--no-self-check starts anyway)") from None

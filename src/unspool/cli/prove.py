@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -15,7 +14,8 @@ from ..infer.choosing import Choice, choose_dialect, holds, prove_dialect, summa
 from ..infer.describing import agree, agreed, to_response_template
 from ..infer.exchange import from_response_template
 from ..infer.sources import Checkpoint, read_checkpoint
-from .common import Misuse, OneOf, blaming, named_dialect, needing, read_json, write, write_json
+from ..wire.encoding import CONTROLS
+from .common import Misuse, OneOf, blaming, named_dialect, needing, read_json, say, write, write_json
 
 _SOURCE = "a checkpoint's folder, its tokenizer_config.json, a chat template, or a GGUF"
 _WHICH = "the name of the template, if there are several; default: tool_use, else default"
@@ -46,13 +46,13 @@ def run_prove(options: argparse.Namespace) -> int:
                 dialect = named_dialect("DIALECT", options.dialect)
                 proof = prove_dialect(dialect, template, tokenizer, special_tokens=special)
     except ValueError as error:  # no dialect is proven
-        print(f"unspool prove: {error}", file=sys.stderr)
+        say(f"unspool prove: {error}")
         return 1
     if options.json:
         write_json({"dialect": dialect.name, "proven": holds(proof), "proof": proof})
     else:
         write(proof_table(proof) + "\n")
-        print(f"{dialect.name}: {summary(proof)}", file=sys.stderr)
+        say(f"{dialect.name}: {summary(proof)}")
     return 0 if holds(proof) else 1
 
 
@@ -73,7 +73,7 @@ def read_tokenizer_file(argument: str, checkpoint: Checkpoint) -> Any:
     try:
         from tokenizers import Tokenizer
     except ImportError:
-        print("unspool: tokenizers is not installed: nothing is parsed by token ids", file=sys.stderr)
+        say("unspool: tokenizers is not installed: nothing is parsed by token ids")
         return None
     try:
         return Tokenizer.from_file(str(checkpoint.tokenizer))
@@ -83,7 +83,8 @@ def read_tokenizer_file(argument: str, checkpoint: Checkpoint) -> Any:
 
 def proof_table(proof: list[Case]) -> str:
     wide = max((len(c.case) for c in proof), default=0)
-    return "\n".join(f"{c.case:{wide}}  {c.result:11}  {c.reason}".rstrip() for c in proof)
+    lines = (f"{c.case:{wide}}  {c.result:11}  {' '.join(c.reason.splitlines())}" for c in proof)
+    return "\n".join(line.rstrip().translate(CONTROLS) for line in lines)
 
 
 # --- infer ------------------------------------------------------------------------------------------------------------
@@ -114,7 +115,7 @@ def run_infer(options: argparse.Namespace) -> int:
         if options.output is None:
             write(found.toml)
         said = "proven" if found.dialect is not None else "not proven"
-        print("\n".join([proof_table(found.proof), *found.seen, said]), file=sys.stderr)
+        say("\n".join([proof_table(found.proof), *found.seen, said]))
     return 0 if found.dialect is not None else 1
 
 
@@ -168,7 +169,7 @@ def run_convert(options: argparse.Namespace) -> int:
         write(text)
     lines = [f"lossy: {line}" for line in lossy]
     lines += [proof_table(proof), "proven" if holds else "not proven"] if proof else []
-    print("\n".join(lines), file=sys.stderr)
+    say("\n".join(lines))
     return 0 if holds else 1
 
 
@@ -186,7 +187,7 @@ def _agreed(dialect: Dialect, template: dict[str, Any]) -> list[Case]:
     try:
         return agree(dialect, template)
     except ImportError as error:
-        print(f"unspool convert: nothing is proven: {error}", file=sys.stderr)
+        say(f"unspool convert: nothing is proven: {error}")
         return []
 
 
@@ -209,10 +210,9 @@ def with_tools(argument: str, template: str, special: dict[str, str]) -> str:
         role, whole = "system", wrapped(template)
         if not writes_tools(whole, special_tokens=special, limits=_LIMITS, declared=True):
             role, whole = "user", wrapped(template, "user")
-    print(
+    say(
         f"unspool: {argument}: this model was not trained for tools: its chat template writes none; they are put into "
-        f"the {role} message, and calls are read as {WITH_TOOLS}",
-        file=sys.stderr,
+        f"the {role} message, and calls are read as {WITH_TOOLS}"
     )
     return whole
 
@@ -237,15 +237,15 @@ def prove(dialect: Dialect, template: str, special: dict[str, str]) -> list[Case
     try:
         return prove_dialect(dialect, template, special_tokens=special, limits=_LIMITS)
     except TemplateError as error:
-        print(f"unspool: nothing is proven: {error}", file=sys.stderr)
+        say(f"unspool: nothing is proven: {error}")
         return []
 
 
 def report(dialect: Dialect, proof: list[Case], *, table: bool, origin: str = "") -> None:
     """Report on standard error what was proven: in one line, or with ``table`` case by case."""
     if table and proof:
-        print(proof_table(proof), file=sys.stderr)
+        say(proof_table(proof))
     if proof:
         strict = dialect.policy.text_before_tools == "content"
         policy = "; by its policy, calls after text are content" if strict else ""
-        print(f"unspool: dialect {dialect.name}{origin and f' ({origin})'}: {summary(proof)}{policy}", file=sys.stderr)
+        say(f"unspool: dialect {dialect.name}{origin and f' ({origin})'}: {summary(proof)}{policy}")

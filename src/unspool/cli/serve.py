@@ -6,7 +6,6 @@ import errno
 import os
 import signal
 import socket
-import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from ..request.reasoning import CONTEXTS, EFFORTS
 from ..request.sealed import Seal, read_keys
 from ..request.settings import LIMITS, PROFILES, Limits
 from ..wire.chat import REASONING_FIELDS
-from .common import Container, Misuse, OneOf, blaming, needing, read_given, read_key
+from .common import Container, Misuse, OneOf, blaming, needing, read_given, read_key, say
 from .configuration import configured
 from .engines import LOCAL, find_engine
 from .local import find_local, start_local
@@ -211,7 +210,7 @@ class Local:
         """The exit code of the command, after the reason for which a model could not be loaded."""
         if self._fault:
             where = "" if self._fault.startswith("--") else "--engine: "
-            print(f"unspool serve: {where}{self._fault}", file=sys.stderr)
+            say(f"unspool serve: {where}{self._fault}")
         return 1 if self._fault else code
 
     def _end(self, number: int, frame: Any) -> None:

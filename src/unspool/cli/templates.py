@@ -1,12 +1,11 @@
 """Where the chat template of ``serve`` and ``generate`` comes from: ``--tokenizer``, a GGUF, or a server."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import TemplateError
-from .common import Misuse, blaming, needing, read_key
+from .common import Misuse, blaming, needing, read_key, say
 from .engines import LOCAL, UPSTREAM, EngineKind
 from .local import find_local
 
@@ -69,13 +68,13 @@ def _discovered(options: argparse.Namespace) -> "Discovered | None":
     except EngineError as error:
         if options.tokenizer is None:
             raise Misuse(f"--engine: {url}: {error}; --tokenizer starts without it") from None
-        print(f"unspool: --engine: {url}: {error}; it is tried again", file=sys.stderr)
+        say(f"unspool: --engine: {url}: {error}; it is tried again")
         return None
     if found.kind is None:
         why = f"its kind cannot be detected{found.fault and f' ({found.fault})'}"
-        print(f"unspool: --engine: {url}: {why}; name it with --engine-kind", file=sys.stderr)
+        say(f"unspool: --engine: {url}: {why}; name it with --engine-kind")
     if found.looks is not None:
-        print(f"unspool: --engine-kind: {url} looks like {found.looks}, not {found.kind}", file=sys.stderr)
+        say(f"unspool: --engine-kind: {url} looks like {found.looks}, not {found.kind}")
     if found.kind == OLLAMA:  # it does not always say so in the list of its models
         options.engine_kind = OLLAMA
     return found

@@ -78,7 +78,9 @@ def discover(
     elif (seen := detect(first, server.ask("/openapi.json"))) is not None and not kind.startswith(seen.name):
         looks = seen.name
     asked = _ASKED.get(kind or "", _by_root)
-    return asked(server, Discovered(kind=kind, model=name, looks=looks, fault=f"/v1/models: {fault}" if fault else ""), first)
+    return asked(
+        server, Discovered(kind=kind, model=name, looks=looks, fault=f"/v1/models: {fault}" if fault else ""), first
+    )
 
 
 def _kind(server: "_Server", first: Mapping[str, Any]) -> str | None:
