@@ -175,7 +175,7 @@ def test_browser_shows_the_streamed_answer(scripted: Live, tmp_path: Path) -> No
 def test_an_example_without_its_arguments_or_a_server_prints_its_usage(name: str) -> None:
     nowhere = {"ALL_PROXY": "http://127.0.0.1:9", "NO_PROXY": ""}
     environment = {k: v for k, v in os.environ.items() if k not in ("ENGINE", "MODEL")} | nowhere
-    command = [sys.executable, EXAMPLES / f"{name}.py"]
+    command = [sys.executable, str(EXAMPLES / f"{name}.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 1
     assert re.search(rf"python examples/{name}.py |uvicorn .* {name}:app", done.stderr)

@@ -495,7 +495,7 @@ class Prose(Steps):
         return self._drop(p, end, "stray_open" if opens else "stray_close") if end >= 0 else end
 
     def _drop_brackets(self, p: int) -> int:
-        """Drop brackets at ``p`` that are too many behind a block, if the turn ends there: their end, `NO` or `MORE`."""
+        """Drop surplus brackets at ``p``, behind a block, if the turn ends there: their end, `NO` or `MORE`."""
         end = self._openings.surplus(p, ())
         return self._drop(p, end, "stray_close") if end >= 0 else end
 

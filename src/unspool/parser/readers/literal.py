@@ -860,8 +860,8 @@ class LiteralReader:
         return end
 
     def _ends_bare(self, text: str, i: int, n: int) -> int:
-        """Whether a number or word may end at ``i``, among strings with a quote of their own: 1, 0 (a string begins with
-        it whose opening quote is missing), or -1 if that is undecided."""
+        """Whether a number or word may end at ``i``, among strings with a quote of their own: 1, 0 (it begins a string
+        whose opening quote is missing), or -1 if that is undecided."""
         j = PYTHON_SPACE.match(text, i).end()
         if j - i > MAX_SPACE:
             return 1
@@ -872,8 +872,9 @@ class LiteralReader:
     def _number_ends(self, text: str, i: int, n: int) -> int:
         """The same for what may be a number at ``i``; a longer one is one."""
         m = _NUMERIC.match(text, i)
-        ends = 1 if m.end() - i > MAX_WORD else self._ends_bare(text, m.end(), n)
-        return ends if ends < 0 or _NUMBER.fullmatch(text, i, m.end()) else 0
+        end = i if m is None else m.end()
+        ends = 1 if end - i > MAX_WORD else self._ends_bare(text, end, n)
+        return ends if ends < 0 or _NUMBER.fullmatch(text, i, end) else 0
 
     def _word_in(self, text: str, m: re.Match[str], n: int) -> tuple[str, int]:
         """The word with which a name begins, or of which it is the beginning, and whether it counts: 1, 0, or -1 if it
