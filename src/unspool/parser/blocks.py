@@ -93,8 +93,8 @@ class Blocks(Steps):
         within, tape = self._bracketed(), self._tape
         r = self._openings.surplus(j, () if within is None else (within.closing, *self._plan.calls.bare_closings))
         n = skip_brackets(tape.buf, j) if r == NO else j
-        if n > j:
-            following = self._openings.separated(n)
+        following = self._openings.separated(n) if n > j else j
+        if n > j and following - n <= MAX_SPACE:
             found, more = (None, True) if following == MORE else self._opening_at(following)
             if found is None or found[1].weak:
                 r = MORE if more else min(self._opens_other(n), n)
