@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from unspool import Dialect, DialectError, Message, Parser, Policy, parse, render
+from unspool import Dialect, DialectError, Message, Parser, Policy, get_dialect, parse, render
 from unspool.check.promises import literals
 from unspool.dialect.compiling import compile_plan
 from unspool.dialect.markers import CALL, Opening
@@ -170,7 +170,8 @@ def blocks_for_objects(dialect: Dialect) -> list[tuple[str, str]]:
     plan = compile_plan(dialect)
     found = [o for o in plan.reading.edge if isinstance(o, Opening) and o.form is not None and o.form.other]
     blocks = [o.block for o in found if o.block is not None]
-    return [(text_of(b.opening), text_of(b.closing)) for b in blocks if "[" not in text_of(b.opening)[-1:]]
+    around = [(text_of(b.opening), text_of(b.closing)) for b in blocks]
+    return [(begin, end) for begin, end in around if not begin.endswith("[") and not end.startswith(")")]
 
 
 OBJECTS = [d for d in CALLING if blocks_for_objects(d)]
@@ -480,6 +481,7 @@ def test_a_header_may_lack_its_end_or_have_its_beginning_twice(raw: str, reasoni
         ("{a:null-island@,b:/usr/bin <x> [1] $}", {"a": "null-island", "b": "/usr/bin <x> [1] $"}),
         ("{a:@look@n:90 b:true}", {"a": "look", "n": 90, "b": True}),
         ("{a:2026-06-01,t:10:30,v:1.2.3@,n:-5}", {"a": "2026-06-01", "t": "10:30", "v": "1.2.3", "n": -5}),
+        ("{a:02139,b:007 ,c:-,d:1.,e:-0.5e3}", {"a": "02139", "b": "007", "c": "-", "d": "1.", "e": -500.0}),
         ("{a:5 apples,b:[1,2 3]}", {"a": "5 apples", "b": [1, "2 3"]}),
         ("{a:true story,b:True,c:None,l:[False , 1]}", {"a": "true story", "b": True, "c": None, "l": [False, 1]}),
     ],
@@ -681,7 +683,21 @@ def test_in_a_message_that_was_not_ended_a_special_token_opens_the_next(dialect:
     assert read(quoted, dialect).content.strip() == f"Write `{opened['content']}`"
 
 
+def test_a_header_that_ends_with_a_word_opens_no_message_in_one_that_was_not_ended() -> None:
+    thought = "<|channel|>analysis<|message|>Then `<|channel|>final` comes.<|end|>"
+    message = read(thought + "<|start|>assistant<|channel|>final<|message|>4", "harmony")
+    assert (message.reasoning, message.content) == ("Then `<|channel|>final` comes.", "4")
+
+
+@pytest.mark.parametrize("name", ["hermes", "mistral", "qwen3-coder"])
+def test_a_bracket_that_prose_opened_is_text_behind_a_call(name: str) -> None:
+    call = write_calls(get_dialect(name), [("bash", {"cmd": "ls"})])
+    message = read(f"(I call it: {call})", name)
+    assert (values(message), message.content[-1]) == ([("bash", {"cmd": "ls"})], ")")
+
+
 def test_glm_s_object_may_be_in_parentheses() -> None:
+    assert values(read("<tool_call>now()</tool_call>", "glm47", tools=[*TOOLS, tool("now")])) == [("now", {})]
     for raw in ('<tool_call>bash({"cmd": "ls"})</tool_call>', '<tool_call>bash{"cmd": "ls"}</tool_call>'):
         for tools in (TOOLS, None):
             assert values(read(raw, "glm47", tools=tools)) == [("bash", {"cmd": "ls"})]

@@ -154,6 +154,7 @@ def make_local(options: argparse.Namespace, argument: str, dialect: "Dialect") -
 
 def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, str]) -> dict[str, Any]:
     from ..engines.local.fitting import fitting_slots, memory
+    from ..request.settings import Limits
 
     for name in ("slots", "context", "threads", "batch_size"):
         if (value := getattr(options, name)) is not None and value < 1:
@@ -175,6 +176,8 @@ def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, s
         "kv_unified": False,
         "verbosity": 1,
         "cache_ram_mib": 512,
+        # Each request holds one, also while it waits for a slot; `/health` must not wait behind them.
+        "n_threads_http": getattr(options, "max_generations", Limits().generations) + slots + 4,
     }
     if options.threads is not None:
         found |= {"cpuparams.n_threads": options.threads, "cpuparams_batch.n_threads": options.threads}

@@ -192,11 +192,15 @@ class _Parts(msgspec.Struct, frozen=True):
 
     @property
     def headers(self) -> list[Opening]:
-        """The openings of frames in full (those that begin with a ``start`` are found by it), or with a token, unless
-        it ends other openings too."""
+        """The openings of frames in full (those that begin with a ``start`` are found by it), or from a token to a
+        token, unless they end other openings too."""
         texts = {text(o.pattern) for o in (*self.frames, *self.reasoning)}
         ends = {t for t in texts if any(other != t and other.endswith(t) for other in texts)}
-        return [o for o in self.frames if self._whole(o) or (_has_token(o.pattern) and text(o.pattern) not in ends)]
+        return [o for o in self.frames if self._whole(o) or (_has_token(o.pattern) and self._counts(o, ends))]
+
+    @staticmethod
+    def _counts(o: Opening, ends: set[str]) -> bool:
+        return not worded(text(o.pattern)[-1:]) and text(o.pattern) not in ends
 
     @staticmethod
     def _whole(o: Opening) -> bool:

@@ -69,12 +69,12 @@ class Finder:
     def _compiled(self) -> "tuple[Find, Find]":
         """The methods of the compiled expression, which become this finder's own."""
         compiled = re.compile(self.pattern)
-        self.search, self.match = compiled.search, compiled.match
+        found: tuple[Find, Find] = compiled.search, compiled.match
         if self._longer:
             lower = [literal for literal in self._longer if literal in self._any_case]
-            self.search = _searching(compiled, self._longer, lower)
-            self.match = _matching(compiled, self._longer, lower)
-        return self.search, self.match
+            found = _searching(compiled, self._longer, lower), _matching(compiled, self._longer, lower)
+        self.search, self.match = found  # other threads may search already
+        return found
 
     @cached_property
     def pattern(self) -> str:

@@ -599,10 +599,14 @@ class _Joined(Pattern):
     def __getattr__(self, name: str) -> Any:
         if name not in Pattern.__slots__:
             raise AttributeError(name)
-        self.atoms = [*self._patterns[0].atoms]
+        atoms = [*self._patterns[0].atoms]
         for each in self._patterns[1:]:
-            self.atoms += [Atom(SPACE), *each.atoms]
-        self._measure()
+            atoms += [Atom(SPACE), *each.atoms]
+        whole = _of(atoms)  # from which each field is taken at once: other threads may match already
+        self.atoms, self.alone, self.weight = atoms, whole.alone, whole.weight
+        self.last_name, self.splits_name, self.after_name = whole.last_name, whole.splits_name, whole.after_name
+        self._simple = None if whole._simple is None else self._first_match
+        self.begins = _may if whole.begins is _may else self._first_begins
         return object.__getattribute__(self, name)
 
     def __bool__(self) -> bool:

@@ -39,7 +39,7 @@ class Parts(msgspec.Struct, eq=False):
     margin: str = ""  # white space that the last part removes from the text after it
     framed: bool = False  # a frame of content is open
     seen: bool = False  # a part has begun
-    bracketed: int = ALWAYS  # the offset at which a bracket closed the last block
+    bracketed: int = ALWAYS  # the offset at which a sign, not a word, closed the last block
     started: int = ALWAYS  # the offset at which the last beginning of a turn in the output ends
 
     def place(self) -> Origin:

@@ -496,6 +496,8 @@ class Prose(Steps):
 
     def _drop_brackets(self, p: int) -> int:
         """Drop surplus brackets at ``p``, behind a block, if the turn ends there: their end, `NO` or `MORE`."""
+        if self._tape.buf.startswith(")", p):  # prose may have opened it
+            return NO
         end = self._openings.surplus(p, ())
         return self._drop(p, end, "stray_close") if end >= 0 else end
 

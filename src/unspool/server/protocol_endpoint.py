@@ -215,7 +215,7 @@ class CompletionsEndpoint(ProtocolEndpoint):
 
 
 class CountEndpoint(_OfProtocol):
-    """An ASGI application for Anthropic's ``/v1/messages/count_tokens``: counts the tokens of the prompt."""
+    """An ASGI application that counts the tokens of the prompt, such as Anthropic's ``/v1/messages/count_tokens``."""
 
     assumed: Mapping[str, Any] = {"max_tokens": 1}  # fields that a request may omit here
     named: Mapping[str, Any] = {}  # fields of the answer that say what it is

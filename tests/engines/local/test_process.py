@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from unspool.engines import Delta, EngineError, Request
 from unspool.engines.local import Launch, LlamaProcess, Local
+from unspool.engines.local.process import _remove_abandoned
 from unspool.grammar import Constraint
 from unspool.grammar.nodes import Const, Grammar
 from unspool.infer.gguf import read_gguf
@@ -239,3 +241,14 @@ def test_it_ends_with_its_parent_whose_folder_the_next_one_removes(
 @pytest.mark.parametrize("when", ["", "ready"])
 def test_the_real_one_ends_with_its_parent_even_while_it_loads(when: str) -> None:
     assert not orphaned(need_small_model(), "", when)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes in folders")
+def test_a_pipe_in_place_of_a_lock_stops_no_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "getuid", lambda: -1)  # as if it were another user's
+    folder = tmp_path / "unspool-llama-x"
+    folder.mkdir()
+    os.mkfifo(folder / "owned")
+    _remove_abandoned()
+    assert folder.exists()

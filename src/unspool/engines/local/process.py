@@ -171,11 +171,10 @@ class LlamaProcess:
 
     def _attend(self, process: "subprocess.Popen[bytes]", silent: threading.Event, ended: threading.Event) -> None:
         """End a process that answers nothing for too long."""
-        answered = time.monotonic()
+        missed = 0.0  # not by the clock: this process may have been stopped too
         while not ended.wait(_CHECK):
-            if self._answers():
-                answered = time.monotonic()
-            elif time.monotonic() - answered > _SILENT:
+            missed = 0.0 if self._answers() else missed + 2 * _CHECK
+            if missed >= _SILENT:
                 silent.set()
                 process.kill()
                 return
@@ -246,7 +245,11 @@ def _owned(folder: Path) -> IO[str] | None:
         return None
     new = folder / f"{_LOCK}.new"
     made = new.open("w")
-    fcntl.flock(made, fcntl.LOCK_EX)
+    try:
+        fcntl.flock(made, fcntl.LOCK_EX)
+    except OSError:
+        made.close()
+        return None
     new.rename(folder / _LOCK)  # nobody sees it without the lock
     return made
 
@@ -258,10 +261,11 @@ def _remove_abandoned() -> None:
     except ImportError:
         return
     for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/{_LOCK}"):
-        with contextlib.suppress(OSError), path.open() as file:  # another user's, or one in use
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.parent.lstat().st_uid == os.getuid():
-                shutil.rmtree(path.parent, ignore_errors=True)
+        with contextlib.suppress(OSError):  # one in use, or gone
+            if path.parent.lstat().st_uid == os.getuid():  # asked first: another's may be a pipe
+                with path.open() as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path.parent, ignore_errors=True)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
