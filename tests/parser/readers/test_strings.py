@@ -301,6 +301,9 @@ def test_correct_literals_are_read_the_same_under_repair(dialect: Dialect) -> No
 def test_a_number_with_a_leading_zero_is_reported_alike_however_it_is_cut(dialect: Dialect) -> None:
     raw = write_calls(dialect, [("f", write_argument_text(dialect, "x", "07")), ("now", {})])
     message = every_way(dialect, raw, policy=Policy(bad_arguments="raw"))
+    if dialect in QUOTED:  # a string without its quotes
+        assert values(message) == [("f", {"x": "07"}), ("now", {})]
+        return
     assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")]
     assert "07" in message.tool_calls[0].arguments
     message = every_way(dialect, raw, policy=MEND)
