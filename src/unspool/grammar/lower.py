@@ -89,20 +89,22 @@ def signs(node: Node) -> list[str]:
     return _signs(node, None)[1]
 
 
-_NO_SIGN: Final = (5, list[str]())
+_MARKED, _SPOKEN, _WORD, _UNWORDED, _NONE = range(1, 6)  # how far prose may contain a sign
+_NO_SIGN: Final = (_NONE, list[str]())
 
 
 def _signs(node: Node, before: Node | None) -> tuple[int, list[str]]:
-    """The best signs of a part, the last of several, and how far prose may contain them: 1 is the best. ``before``
-    stands before the node."""
+    """The best signs of a part, the last of several, and how far prose may contain them. ``before`` stands before the
+    node."""
     parts = node.parts if isinstance(node, Seq) else (node,)
-    best = _NO_SIGN
+    best, later = _NO_SIGN, ""
     for i in reversed(range(len(parts))):
-        later = next((p.text for p in parts[i + 1 :] if isinstance(p, Const)), "")
         found = [_sign(one, parts[i - 1] if i else before, later) for one in options(parts[i])]
         worst = max(rank for rank, _ in found)
         if worst < best[0]:
             best = worst, [sign for _, each in found for sign in each]
+        part = parts[i]
+        later = part.text if isinstance(part, Const) else later
     return best
 
 
@@ -112,11 +114,13 @@ def _sign(node: Node, before: Node | None, later: str) -> tuple[int, list[str]]:
     if not isinstance(node, Const) or not node.text:
         return _NO_SIGN
     if not worded(node.text):
-        return 4, [node.text]
+        return _UNWORDED, [node.text]
     if isinstance(before, Chars) and before.set == "\"'":
-        return 1, [f"{q}{node.text}{q}" for q in before.set]
+        return _MARKED, [f"{q}{node.text}{q}" for q in before.set]
     text = node.text + later
-    return 3 if text.isidentifier() else 2 if text.rstrip(".:!").isidentifier() else 1, [text]
+    if text.isidentifier():
+        return _WORD, [text]
+    return _SPOKEN if text.rstrip(".:!").isidentifier() else _MARKED, [text]
 
 
 class Writer(Protocol[_T]):

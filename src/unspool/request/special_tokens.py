@@ -60,26 +60,19 @@ def turn_marks(probes: Iterable[str], literals: Iterable[str], special: Iterable
     like tokens of another shape count (``@@user@@``). Elsewhere each line counts, and each literal of the template.
     """
     known = sorted({t for t in special if t.strip()}, key=len, reverse=True)
-    parts = [one.strip() for one in literals if "\n" not in one.strip()]
-    found: set[str] = set()
-    heads, bare, closings = set(), set(), {""}
-    for text in probes:
-        head, *gaps = _PROBED.split(text)
-        plain = [_without(gap, known) for gap in gaps]
-        for gap, rest in zip(gaps, plain, strict=True):
-            if gap == rest:
-                bare.add(gap.strip())
-            else:
-                found |= {w for w in rest.split() if w[-1] == w[0].translate(_MIRROR) and not w[0].isalnum()}
-        if gaps:
-            heads.add(_without(head, known).strip())
-            closings |= {gaps[-1].strip()} & bare
-    found |= {one for one in heads if any(gap.endswith(one) for gap in bare)}
+    divided = [parts for text in probes if len(parts := _PROBED.split(text)) > 1]  # by the messages
+    plain = {gap: _without(gap, known) for _, *gaps in divided for gap in gaps}
+    bare = {gap.strip() for gap, rest in plain.items() if gap == rest}
+    found = {word for gap, rest in plain.items() if gap != rest for word in rest.split() if _is_token_like(word)}
+    heads = {_without(parts[0], known).strip() for parts in divided}
+    found |= {head for head in heads if any(gap.endswith(head) for gap in bare)}
     if any(found & heads):
         found |= heads
+    closings = {"", *(parts[-1].strip() for parts in divided)} & {"", *bare}
+    written = [one.strip() for one in literals if "\n" not in one.strip()]
     for gap in bare:
         found |= {line.strip() for closing in closings for line in gap.removeprefix(closing).split("\n")}
-        found |= {part for part in parts if part in gap}
+        found |= {one for one in written if one in gap}
     found |= {os.path.commonprefix(pair).strip() for pair in pairwise(sorted(found))}  # noqa: RUF071 - of strings
     return {one for one in found if 1 < len(one) <= _LONGEST_MARK and "\n" not in one and _is_mark(one)}
 
@@ -89,6 +82,11 @@ def _without(text: str, known: Iterable[str]) -> str:
     for token in (*known, *sorted(markers([text]), key=len, reverse=True)):
         text = text.replace(token, "\n")
     return text
+
+
+def _is_token_like(word: str) -> bool:
+    """Whether a word begins and ends with the same sign, or with a bracket and its counterpart."""
+    return word[-1] == word[0].translate(_MIRROR) and not word[0].isalnum()
 
 
 def _is_mark(text: str) -> bool:

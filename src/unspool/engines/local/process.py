@@ -21,6 +21,11 @@ from typing import IO, Any, Final
 
 import msgspec
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 log = logging.getLogger("unspool.engines")
 
 _CHILD: Final = Path(__file__).with_name("child.py")
@@ -72,6 +77,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _STATUS: Final = "status.json"
+_FOLDER: Final = "unspool-llama-"
+_LOCK: Final = "owned"
 
 
 class LlamaProcess:
@@ -84,9 +91,10 @@ class LlamaProcess:
     def __init__(self, launch: Launch, failed: Callable[[str], None] = lambda fault: None) -> None:
         self._launch = launch
         self._failed = failed
-        _remove_abandoned()
+        if fcntl is not None:
+            _remove_abandoned()
         self._folder = tempfile.TemporaryDirectory(prefix=_FOLDER, ignore_cleanup_errors=True)
-        self._owned = _owned(Path(self._folder.name))
+        self._owned = _owned(Path(self._folder.name)) if fcntl is not None else None
         # Kept for as long as this lives, so that no other user's process can listen there between two starts.
         self._hold = socket.socket()
         self._reuse = hasattr(socket, "SO_REUSEPORT") and sys.platform != "win32"
@@ -233,16 +241,8 @@ class LlamaProcess:
         return ""
 
 
-_FOLDER: Final = "unspool-llama-"
-_LOCK: Final = "owned"
-
-
 def _owned(folder: Path) -> IO[str] | None:
-    """A file in a folder that is locked for as long as this process lives; ``None`` where files have no locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return None
+    """A file in a folder that is locked for as long as this process lives; ``None`` where they cannot be."""
     new = folder / f"{_LOCK}.new"
     made = new.open("w")
     try:
@@ -256,10 +256,6 @@ def _owned(folder: Path) -> IO[str] | None:
 
 def _remove_abandoned() -> None:
     """Remove the folders that processes of this user left behind because they were killed."""
-    try:
-        import fcntl
-    except ImportError:
-        return
     for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/{_LOCK}"):
         with contextlib.suppress(OSError):  # one in use, or gone
             if path.parent.lstat().st_uid == os.getuid():  # asked first: another's may be a pipe

@@ -772,9 +772,15 @@ class LiteralReader:
                 return self._fail(text, i, f"nested deeper than {MAX_DEPTH}")
             return self._open_bracket(text, i, c)
         if c in "-0123456789" or (c in "+." and not how.quoted and (how.repair or not how.keep)):
-            ends = self._number_ends(text, i, n) if how.quoted and self.stack else 1
-            return self._open_number(text, i, c) if ends > 0 else ends if ends < 0 else self._open_bare(text, i)
+            return self._number_or_bare(text, i, n, c)
         return self._word(text, i, n, c)
+
+    def _number_or_bare(self, text: str, i: int, n: int, c: str) -> int:
+        """Open a number, or a string without its quotes that begins like one."""
+        ends = self._number_ends(text, i, n) if self._how.quoted and self.stack else 1
+        if not ends:
+            return self._open_bare(text, i)
+        return self._open_number(text, i, c) if ends > 0 else ends
 
     def _open_number(self, text: str, i: int, c: str) -> int:
         self._begin(text, i)
