@@ -96,19 +96,19 @@ def by_responses(server: Live, key: str) -> None:
 
 
 def by_messages(server: Live, key: str) -> None:
-    client = anthropic.Anthropic(base_url=server.url, api_key=key, timeout=PATIENCE)
     tools: Any = [{"name": "get_weather", "description": "Get the current weather.", "input_schema": WEATHER}]
     messages: list[Any] = [{"role": "user", "content": PARIS}]
-    for _ in range(3):
-        with client.messages.stream(model="m", max_tokens=60, messages=messages, tools=tools) as stream:
-            message = stream.get_final_message()
-        messages.append({"role": "assistant", "content": [block.to_dict() for block in message.content]})
-        results = [
-            {"type": "tool_result", "tool_use_id": block.id, "content": "18 C"}
-            for block in message.content
-            if block.type == "tool_use"
-        ]
-        messages.append({"role": "user", "content": results or "And now say hello."})
+    with anthropic.Anthropic(base_url=server.url, api_key=key, timeout=PATIENCE) as client:
+        for _ in range(3):
+            with client.messages.stream(model="m", max_tokens=60, messages=messages, tools=tools) as stream:
+                message = stream.get_final_message()
+            messages.append({"role": "assistant", "content": [block.to_dict() for block in message.content]})
+            results = [
+                {"type": "tool_result", "tool_use_id": block.id, "content": "18 C"}
+                for block in message.content
+                if block.type == "tool_use"
+            ]
+            messages.append({"role": "user", "content": results or "And now say hello."})
 
 
 @pytest.mark.sampled(1)
