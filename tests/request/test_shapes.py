@@ -140,6 +140,23 @@ def test_a_text_that_is_also_elsewhere_or_has_no_letters_is_not_missing_in_silen
             assert made.render(asked(messages, [])).count("<") == len(messages)
 
 
+@pytest.mark.parametrize("lost", [0, 2, 5])
+@pytest.mark.parametrize("texts", [["a"], ["user", "assistant"], ["yes", "yes, please", "say: yes, please"], ["city"]])
+def test_a_text_that_another_message_or_the_template_has_too_is_not_missing_in_silence(
+    texts: list[str], lost: int
+) -> None:
+    made = prompts(
+        PLAIN.replace(
+            "{{ m.content }}", f"{{% if loop.length < 9 or loop.index0 != {lost} %}}{{{{ m.content }}}}{{% endif %}}"
+        )
+    )
+    messages = [said("user" if i % 2 == 0 else "assistant", texts[i % len(texts)]) for i in range(9)]
+    assert made.render(asked(messages[:7]))
+    for _ in range(2):
+        with pytest.raises(BadRequest, match=f"leaves out the text of message {lost + 1},"):
+            made.render(asked(messages))
+
+
 @pytest.mark.parametrize(
     "written", ["m.content | trim", "m.content | tojson", "m.content | e", "m.content | replace('/no_think', '')"]
 )

@@ -8,6 +8,7 @@ left out; see `shapes`.
 """
 
 import datetime
+import hashlib
 import json
 import logging
 import os.path
@@ -36,7 +37,7 @@ from .common import QUOTED, SWITCHES, call_of
 from .disguise import Change, Disguise, Neutral, broken_up
 from .fields import BadRequest
 from .parts.places import FORGED, Places, find_places
-from .shapes import OURS, Traits, described, examine, missing, shape, switches_in
+from .shapes import OURS, Traits, described, examine, missing, shape, switches_in, with_words
 from .special_tokens import SpecialTokens, markers, turn_marks
 from .tokenizer import Tokenizer, read_tokenizer
 
@@ -47,6 +48,7 @@ _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
 """The output is four times as long as the longest messages that the server takes."""
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
+_FORMS: Final = 4096  # forms of conversations that are known to be written whole
 _DEEPEST: Final = 128  # levels of arguments that a template is given as an object
 _TRUSTED: Final = {"system", "developer"}  # roles whose text belongs to the application
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *SPECIAL}
@@ -77,6 +79,8 @@ class Prompts:
         self._variables = asked - _BUILT_IN
         self._takes_tools = "tools" in asked
         self._form = Form()
+        self.word = f"Zq{os.urandom(8).hex()}"
+        """Random, so that no text contains it."""
         self._dialect: Dialect | None = None
         self._examined: _Examined | None = None
 
@@ -154,7 +158,7 @@ class Prompts:
             return writing.write([*history, *messages], generate=generate)
 
         try:
-            others = [m if m["role"] == "assistant" else {**m, "content": other} for m in new]
+            others = [m if m["role"] == "assistant" else {**m, "content": f"{other}x{i}x"} for i, m in enumerate(new)]
             probe = written(stand_in, *others)
             whole = written(stand_in, *new)
             tail, after = behind(word, probe), behind(word, whole)
@@ -164,7 +168,7 @@ class Prompts:
             asked = written(), written(generate=False)
         except (BadRequest, TemplateError) as error:
             raise NoBridge(f"the chat template: {error}"[:500]) from None
-        if found.text.count(other) < sum(m["role"] != "assistant" for m in new):
+        if any(m["content"] not in found.text for m in others if m["role"] != "assistant"):
             # Such as the results of all calls but the last, of a template that has a message for each call.
             raise NoBridge("the chat template does not write what follows an answer as it is, and in one piece")
         start = len(tail) - len(found.text)
@@ -328,7 +332,7 @@ class Prompts:
         own = SpecialTokens({*places.literals, *FORGED})
         guards = _guard(words, None), _guard({*words, *FORGED}, own)
         others = SpecialTokens({*words, *FORGED} - self._said())
-        return _Examined(traits, guards, switches_in(texts), places, others)
+        return _Examined(traits, guards, switches_in(texts), places, others, set())
 
     def _said(self) -> set[str]:
         """The special tokens inside of answers."""
@@ -427,7 +431,7 @@ class _Writing:
             if found.error:
                 problem = problem or _refused(found.error)
                 continue
-            at = missing(plain, clean(found.text), self._known.switches) if traits.whole else None
+            at = self._missing(plain, last, traits, found.text, generate) if traits.whole else None
             if at is None:
                 self._given = shaped, found.text
                 return self._proven(found.text, messages, last, traits, generate)
@@ -435,6 +439,33 @@ class _Writing:
             problem = problem or BadRequest("messages", why)
         assert problem is not None, "at least one shape is tried"
         raise problem
+
+    def _missing(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        last: list[dict[str, Any]],
+        traits: Traits,
+        prompt: str,
+        generate: bool,
+    ) -> int | None:
+        """The index of the first message whose text is not in a prompt; ``None`` if all are.
+
+        A text that is lost may be elsewhere in the prompt, as all short ones are. So the template must also write a
+        word of its own for each text.
+        """
+        stand_ins, words = with_words(messages, self._prompts.word)
+        shaped = shape([*stand_ins, *last], traits)
+        form = hashlib.sha256(json.dumps([shaped, self._declared, self._variables], default=str).encode()).digest()
+        if form not in self._known.forms:
+            written = self._rendered(shaped, self._neutral, generate)
+            if not written.error:  # else it reads what the texts say
+                for i, mine in enumerate(words):
+                    if not all(word in written.text for word in mine):
+                        return i
+            if len(self._known.forms) >= _FORMS:
+                self._known.forms.clear()
+            self._known.forms.add(form)
+        return missing(messages, clean(prompt), self._known.switches)
 
     def _proven(
         self,
@@ -484,13 +515,15 @@ class _Writing:
 
 class _Examined(NamedTuple):
     """What is known of a template: its traits, what texts must not spell without and with media, switches in texts,
-    what it writes for media, and what the beginnings of answers must not spell."""
+    what it writes for media, what the beginnings of answers must not spell, and digests of the forms of conversations
+    that it writes whole."""
 
     traits: Traits
     guards: "tuple[_Guard, _Guard]"
     switches: re.Pattern[str]
     places: Places
     others: SpecialTokens
+    forms: set[bytes]
 
 
 class _Guard(NamedTuple):

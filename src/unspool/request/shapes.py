@@ -419,6 +419,28 @@ def _missing_letters(messages: Sequence[Mapping[str, Any]], prompt: str, switche
     return None
 
 
+def with_words(messages: Iterable[Mapping[str, Any]], head: str) -> tuple[list[_Message], list[list[str]]]:
+    """The same messages with words that begin so in place of their texts, and the words of each."""
+    made: list[_Message] = []
+    words: list[list[str]] = []
+
+    def word(text: str) -> str:
+        if not text.strip():
+            return text
+        words[-1].append(f"{head}x{len(made)}x{len(words[-1])}x")
+        return words[-1][-1]
+
+    for message in messages:
+        content = message.get("content")
+        words.append([])
+        if isinstance(content, str):
+            content = word(content)
+        elif content:
+            content = [{**p, "text": word(p["text"])} if isinstance(p.get("text"), str) else p for p in content]
+        made.append({**message, "content": content})
+    return made, words
+
+
 def switches_in(texts: Iterable[str]) -> re.Pattern[str]:
     """A pattern for the words of a template that may be switches in users' texts."""
     words = sorted(
