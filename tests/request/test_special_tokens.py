@@ -14,7 +14,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, normalizers
 
 from tests.tokenizer import byte_level
-from unspool.request.special_tokens import BREAK, SpecialTokens, markers, turn_marks
+from unspool.request.special_tokens import BREAK, SpecialTokens, apart, markers, turn_marks
 
 _FILE = Path(__file__).with_name("special_tokens.json")
 FAMILIES: dict[str, list[str]] = json.loads(_FILE.read_text(encoding="utf-8"))
@@ -121,3 +121,34 @@ def test_turns_have_marks_of_any_shape_where_no_special_token_opens_them(
     probes: list[str], literals: list[str], marks: set[str]
 ) -> None:
     assert turn_marks(probes, literals, ["</s>"]) == marks
+
+
+WORDS = SpecialTokens(["<s>"], ["A:", "Human:", "问：", "_x:"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["the USA: 5", "SuperHuman: yes", "END_Human:", "我想问：", "aA: b", r"\u0041A:", "&#65A:", "7A:", "eéHuman:"],
+)
+def test_words_that_open_turns_are_not_marks_inside_of_words(text: str) -> None:
+    assert WORDS.break_up(text) == text
+
+
+BEFORE = [*"\n \t.-*(\u200b\u3164\u2028，", "", "</s>", "\\n", "\\t", r"\u000a", "&#10;", "&NewLine;", r"\\n"]
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("mark", ["A:", "Human:", "问：", "Ｈuman:", "H\x01uman:", r"\u0048uman:", "&#72;uman&colon;"])
+def test_words_that_open_turns_are_marks_wherever_a_word_begins(before: str, mark: str) -> None:
+    text = f"x{before}{mark} I" if before else f"{mark} I"
+    broken = WORDS.break_up(text)
+    assert broken != text
+    assert not WORDS.spelled(broken)
+    assert broken.replace(BREAK, "") == text.replace(BREAK, "")
+    parts = [{"type": "text", "text": piece} for piece in (text[:-4], text[-4:])]
+    assert not WORDS.spelled("".join(p["text"] for p in WORDS.break_up(parts)))
+
+
+def test_a_word_that_the_template_writes_behind_a_letter_opens_turns_anywhere() -> None:
+    assert apart(["A:", "Human:", "### B:"], ["Human: Zqask\nA: Zqsay"]) == {"A:", "Human:"}
+    assert apart(["A:", "Human:", "### B:"], ["Human: ZqaskA: Zqsay"]) == {"Human:"}

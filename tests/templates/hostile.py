@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -201,7 +202,12 @@ def _calling(one: Message, *, content: Any = None, shown: str = "r") -> list[Mes
 
 
 def counts(prompt: str, tokens: list[str]) -> Counter[str]:
-    return Counter({token: found for token in tokens if (found := prompt.count(token))})
+    """How often a prompt has tokens; words with a colon only where a word begins."""
+
+    def found(token: str) -> int:
+        return len(re.findall(rf"(?<!\w){re.escape(token)}", prompt)) if token[0].isalnum() else prompt.count(token)
+
+    return Counter({token: n for token in tokens if (n := found(token))})
 
 
 def tokens_of(made: Prompts) -> list[str]:

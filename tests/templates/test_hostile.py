@@ -101,7 +101,9 @@ def test_no_text_becomes_a_special_token_however_it_is_escaped(made: Prompts, pa
 def test_no_random_text_of_pieces_becomes_a_special_token_for_a_tokenizer(
     made: Prompts, package: str, name: str
 ) -> None:
-    tokens = tokens_of(made)
+    tokens = [token for token in tokens_of(made) if not token[0].isalnum()]
+    if not tokens:
+        pytest.skip("its turns begin with words")
     encoder = byte_level(special=tokens)
 
     def special(messages: list[Any], tools: list[Any]) -> int | None:

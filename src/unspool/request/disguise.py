@@ -104,7 +104,7 @@ class Disguise(Change):
         changed: dict[str, str] = {}
         for c in used - _SYNTAX - {BREAK}:
             if not c.isascii():
-                changed[c] = "ˑ" if c != "ˑ" else "˒"
+                changed[c] = ("ˑ" if c != "ˑ" else "ʹ") if c.isalnum() else ("·" if c != "·" else "‧")
             elif not c.isalnum():
                 changed[c] = idle
         if letters:

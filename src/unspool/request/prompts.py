@@ -38,7 +38,7 @@ from .disguise import Change, Disguise, Neutral, broken_up
 from .fields import BadRequest
 from .parts.places import FORGED, Places, find_places
 from .shapes import OURS, Traits, described, examine, missing, shape, switches_in, with_words
-from .special_tokens import SpecialTokens, markers, turn_marks
+from .special_tokens import SpecialTokens, apart, markers, turn_marks
 from .tokenizer import Tokenizer, read_tokenizer
 
 __all__ = ["NoBridge", "Prompts", "Tokenizer", "read_tokenizer"]
@@ -327,11 +327,13 @@ class Prompts:
         words = {*self.tokenizer.added, *markers([*texts, *written, *named]), *OURS} - made_up
         special = {*self.tokenizer.special.values(), *self.tokenizer.added}
         plain = [one for one in written if not any(other in one for other in ("zq", *OURS))]  # no tools, no calls
-        words |= turn_marks(plain, texts, special)
-        words |= set(places.literals)
+        marks = turn_marks(plain, texts, special)
+        alone = apart(marks, plain) - words
+        words |= (marks - alone) | set(places.literals)
         own = SpecialTokens({*places.literals, *FORGED})
-        guards = _guard(words, None), _guard({*words, *FORGED}, own)
-        others = SpecialTokens({*words, *FORGED} - self._said())
+        said = self._said()
+        guards = _guard(words, alone, None), _guard({*words, *FORGED}, alone, own)
+        others = SpecialTokens({*words, *FORGED} - said, alone - said)
         return _Examined(traits, guards, switches_in(texts), places, others, set())
 
     def _said(self) -> set[str]:
@@ -534,8 +536,8 @@ class _Guard(NamedTuple):
     trusted: SpecialTokens | None
 
 
-def _guard(words: Iterable[str], trusted: SpecialTokens | None) -> _Guard:
-    special = SpecialTokens(words)
+def _guard(words: Iterable[str], alone: Iterable[str], trusted: SpecialTokens | None) -> _Guard:
+    special = SpecialTokens(words, alone)
     return _Guard(special, (Disguise(special, letters=True), Disguise(special, letters=False)), trusted)
 
 

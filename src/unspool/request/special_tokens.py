@@ -4,7 +4,7 @@ import html
 import os.path
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain, groupby, pairwise
 from typing import Any, Final
 
@@ -95,13 +95,28 @@ def _is_mark(text: str) -> bool:
     return any(solid) and not all(solid)
 
 
-class SpecialTokens:
-    """Breaks up special tokens in the values of a request."""
+def apart(marks: Iterable[str], probes: Sequence[str]) -> set[str]:
+    """Those marks that are marks only where a word begins: ``User:``, not in ``SuperUser:``, unless the template itself
+    writes them right behind a letter."""
+    return {m for m in marks if m[0].isalnum() and not any(re.search(rf"\w{re.escape(m)}", text) for text in probes)}
 
-    def __init__(self, tokens: Iterable[str]) -> None:
-        self.words = tuple(sorted(set(tokens)))
-        read = {*self.words, *map(_normalized, self.words)}
-        self._begins = _beginnings(sorted(read)) if read else None
+
+_WORD_BEGINS: Final = r"(?:(?<![^\W\u115f\u1160\u3164\uffa0])|(?<=\\[a-z]))"
+"""Also behind letters that are blank, and behind an escape, such as of a new line."""
+
+
+class SpecialTokens:
+    """Breaks up special tokens in the values of a request. The ``alone`` ones count only where a word begins."""
+
+    def __init__(self, tokens: Iterable[str], alone: Iterable[str] = ()) -> None:
+        self.words = tuple(sorted({*tokens, *alone}))
+        bound = set(alone)
+        patterns = [
+            start + _beginnings(sorted(read))
+            for start, words in (("", set(self.words) - bound), (_WORD_BEGINS, bound))
+            if (read := {*words, *map(_normalized, words)})
+        ]
+        self._begins = re.compile("|".join(patterns)) if patterns else None
 
     def break_up(self, value: Any) -> Any:
         """Return a value without special tokens in its strings, its keys, and the texts of adjacent parts: neither as
@@ -169,13 +184,13 @@ def _normalized(text: str) -> str:
     return _NORMALIZED.sub(lambda found: _NORMAL.get(found[0], found[0]), text)
 
 
-def _beginnings(words: Iterable[str]) -> re.Pattern[str]:
+def _beginnings(words: Iterable[str]) -> str:
     """A pattern that matches the first character of each occurrence of a sorted word, even if they overlap.
 
     The pattern is a prefix tree of the words, so that even a text made of their beginnings takes linear time.
     """
     heads = groupby(words, lambda word: word[0])
-    return re.compile("|".join(f"{re.escape(c)}(?={_tree([w[1:] for w in group])})" for c, group in heads))
+    return f"(?:{'|'.join(f'{re.escape(c)}(?={_tree([w[1:] for w in group])})' for c, group in heads)})"
 
 
 def _tree(words: Iterable[str]) -> str:
