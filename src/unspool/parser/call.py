@@ -34,12 +34,13 @@ class Ids(msgspec.Struct, eq=False):
     def of(self, index: int, name: str, fields: Mapping[str, str]) -> str:
         """The id of a call: its own, from its template's fields, or a generated one."""
         template = self._template
-        if self._make is None and "{" not in template and "id" not in fields:  # as in most calls
+        own = fields.get("id", "")
+        if self._make is None and "{" not in template and not own:  # as in most calls
             head = template.rstrip("?")
             if "?" not in head and head is not template:
                 return head + random_letters(len(template) - len(head))
-        if fields.get("id"):
-            return fields["id"]
+        if own and own.isprintable():
+            return own
         number = fields.get("index")
         if "number" in fields:
             number = str(max(int(fields["number"]) - 1, 0))
@@ -163,7 +164,7 @@ class Desk(msgspec.Struct, eq=False):
         ids = self._ids
         if ids is None:
             ids = self._ids = Ids(self.plan.dialect.id, self._make_id)
-        call_id = own or ids.of(index, name, fields)
+        call_id = own if own and own.isprintable() else ids.of(index, name, fields)
         given = ids.give(call_id, index, name)
         if given != call_id:
             self.ledger.notice("duplicate_id", call_id)
@@ -213,11 +214,13 @@ class Call:
         self.started = True
         holds = ledger.holds
         header = bool(holds) and holds[-1].why == Why.HEADER
-        if known is False and policy.unknown_tool != "forward":
-            self.sink = Sink.TEXT if policy.unknown_tool == "text" else Sink.DROP
+        # A control character, or one that cannot be seen, may steer the terminals and the logs of clients.
+        odd = not known and not self.name.isprintable()
+        if odd or (known is False and policy.unknown_tool != "forward"):
+            self.sink = Sink.DROP if policy.unknown_tool == "drop" and known is False else Sink.TEXT
             if header:
                 ledger.discard()
-            ledger.notice("undeclared_tool", self.name)
+            ledger.notice("call_without_name" if odd else "undeclared_tool", self.name)
             self.pass_by(end)
             return
         # In reasoning, a call of an unknown tool does not count before its arguments are complete.

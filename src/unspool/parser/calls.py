@@ -172,7 +172,7 @@ class Calls(Steps):
         if whole is None:
             return None
         name = whole.name
-        counts = form.marked or block.marked if names is None else name in names
+        counts = (form.marked or block.marked) and name.isprintable() if names is None else name in names
         if not counts:
             return None
         if form.syntax is not None and self._undecided(whole):

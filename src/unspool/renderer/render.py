@@ -93,6 +93,7 @@ class _Renderer:
         self.stage = stage
         self.begin = stage or d.stage
         unknown = tools.tools is None and turn.calls
+        self.names = tools.names or ()
         self.tools = read_toolset(declare((c.name, c.value) for c in turn.calls)) if unknown else tools
         self.alternatives = {
             "reasoning": writable(d.reasoning),
@@ -150,6 +151,10 @@ class _Renderer:
             )
         seen: dict[str, int] = {}
         for i, call in enumerate(turn.calls):
+            if not call.name.isprintable() and call.name not in self.names:
+                raise DialectError(
+                    f"tool_calls[{i}].name: {call.name[:_MAX_SHOWN]!r} has characters that cannot be seen"
+                )
             if call.id and seen.setdefault(call.id, i) < i:
                 at = f"tool_calls[{seen[call.id]}]"
                 raise DialectError(f"tool_calls[{i}].id: {call.id[:_MAX_SHOWN]!r} is already the id of {at}")
