@@ -323,6 +323,18 @@ def test_what_is_wrong_in_a_request_is_named(server: Live, fields: dict[str, Any
     assert named in answer.json()["error"]["message"]
 
 
+def test_a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(server: Live) -> None:
+    session = f"/sessions/{made(server)['id']}"
+    paths = {
+        "/sessions": "GET, POST", session: "GET, DELETE", f"{session}/trajectory": "GET", f"{session}/finish": "POST",
+    }  # fmt: skip
+    for path, allowed in paths.items():
+        for method in {"PUT", "PATCH", "GET", "POST", "DELETE"} - set(allowed.split(", ")):
+            answer = server.http.request(method, path)
+            assert (answer.status_code, answer.headers.get("allow")) == (405, allowed), (method, path)
+    assert server.http.put(f"{session}/other").status_code == 404
+
+
 def test_an_id_is_used_once(server: Live) -> None:
     made(server, id="mine")
     assert server.post("/sessions", id="mine").status_code == 409

@@ -208,3 +208,17 @@ def test_sessions_of_a_store_are_listed_page_by_page() -> None:
         return found
 
     assert asyncio.run(main()) == [f"s{number}" for number in range(5)]
+
+
+def test_a_session_that_the_store_could_not_delete_is_still_there(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.db")
+    with live(Model(lambda request: "Hello."), "hermes", prompts=template(), sessions=True, store=store) as server:
+        session = made(server)
+        path = f"/sessions/{session['id']}"
+        store._db.execute("PRAGMA query_only = 1")
+        assert server.http.delete(path).status_code == 503
+        store._db.execute("PRAGMA query_only = 0")
+        assert ask(session, server, CHAT, messages=HI).status_code == 200
+        assert server.http.delete(path).status_code == 200
+        assert ask(session, server, CHAT, messages=HI).status_code == 401
+        assert server.http.get(path).status_code == 404

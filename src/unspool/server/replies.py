@@ -37,6 +37,7 @@ class Reply(msgspec.Struct, frozen=True):
     media_type: str = JSON
     request_id: str = ""
     retry_after: int | None = None
+    allow: str = ""
     close: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,6 +50,8 @@ class Reply(msgspec.Struct, frozen=True):
             headers.append((b"x-request-id", self.request_id.encode()))
         if self.retry_after is not None:
             headers.append((b"retry-after", b"%d" % self.retry_after))
+        if self.allow:
+            headers.append((b"allow", self.allow.encode()))
         if self.status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
         if self.close:
@@ -59,7 +62,12 @@ class Reply(msgspec.Struct, frozen=True):
 
 def failed(error_body: ErrorBody, failure: Failure, request_id: str = "", *, close: bool = False) -> Reply:
     return Reply(
-        error_body(failure), failure.status, request_id=request_id, retry_after=failure.retry_after, close=close
+        error_body(failure),
+        failure.status,
+        request_id=request_id,
+        retry_after=failure.retry_after,
+        allow=failure.allow,
+        close=close,
     )
 
 

@@ -26,6 +26,7 @@ from ..request.common import MAX_TOKENS, sampling
 from ..request.fields import BadRequest, Fields, read_object
 from ..rl import exports
 from ..sessions import About, Limits, Refused, Session, Sessions
+from ..wire.common import Failure
 from ..wire.encoding import cleaned, encode
 from .endpoint import SESSION, check_known, failure_of, integer_of, keys_of, query_of, read_body
 from .guards import unsupported
@@ -121,16 +122,23 @@ class SessionRoutes:
                 return await self._create(scope, await self._fields(scope, receive))
             if method == "GET":
                 return await self._list(scope)
-            raise Refused(f"{method} {_ROOT}: allowed are GET and POST", 405)
+            return self._not_allowed(scope, "GET, POST")
         session = await self._admitted(scope, id)
         if (method, below) == ("DELETE", ""):
             await self._sessions.delete(session)
             return Reply(encode({"id": id, "deleted": True}))
         work = self._ROUTES.get((method, below))
         if work is None:
+            allowed = ", ".join(method for method, path in (*self._ROUTES, ("DELETE", "")) if path == below)
+            if allowed:
+                return self._not_allowed(scope, allowed)
             raise Refused(f"{method} {scope['path']}: there is no such request of a session", 404)
         fields = await self._fields(scope, receive) if method == "POST" else Fields({})
         return await work(self, session, scope, fields)
+
+    def _not_allowed(self, scope: Scope, allowed: str) -> Reply:
+        failure = Failure(f"{scope['method']} {scope['path']}: allowed are {allowed}", 405, allow=allowed)
+        return failed(self._error_body(scope["path"]), failure, close=True)
 
     async def _fields(self, scope: Scope, receive: Receive) -> Fields:
         wrong = unsupported(scope)

@@ -108,9 +108,13 @@ class Sessions:
         """Forget a session and all its calls; `Refused` (409) if a request is in flight."""
         if session.running:
             raise Refused(f"the session {session.about.id} has requests in flight; finish it first", 409)
-        session.deleted = True
+        session.deleted = True  # no request begins meanwhile
         id = session.about.id
-        await self._store.writing(lambda w: w.delete(OWNER, SESSION, id, below=True))
+        try:
+            await self._store.writing(lambda w: w.delete(OWNER, SESSION, id, below=True))
+        except Exception:  # of the store: it is still there
+            session.deleted = False
+            raise
         self._open.pop(id, None)
         self._by_key.pop(session.about.key, None)
 

@@ -69,7 +69,8 @@ class Failure(msgspec.Struct, frozen=True):
         status: the HTTP status, even if the response has begun and another status was already sent.
         param: the wrong field of the request.
         type, code: the protocol's own words; ``None`` takes what the protocol says for the status.
-        retry_after: seconds after which it may be worth another try, for the HTTP header.
+        retry_after, allow: seconds after which it may be worth another try, and the methods of a path, for the HTTP
+            headers of these names.
     """
 
     message: str
@@ -78,6 +79,7 @@ class Failure(msgspec.Struct, frozen=True):
     type: str | None = None
     code: str | None = None
     retry_after: int | None = None
+    allow: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True):
