@@ -103,6 +103,12 @@ def test_the_messages_of_a_request_are_not_changed() -> None:
     assert repr(messages) == before
 
 
+def test_a_template_that_counts_the_tools_is_given_none_as_an_empty_list() -> None:
+    counting = prompts("{{ tools | length }}" + PLAIN)
+    assert counting.render(asked([said("user", "a")], [])) == "0<user>a"
+    assert prompts("{{ tools is none }}" + PLAIN).render(asked([said("user", "a")], [])) == "True<user>a"
+
+
 def test_a_text_that_the_template_leaves_out_is_a_clear_error() -> None:
     choosy = PLAIN.replace("{{ m.content }}", "{{ '' if 'secret' in m.content else m.content }}")
     with pytest.raises(BadRequest, match="leaves out the text of message 2, of role 'assistant'"):

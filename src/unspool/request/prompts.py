@@ -79,6 +79,8 @@ class Prompts:
         self._variables = asked - _BUILT_IN
         self._takes_tools = "tools" in asked
         self._form = Form()
+        self._no_tools: list[Any] | None = None
+        """What the template is given as tools if there are none."""
         self.word = f"Zq{os.urandom(8).hex()}"
         """Random, so that no text contains it."""
         self._dialect: Dialect | None = None
@@ -215,7 +217,7 @@ class Prompts:
         """What the template writes for these very messages."""
         asked = {
             "messages": messages,
-            "tools": list(tools) or None,
+            "tools": list(tools) or self._no_tools,
             "documents": None,
             "add_generation_prompt": generate,
             **self._older(tools),
@@ -296,6 +298,11 @@ class Prompts:
         return self._examined
 
     def _examine(self) -> "_Examined":
+        if self.rendered([ASKED], [], generate=False).error:  # some templates count them
+            self._no_tools = []
+            if self.rendered([ASKED], [], generate=False).error:
+                self._no_tools = None
+
         def write(messages: list[dict[str, Any]], tools: Sequence[Any]) -> str | None:
             for message in messages:
                 if message.get("tool_calls"):
