@@ -365,7 +365,7 @@ def unstarted(opening: str, starts: tuple[str, ...]) -> str:
     return opening if divided else opening[len(held) :]
 
 
-@lru_cache(256)
+@lru_cache(1)  # they are large if there are many starts, and asked for at once
 def _ends(starts: tuple[str, ...]) -> tuple[str, ...]:
     """The starts, and all their ends, that are not blank: the longest first."""
     ordered = sorted(starts, key=len, reverse=True)
