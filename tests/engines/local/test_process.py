@@ -116,6 +116,31 @@ async def test_one_that_was_stopped_is_ended_and_started_again(
         assert pid(found) != before
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="nothing else says what a process does")
+async def test_one_that_was_stopped_while_it_loads_ends_as_an_error_or_is_started_again(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unspool.engines.local.process._CHECK", 0.2)
+    monkeypatch.setattr("unspool.engines.local.process._IDLE", 2.0)
+    async with stand_in("late.gguf") as (engine, found):
+        while found._process is None:
+            await asyncio.sleep(0.01)
+        os.kill(pid(found), signal.SIGSTOP)
+        told = await output(engine)
+        assert "cannot be loaded: llama.cpp did nothing for 2 s" in told
+        with pytest.raises(EngineError, match="did nothing for 2 s"):
+            await engine.health()
+    async with stand_in("late.gguf") as (engine, found):
+        assert await output(engine) == WORDS
+        before = pid(found)
+        os.kill(before, signal.SIGKILL)
+        while pid(found) == before:
+            await asyncio.sleep(0.01)
+        os.kill(pid(found), signal.SIGSTOP)
+        assert await output(engine) == WORDS
+        assert found.address.status().deaths == 2
+
+
 async def test_a_grammar_that_crashes_it_is_refused_from_then_on_and_others_are_served(stand_in: StandIn) -> None:
     async with stand_in() as (engine, found):
         for _ in range(2):

@@ -35,6 +35,7 @@ _KEPT: Final = 1 << 16  # how many bytes of the end of a log are looked at
 _ENDING: Final = 5.0  # seconds for the process to end by itself
 _CHECK: Final = 5.0  # seconds between two questions whether it still answers, and for an answer
 _SILENT: Final = 30.0  # seconds without an answer after which it is ended: it hangs, or was stopped
+_IDLE: Final = 60.0  # seconds without any work after which it is ended while it loads
 _PREFIX: Final = re.compile(r"^[\d.]+ [EWI] +(?:\S+ +\S+: )?")
 """What llama.cpp writes before a message: the time, the level, and the part and function."""
 
@@ -148,13 +149,14 @@ class LlamaProcess:
             process = self._started()
             if process is None:
                 return
+            answered, ended = threading.Event(), threading.Event()
+            faults: list[str] = []  # why it was ended
+            threading.Thread(target=self._attend, args=(process, answered, ended, faults), daemon=True).start()
             answer = self._answer(process)
+            answered.set()
             if answer == {}:
                 loaded = True
                 self._tell(Status(state="ready", deaths=self._deaths))
-            silent, ended = threading.Event(), threading.Event()
-            if loaded:
-                threading.Thread(target=self._attend, args=(process, silent, ended), daemon=True).start()
             process.wait()
             ended.set()
             assert process.stdin is not None
@@ -165,25 +167,35 @@ class LlamaProcess:
             self._deaths += 1
             number = max(0, -process.returncode)
             if not loaded:
-                fault = f"{self._launch.model}: cannot be loaded: {_why(number, self._written(size))}"
+                why = f"llama.cpp {faults[0]}" if faults else _why(number, self._written(size))
+                fault = f"{self._launch.model}: cannot be loaded: {why}"
                 if answer and "field" in answer:
                     fault = f"--llama: {answer['error']}"
                 self._tell(Status(state="failed", deaths=self._deaths, signal=number, fault=fault))
                 self._failed(fault)
                 return
             pause = 0.0 if time.monotonic() - begun > _STEADY else min(2 * pause + 0.25, _LONGEST_PAUSE)
-            why = f"answered nothing for {_SILENT:g} s" if silent.is_set() else f"ended ({_reason(process.returncode)})"
+            why = faults[0] if faults else f"ended ({_reason(process.returncode)})"
             fault = f"llama.cpp {why} and is started again"
             self._tell(Status(state="ended", deaths=self._deaths, signal=number, fault=fault))
             log.error("%s in %g s; its log ends: %s", fault, pause, _last(self._written(size)) or "(empty)")
 
-    def _attend(self, process: "subprocess.Popen[bytes]", silent: threading.Event, ended: threading.Event) -> None:
-        """End a process that answers nothing for too long."""
-        missed = 0.0  # not by the clock: this process may have been stopped too
+    def _attend(
+        self, process: "subprocess.Popen[bytes]", answered: threading.Event, ended: threading.Event, faults: list[str]
+    ) -> None:
+        """End a process that does nothing while it loads, or that answers nothing later, for too long."""
+        missed, before = 0.0, ""  # not by the clock: this process may have been stopped too
         while not ended.wait(_CHECK):
-            missed = 0.0 if self._answers() else missed + 2 * _CHECK
-            if missed >= _SILENT:
-                silent.set()
+            if answered.is_set():
+                missed = 0.0 if self._answers() else missed + 2 * _CHECK * _IDLE / _SILENT
+            else:
+                done = _work(process.pid)
+                missed = 0.0 if done != before or not done else missed + _CHECK
+                before = done
+            if missed >= _IDLE:
+                faults.append(
+                    f"answered nothing for {_SILENT:g} s" if answered.is_set() else f"did nothing for {_IDLE:g} s"
+                )
                 process.kill()
                 return
 
@@ -274,6 +286,14 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _work(pid: int) -> str:
+    """What a process has done so far: its page faults that read a file, and its times; empty where that is unknown."""
+    with contextlib.suppress(OSError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return " ".join((fields[9], fields[11], fields[12]))
+    return ""
 
 
 def _reason(code: int) -> str:
