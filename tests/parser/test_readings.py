@@ -717,10 +717,26 @@ def test_a_bracket_that_prose_opened_is_text_behind_a_call(name: str) -> None:
     assert (values(message), message.content[-1]) == ([("bash", {"cmd": "ls"})], ")")
 
 
-def test_glm_s_object_may_be_in_parentheses() -> None:
-    for raw in ('<tool_call>bash({"cmd": "ls"})</tool_call>', '<tool_call>bash{"cmd": "ls"}</tool_call>'):
-        for tools in (TOOLS, None):
-            assert values(read(raw, "glm47", tools=tools)) == [("bash", {"cmd": "ls"})]
+@pytest.mark.parametrize("written", ['({"cmd": "ls"})', '{"cmd": "ls"}', "(ARGUMENT)", "(ARGUMENT\n)\n", "(ARGUMENT"])
+def test_glm_s_arguments_may_be_an_object_or_in_parentheses(written: str) -> None:
+    argument = write_arguments(get_dialect("glm47"), {"cmd": "ls"})
+    raw = f"<tool_call>bash{written.replace('ARGUMENT', argument)}</tool_call>"
+    for tools in (TOOLS, None):
+        assert values(read(raw * 2, "glm47", tools=tools)) == [("bash", {"cmd": "ls"})] * 2
+    assert values(read("<tool_call>now()</tool_call>", "glm47", tools=[tool("now")])) == [("now", {})]
+    inside = "<tool_call>bash(<arg_key>cmd</arg_key><arg_value>f</arg_value>) g</arg_value>)</tool_call>"
+    assert values(read(inside, "glm47")) == [("bash", {"cmd": "f</arg_value>) g"})]
+
+
+NAME_ENDS = [d for d in CALLING if d.argument and d.call[0].closing and d.call[0].opening.strip()[-1:] == ">"]
+
+
+@pytest.mark.parametrize(**named(NAME_ENDS))
+def test_brackets_between_no_arguments_and_a_closing_are_dropped(dialect: Dialect) -> None:
+    closing = fill(dialect.call[0].closing, name="now").strip()
+    before, _, after = write_calls(dialect, [("now", {})]).rpartition(closing)
+    message = read(f"{before}}}{closing}{after}", dialect, tools=[*TOOLS, tool("now")])
+    assert (values(message), message.content, message.tool_calls[0].status) == ([("now", {})], "", "ok")
 
 
 # -- token ids -----------------------------------------------------------------------------------------------------

@@ -294,12 +294,18 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
         block_text=_block_text(parts, inner),
         block_trail=_longest([b.trail for b in blocks]),
         call_closings=call_closings,
+        argument_followers=[*call_closings, *_behind_brackets(forms)],
         closed_blocks=closed_blocks,
         bare_closings=_bare(closed_blocks),
         closings=[*call_closings, *(b.closing for b in closed_blocks)],
         recover=_recover(parts),
         string_ends=Scan([*_string_ends(forms, blocks), *parts.ends]),
     )
+
+
+def _behind_brackets(forms: list[Form]) -> list[Pattern]:
+    """The closings of calls that open with a bracket, behind that which closes it."""
+    return [joined(pattern((")",)), f.closing) for f in forms if f.closing and text(f.opening).endswith("(")]
 
 
 def _named(d: Dialect, parts: _Parts, barriers: tuple[str, ...]) -> list[Opening]:

@@ -33,7 +33,7 @@ def follows(plan: Plan, own: Pattern) -> list[Follows]:
     calls = [f.closing for f in plan.calls.forms if f.closing]
     blocks = [b.closing for b in plan.calls.blocks if b.closing]
     stands = {
-        CALL_END: calls,
+        CALL_END: plan.calls.argument_followers,
         BLOCK_END: blocks,
         ARGUMENT: [p.opening for p in plan.arguments.parameters],
         CALL: [o.pattern for o in (*plan.calls.inner, *plan.reading.edge) if o.kind == CALL and o.marked],

@@ -445,7 +445,7 @@ class Openings(msgspec.Struct, eq=False):
         """The end of a marker of one kind at ``i``; ``inside``: in the arguments of a call."""
         look = self.look
         if kind == CALL_END:
-            return look.first(look.plan.calls.call_closings, i)
+            return look.first(look.plan.calls.argument_followers if inside else look.plan.calls.call_closings, i)
         if kind == BLOCK_END:
             return look.first([b.closing for b in look.plan.calls.closed_blocks], i)
         return look.end_here(i) if kind == END else self._another(i, inside=inside)

@@ -185,7 +185,11 @@ class MarkupReader(Reader):
         if buf[j] == "{" and len(self.containers.levels) == 1 and not level.given:
             self.mode = Mode.JSON
             return True
-        return self._fails(j)
+        surplus = NO if level.parameter is not None else self._openings.surplus(j, self._plan.calls.call_closings)
+        if surplus >= 0:
+            self._call.notice("stray_close", buf[j:surplus].strip())
+            tape.i = surplus
+        return surplus >= 0 or (surplus == NO and self._fails(j))
 
     def _unnamed(self, level: Level, i: int) -> int:
         """Begin the argument at ``i`` whose opening lacks its tag, and is named by its closing: as `_opening`."""
