@@ -659,6 +659,21 @@ def test_brackets_that_are_too_many_between_and_behind_calls_are_no_text(dialect
             assert read(end + "}", dialect, **way).content.endswith("}")
 
 
+BLOCKS = [d for d in CALLING if d.calls[0].closing.strip()[-1:] == ">" and d.policy.stray_markers != "text"]
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize(**named(d for d in BLOCKS if not d.framed))
+def test_brackets_that_are_too_many_between_blocks_of_calls_are_no_text(dialect: Dialect) -> None:
+    block = write_calls(dialect, [("bash", {"cmd": "ls"})])
+    for extra in ("}", "\n}\n", "]}"):
+        message = read(block + extra + block, dialect)
+        assert (values(message), message.content) == ([("bash", {"cmd": "ls"})] * 2, "")
+        assert notices(message)[:1] == ["stray_close"]
+    assert read(f"{block}}} and {block}", dialect).content.strip() == "} and"
+    assert read(f"{block}}}{block}", dialect, tools=[]).content.count("}") > 0
+
+
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize(**named(d for d in CALLING if d.policy.stray_markers != "text"))
 def test_white_space_before_a_marker_that_closes_nothing_goes_with_it(dialect: Dialect) -> None:

@@ -21,7 +21,7 @@ from ..dialect.markers import (
     is_spelled,
     tag_of,
 )
-from ..dialect.patterns import LITERAL, MAX_SPACE, MORE, NO, shows, skip_space, solid, worded
+from ..dialect.patterns import LITERAL, MAX_SPACE, MORE, NO, shows, skip_brackets, skip_space, solid, worded
 from . import states
 from .calls import Calls
 from .ledger import CAP, Why
@@ -495,10 +495,16 @@ class Prose(Steps):
         return self._drop(p, end, "stray_open" if opens else "stray_close") if end >= 0 else end
 
     def _drop_brackets(self, p: int) -> int:
-        """Drop surplus brackets at ``p``, behind a block, if the turn ends there: their end, `NO` or `MORE`."""
-        if self._tape.buf.startswith(")", p):  # prose may have opened it
+        """Drop surplus brackets at ``p``, behind a block, if the turn ends there, or another call opens: their end,
+        `NO` or `MORE`."""
+        buf = self._tape.buf
+        if buf.startswith(")", p):  # prose may have opened it
             return NO
         end = self._openings.surplus(p, ())
+        for k in range(p + 1, skip_brackets(buf, p) + 1):  # as few as possible: a call may begin with others
+            j = skip_space(buf, k)
+            if end == NO and j - k <= MAX_SPACE:
+                end = min(self._openings.opens_next(j), k)
         return self._drop(p, end, "stray_close") if end >= 0 else end
 
     def _drop(self, p: int, end: int, kind: str) -> int:
