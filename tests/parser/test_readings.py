@@ -418,6 +418,20 @@ def test_a_call_in_dsml_may_end_with_a_bare_tag(name: str) -> None:
             assert message.content == ""
 
 
+@pytest.mark.parametrize("name", ["deepseekv32", "deepseekv4", "deepseekv41"])
+def test_an_argument_in_dsml_may_end_with_other_bars_than_it_began(name: str) -> None:
+    dialect = get_dialect(name)
+    raw = write_calls(dialect, [("bash", {"cmd": "ls"})])
+    written = fill(dialect.argument[0].closing).strip()
+    token = written.removeprefix("</").removesuffix("parameter>")
+    for other in ("｜｜DSML｜｜", "|DSML|", token):
+        mixed = raw.replace(written, f"</{other}parameter>")
+        for text in (mixed, mixed.replace(f"<{token}", "<"), mixed.replace(f"<{token}", "<|DSML|")):
+            assert (values(read(text, dialect)), read(text, dialect).content) == ([("bash", {"cmd": "ls"})], ""), text
+    inside = raw.replace("ls", "a</｜｜DSML｜｜parameter> b</parameter>\n")
+    assert values(read(inside, dialect)) == [("bash", {"cmd": "a</｜｜DSML｜｜parameter> b</parameter>\n"})]
+
+
 def test_gemma_s_end_of_text_after_the_end_of_a_turn_is_not_shown() -> None:
     for raw in ("Hello<turn|><eos>", "Hello<turn|>\n<eos>", "Hello<eos>"):
         assert read(raw, "gemma4").content == "Hello"

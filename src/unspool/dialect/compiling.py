@@ -536,6 +536,13 @@ def _argument(d: Dialect, t: Template, barriers: tuple[str, ...]) -> Pattern:
     return pattern(t.before, barriers, ends=ends)
 
 
+def other_closings(t: Template, d: Dialect) -> list[Pattern]:
+    """What closes an argument in other spellings of its token, which models mix; not in the one without a token."""
+    others = [u for u in d.argument if u.spelled or (u.spelled is None and t.spelled is not None)]
+    found = {text(p): p for p in (closing(u.after) for u in others) if text(p) != text(closing(t.after))}
+    return [*found.values()]
+
+
 def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template], barriers: tuple[str, ...]) -> list[Parameter]:
     # A line for each field.
     if not templates:
@@ -549,8 +556,8 @@ def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template], barrie
     openings = {first for t in d.argument if (first := opened[id(t)].first)}
     found: list[Parameter] = []
     for t in templates:
-        own = closing(t.after)
-        triggers = frozenset((own.first, *outer, *openings))
+        own, others = closing(t.after), other_closings(t, d)
+        triggers = frozenset((own.first, *(p.first for p in others), *outer, *openings))
         trail = t.inner_trail
         gap = _gap(d, t)
         opening = opened[id(t)]
@@ -560,6 +567,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template], barrie
             Parameter(
                 opening=opening,
                 closing=own,
+                closings=[own, *others],
                 lead=t.inner_lead,
                 trail=trail,
                 triggers=triggers,

@@ -538,8 +538,8 @@ class MarkupReader(Reader):
         """If the value ends at ``p``: where reading continues, after its closing or at another; else `NO` or `MORE`."""
         look = self._look
         certain = look.certain(p)
-        # Only its own closing: another alternative's may be text here (`</param>` in CDATA).
-        r = look.stands(value.parameter.closing, p, dict(value.fields))
+        # Only its own closings: another alternative's may be text here (`</param>` in CDATA).
+        r = first_of(look.stands(c, p, dict(value.fields)) for c in value.parameter.closings)
         if r >= 0:
             tag = self._tape.buf[p:r] if value.parameter.repeats else ""
             r = r if certain else self._counts(tag, r)
