@@ -418,6 +418,17 @@ def test_a_call_in_dsml_may_end_with_a_bare_tag(name: str) -> None:
             assert message.content == ""
 
 
+@pytest.mark.parametrize(**named(d for d in CALLING if d.argument and 'name="{name}">' in d.call[0].opening))
+@pytest.mark.parametrize("end", ["/>", " />"])
+def test_a_tag_with_a_name_may_close_itself(dialect: Dialect, end: str) -> None:
+    raw = write_calls(dialect, [("now", {}), ("bash", {"cmd": "ls"})])
+    closed = re.sub(r'name="now">\s*(?:\]<\]minimax\[>\[)?</[^<>]*(?:invoke|function)>', f'name="now"{end}', raw)
+    assert closed != raw
+    for tools in ([*TOOLS, tool("now")], None):
+        message = read(closed, dialect, tools=tools)
+        assert (values(message), message.content) == ([("now", {}), ("bash", {"cmd": "ls"})], "")
+
+
 @pytest.mark.parametrize("name", ["deepseekv32", "deepseekv4", "deepseekv41"])
 def test_an_argument_in_dsml_may_end_with_other_bars_than_it_began(name: str) -> None:
     dialect = get_dialect(name)
