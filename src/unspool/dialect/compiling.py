@@ -19,6 +19,7 @@ from .markers import (
     REASONING,
     REASONING_END,
     START,
+    TOKENS,
     Block,
     Candidates,
     Closing,
@@ -29,7 +30,6 @@ from .markers import (
     Parameter,
     Region,
     Scan,
-    TOKENS,
     Stray,
     ranked,
     tag_of,
@@ -192,7 +192,9 @@ class _Parts(msgspec.Struct, frozen=True):
         a name that a special token follows."""
         found = list(markers)
         words = [m for m in found if m.pattern.first in self.words]
-        addressed = (msgspec.structs.replace(m, pattern=m.pattern.spaced()) for m in words if m.pattern.addresses(TOKENS))
+        addressed = (
+            msgspec.structs.replace(m, pattern=m.pattern.spaced()) for m in words if m.pattern.addresses(TOKENS)
+        )
         return [*(m for m in found if m not in words), *addressed]
 
     @property

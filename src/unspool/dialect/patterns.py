@@ -320,8 +320,9 @@ class Pattern:
         """Whether it begins with a word, perhaps with a name behind it, and directly behind that one of some texts."""
         solid = [a for a in self.atoms if a.kind != SPACE]
         behind = next((a for n, a in enumerate(solid[1:3]) if n or a.kind != NAME), None)
-        words = self.first and behind is not None and behind.kind == LITERAL
-        return bool(words) and behind.text.startswith(tokens) and not self.first.startswith(tokens)
+        if behind is None or behind.kind != LITERAL or not self.first or self.first.startswith(tokens):
+            return False
+        return behind.text.startswith(tokens)
 
     def spaced(self) -> "Pattern":
         """The pattern with a space before it, which must be there."""

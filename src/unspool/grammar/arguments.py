@@ -127,7 +127,9 @@ class Arguments:
         """The texts that may end the value of an argument with one of these names, in a call of this tool."""
         own = closing(template.after).first
         ends = _named(own, names) if template.tail[1:2] and template.tail[1].name == "key" else [own]
-        ends += [p.first for p in (*map(closing, (t.after for t in self.d.item[:1])), *other_closings(template, self.d))]
+        ends += [
+            p.first for p in (*map(closing, (t.after for t in self.d.item[:1])), *other_closings(template, self.d))
+        ]
         outer = (_named(s.first, [tool]) if s.begins_with_name else [s.first] for s in self.outer)
         return tuple(dict.fromkeys((*ends, *itertools.chain.from_iterable(outer))))
 

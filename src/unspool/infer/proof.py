@@ -1,7 +1,6 @@
 """Proves a dialect: reads back what a template writes, case by case, in chunks of any size."""
 
 import json
-import os
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -417,7 +416,8 @@ def _differs(message: Message, turn: h.Turn, ids: h.Style | None, *, exact: bool
     for part in ("reasoning", "content"):
         got, wanted = getattr(message, part), getattr(turn, part)
         if got != wanted and (exact or got.strip() != wanted):
-            at = max(len(os.path.commonprefix([got, wanted])) - 20, 0)
+            same = next((i for i, (a, b) in enumerate(zip(got, wanted, strict=False)) if a != b), len(got))
+            at = max(same - 20, 0)
             return f"{part} is {got[at : at + 80]!r} instead of {wanted[at : at + 80]!r}"
     names = [c.name for c in message.tool_calls]
     if names != [name for name, _ in turn.calls]:

@@ -177,7 +177,6 @@ class Value:
                 self._call.notice("duplicate_arguments", key)
         return Held(decoded, text)
 
-
     def _repaired(self, text: str, kinds: Kinds | None) -> str:
         """The JSON of an object or a list that is written nearly as JSON, as with line breaks in its strings, or as
         Python writes it, and whose last brackets may be too few or too many; ``""`` if the text is none, or the schema
