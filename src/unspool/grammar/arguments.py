@@ -442,7 +442,7 @@ def _follows(follow: list[tuple[str, Node]]) -> Node:
 def _guard(template: Template, plan: Plan) -> tuple[Node, ...]:
     """The ends of a text value: a closing, and something that may follow it. None if a closing contains a field,
     which lexers cannot handle: the text then contains no closing at all."""
-    rule = follows(plan, closing(template.after))
+    rule = follows(plan, [closing(template.after), *other_closings(template, plan.dialect)])
     if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
         return ()
     found: list[Node] = []
