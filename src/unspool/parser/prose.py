@@ -558,11 +558,13 @@ class Prose(Steps):
                 continue
             i = skip_space(buf, end)
             forms = [f for b, f in pairs if b is block and worded(f.opening.first)]
-            form = next((f for f in forms if buf.startswith(f.opening.first, i)), None)
-            if form is None or i - end > MAX_SPACE or self._calls.refused(p):
+            forms = [f for f in forms if buf.startswith(f.opening.first, i)]
+            if not forms or i - end > MAX_SPACE or self._calls.refused(p):
                 continue
             if tape.base + p < self._openings.text_until:
                 break
+            # A call that closes itself has no closing to spare.
+            form = next((f for f in forms if f.closing.atoms), forms[0])
             self._look.spare(i, form.closing)
             tape.i = i + len(form.opening.first)
             self._ledger.text(tape.here)
