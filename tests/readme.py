@@ -136,6 +136,8 @@ def _with_outputs(text: str, env: dict[str, str], servers: "_Servers") -> str:
         if output:
             parts.append(f"{text[at : output.start()]}\n\n```text\n{printed}```")
             at = output.end()
+    if "client" in namespace:  # its connections
+        namespace["client"].close()
     return "".join(parts) + text[at:]
 
 

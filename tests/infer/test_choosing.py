@@ -64,6 +64,12 @@ def test_a_dialect_that_reads_calls_differently_is_not_proven() -> None:
     proof = prove_dialect(get_dialect("mistral"), invented.TEMPLATES["known"])
     assert not holds(proof)
     assert summary(proof).startswith("not proven by the chat template: ")
+    assert all(len(case.reason or "") < 600 for case in proof)
+
+
+def test_a_dialect_that_only_reads_the_templates_calls_is_not_proven() -> None:
+    proved = summary(prove_dialect(get_dialect("qwen3-coder"), invented.TEMPLATES["known"]))  # it reads JSON too
+    assert "one call: fail: whole: the calls are in a format that the dialect reads, but does not write" in proved
 
 
 def test_a_dialects_form_is_proven_whatever_its_policies_make_of_text_before_calls(

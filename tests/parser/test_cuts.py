@@ -243,7 +243,7 @@ def test_a_word_without_a_header_is_content_even_where_a_header_is_due(tools: li
     assert message.content == "Hello."
 
 
-@pytest.mark.parametrize("name", ["deepseekv3", "plamo3", "k2_horizon", "minimax-m2"])
+@pytest.mark.parametrize("name", ["deepseekv3", "plamo3", "k2_horizon", "minimax-m2", "dots", "gigachat35"])
 def test_the_closing_of_a_call_with_a_broken_opening_in_a_block_is_text(name: str) -> None:
     dialect = next(d for d in DIALECTS if d.name == name)
     text = write_calls(dialect, [("now", {}), ("now", {})])

@@ -418,6 +418,31 @@ def test_a_call_in_dsml_may_end_with_a_bare_tag(name: str) -> None:
             assert message.content == ""
 
 
+@pytest.mark.parametrize(**named(d for d in CALLING if d.argument and 'name="{name}">' in d.call[0].opening))
+@pytest.mark.parametrize("end", ["/>", " />"])
+def test_a_tag_with_a_name_may_close_itself(dialect: Dialect, end: str) -> None:
+    raw = write_calls(dialect, [("now", {}), ("bash", {"cmd": "ls"})])
+    closed = re.sub(r'name="now">\s*(?:\]<\]minimax\[>\[)?</[^<>]*(?:invoke|function)>', f'name="now"{end}', raw)
+    assert closed != raw
+    for tools in ([*TOOLS, tool("now")], None):
+        message = read(closed, dialect, tools=tools)
+        assert (values(message), message.content) == ([("now", {}), ("bash", {"cmd": "ls"})], "")
+
+
+@pytest.mark.parametrize("name", ["deepseekv32", "deepseekv4", "deepseekv41"])
+def test_an_argument_in_dsml_may_end_with_other_bars_than_it_began(name: str) -> None:
+    dialect = get_dialect(name)
+    raw = write_calls(dialect, [("bash", {"cmd": "ls"})])
+    written = fill(dialect.argument[0].closing).strip()
+    token = written.removeprefix("</").removesuffix("parameter>")
+    for other in ("｜｜DSML｜｜", "|DSML|", token):
+        mixed = raw.replace(written, f"</{other}parameter>")
+        for text in (mixed, mixed.replace(f"<{token}", "<"), mixed.replace(f"<{token}", "<|DSML|")):
+            assert (values(read(text, dialect)), read(text, dialect).content) == ([("bash", {"cmd": "ls"})], ""), text
+    inside = raw.replace("ls", "a</｜｜DSML｜｜parameter> b</parameter>\n")
+    assert values(read(inside, dialect)) == [("bash", {"cmd": "a</｜｜DSML｜｜parameter> b</parameter>\n"})]
+
+
 def test_gemma_s_end_of_text_after_the_end_of_a_turn_is_not_shown() -> None:
     for raw in ("Hello<turn|><eos>", "Hello<turn|>\n<eos>", "Hello<eos>"):
         assert read(raw, "gemma4").content == "Hello"
@@ -543,13 +568,35 @@ def test_a_call_s_tag_may_stand_in_place_of_the_first_key_s(dialect: str, betwee
     assert [(c.name, c.status) for c in message.tool_calls] == [("now", "incomplete"), ("bash", "ok")]
 
 
-@pytest.mark.parametrize("stage", ["reasoning", "content"])
-def test_in_a_message_that_was_not_ended_a_call_opens_with_its_token(stage: str) -> None:
-    thinking, dialect = stage == "reasoning", next(d for d in CALLING if d.name == "muse")
-    call = write_call(dialect, 0, "now", {}).partition("<|message|>")[2]
-    message = read(f" to={'self' if thinking else 'user'}<|message|>It is to=now<|message|>{call}<|eot|>", dialect)
-    said_first = message.reasoning if thinking else message.content
-    assert (said_first, values(message)) == ("It is to=now", [("now", {})])
+ADDRESSED = [
+    ("harmony", "bash<|channel|>commentary json<|message|>"),
+    ("harmony", "functions.bash<|channel|>commentary <|constrain|>json<|message|>"),
+    ("llm-jp-4", "functions.bash<|channel|> commentary <|constrain|>  json<|message|> "),
+    ("beam", "bash<|channel|>analysis <|constrain|>xml<|message|>"),
+    ("muse", "bash<|message|>"),
+]
+
+
+@pytest.mark.parametrize(("name", "header"), ADDRESSED)
+def test_in_a_message_that_was_not_ended_a_recipient_opens_a_call_if_its_token_follows(name: str, header: str) -> None:
+    dialect = get_dialect(name)
+    call = write_call(dialect, 0, "bash", {"cmd": "ls"}).partition("<|message|>")[2].lstrip()
+    for begun in (write_reasoning(dialect, "It is"), write_content(dialect, "It is")):
+        raw = begun.partition("It is")[0].removeprefix(dialect.start[0]) + f"It is to=it to={header}"
+        for tools in (TOOLS, None):
+            message = read(raw + call, dialect, tools=tools)
+            assert (message.reasoning + message.content, values(message)) == ("It is to=it", [("bash", {"cmd": "ls"})])
+        message = read(raw.partition("bash")[0] + "bash", dialect)
+        assert (message.reasoning + message.content)[-4:] == "bash"
+        assert {*notices(message)} <= {"unclosed_reasoning"}
+
+
+def test_in_a_message_that_was_not_ended_a_call_or_an_answer_opens_with_its_token() -> None:
+    message = read(" to=self<|message|>It is 4. to=user<|message|>4 to=user", "muse")
+    assert (message.reasoning, message.content) == ("It is 4.", "4 to=user")
+    call = write_call(get_dialect("muse"), 0, "now", {}).partition("<|message|>")[2]
+    message = read(f" to=user<|message|>It is<|message|>{call}", "muse")
+    assert (message.content, values(message)) == ("It is", [("now", {})])
 
 
 def test_a_name_may_lack_the_token_behind_it() -> None:
@@ -637,6 +684,21 @@ def test_brackets_that_are_too_many_between_and_behind_calls_are_no_text(dialect
             assert read(end + "}", dialect, **way).content.endswith("}")
 
 
+BLOCKS = [d for d in CALLING if d.calls[0].closing.strip()[-1:] == ">" and d.policy.stray_markers != "text"]
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize(**named(d for d in BLOCKS if not d.framed))
+def test_brackets_that_are_too_many_between_blocks_of_calls_are_no_text(dialect: Dialect) -> None:
+    block = write_calls(dialect, [("bash", {"cmd": "ls"})])
+    for extra in ("}", "\n}\n", "]}"):
+        message = read(block + extra + block, dialect)
+        assert (values(message), message.content) == ([("bash", {"cmd": "ls"})] * 2, "")
+        assert notices(message)[:1] == ["stray_close"]
+    assert read(f"{block}}} and {block}", dialect).content.strip() == "} and"
+    assert read(f"{block}}}{block}", dialect, tools=[]).content.count("}") > 0
+
+
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize(**named(d for d in CALLING if d.policy.stray_markers != "text"))
 def test_white_space_before_a_marker_that_closes_nothing_goes_with_it(dialect: Dialect) -> None:
@@ -695,10 +757,26 @@ def test_a_bracket_that_prose_opened_is_text_behind_a_call(name: str) -> None:
     assert (values(message), message.content[-1]) == ([("bash", {"cmd": "ls"})], ")")
 
 
-def test_glm_s_object_may_be_in_parentheses() -> None:
-    for raw in ('<tool_call>bash({"cmd": "ls"})</tool_call>', '<tool_call>bash{"cmd": "ls"}</tool_call>'):
-        for tools in (TOOLS, None):
-            assert values(read(raw, "glm47", tools=tools)) == [("bash", {"cmd": "ls"})]
+@pytest.mark.parametrize("written", ['({"cmd": "ls"})', '{"cmd": "ls"}', "(ARGUMENT)", "(ARGUMENT\n)\n", "(ARGUMENT"])
+def test_glm_s_arguments_may_be_an_object_or_in_parentheses(written: str) -> None:
+    argument = write_arguments(get_dialect("glm47"), {"cmd": "ls"})
+    raw = f"<tool_call>bash{written.replace('ARGUMENT', argument)}</tool_call>"
+    for tools in (TOOLS, None):
+        assert values(read(raw * 2, "glm47", tools=tools)) == [("bash", {"cmd": "ls"})] * 2
+    assert values(read("<tool_call>now()</tool_call>", "glm47", tools=[tool("now")])) == [("now", {})]
+    inside = "<tool_call>bash(<arg_key>cmd</arg_key><arg_value>f</arg_value>) g</arg_value>)</tool_call>"
+    assert values(read(inside, "glm47")) == [("bash", {"cmd": "f</arg_value>) g"})]
+
+
+NAME_ENDS = [d for d in CALLING if d.argument and d.call[0].closing and d.call[0].opening.strip()[-1:] == ">"]
+
+
+@pytest.mark.parametrize(**named(NAME_ENDS))
+def test_brackets_between_no_arguments_and_a_closing_are_dropped(dialect: Dialect) -> None:
+    closing = fill(dialect.call[0].closing, name="now").strip()
+    before, _, after = write_calls(dialect, [("now", {})]).rpartition(closing)
+    message = read(f"{before}}}{closing}{after}", dialect, tools=[*TOOLS, tool("now")])
+    assert (values(message), message.content, message.tool_calls[0].status) == ([("now", {})], "", "ok")
 
 
 # -- token ids -----------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from .markers import (
     REASONING,
     REASONING_END,
     START,
+    TOKENS,
     Block,
     Candidates,
     Closing,
@@ -165,7 +166,7 @@ def compile_plan(d: Dialect, policy: Policy | None = None, choice: str = "auto")
 
 def _has_token(pattern: Pattern) -> bool:
     """Whether a pattern begins with a special token, which no prose contains."""
-    return tag_of(pattern).startswith(("<|", "<｜"))
+    return tag_of(pattern).startswith(TOKENS)
 
 
 class _Parts(msgspec.Struct, frozen=True):
@@ -187,20 +188,27 @@ class _Parts(msgspec.Struct, frozen=True):
     """What begins a message only where none has begun: openings without their ``start``, and starts without a tag."""
 
     def within(self, markers: Iterable[_M]) -> list[_M]:
-        """The markers that count in a message that has begun."""
-        return [m for m in markers if m.pattern.first not in self.words]
+        """The markers that count in a message that has begun: those that begin with a tag, or with a space, a word and
+        a name that a special token follows."""
+        found = list(markers)
+        words = [m for m in found if m.pattern.first in self.words]
+        addressed = (
+            msgspec.structs.replace(m, pattern=m.pattern.spaced()) for m in words if m.pattern.addresses(TOKENS)
+        )
+        return [*(m for m in found if m not in words), *addressed]
 
     @property
     def headers(self) -> list[Opening]:
-        """The openings of frames in full (those that begin with a ``start`` are found by it), or from a token to a
-        token, unless they end other openings too."""
+        """The openings of frames in full (those that begin with a ``start`` are found by it), or from a token, or a
+        word before one, to a token, unless they end other openings too."""
         texts = {text(o.pattern) for o in (*self.frames, *self.reasoning)}
         ends = {t for t in texts if any(other != t and other.endswith(t) for other in texts)}
-        return [o for o in self.frames if self._whole(o) or (_has_token(o.pattern) and self._counts(o, ends))]
+        return [o for o in self.frames if self._whole(o) or self._counts(o, ends)]
 
     @staticmethod
     def _counts(o: Opening, ends: set[str]) -> bool:
-        return not worded(text(o.pattern)[-1:]) and text(o.pattern) not in ends
+        opened = _has_token(o.pattern) or o.pattern.addresses(TOKENS)
+        return opened and not worded(text(o.pattern)[-1:]) and text(o.pattern) not in ends
 
     @staticmethod
     def _whole(o: Opening) -> bool:
@@ -288,12 +296,18 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
         block_text=_block_text(parts, inner),
         block_trail=_longest([b.trail for b in blocks]),
         call_closings=call_closings,
+        argument_followers=[*call_closings, *_behind_brackets(forms)],
         closed_blocks=closed_blocks,
         bare_closings=_bare(closed_blocks),
         closings=[*call_closings, *(b.closing for b in closed_blocks)],
         recover=_recover(parts),
         string_ends=Scan([*_string_ends(forms, blocks), *parts.ends]),
     )
+
+
+def _behind_brackets(forms: list[Form]) -> list[Pattern]:
+    """The closings of calls that open with a bracket, behind that which closes it."""
+    return [joined(pattern((")",)), f.closing) for f in forms if f.closing and text(f.opening).endswith("(")]
 
 
 def _named(d: Dialect, parts: _Parts, barriers: tuple[str, ...]) -> list[Opening]:
@@ -524,6 +538,13 @@ def _argument(d: Dialect, t: Template, barriers: tuple[str, ...]) -> Pattern:
     return pattern(t.before, barriers, ends=ends)
 
 
+def other_closings(t: Template, d: Dialect) -> list[Pattern]:
+    """What closes an argument in other spellings of its token, which models mix; not in the one without a token."""
+    others = [u for u in d.argument if u.spelled or (u.spelled is None and t.spelled is not None)]
+    found = {text(p): p for p in (closing(u.after) for u in others) if text(p) != text(closing(t.after))}
+    return [*found.values()]
+
+
 def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template], barriers: tuple[str, ...]) -> list[Parameter]:
     # A line for each field.
     if not templates:
@@ -537,8 +558,8 @@ def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template], barrie
     openings = {first for t in d.argument if (first := opened[id(t)].first)}
     found: list[Parameter] = []
     for t in templates:
-        own = closing(t.after)
-        triggers = frozenset((own.first, *outer, *openings))
+        own, others = closing(t.after), other_closings(t, d)
+        triggers = frozenset((own.first, *(p.first for p in others), *outer, *openings))
         trail = t.inner_trail
         gap = _gap(d, t)
         opening = opened[id(t)]
@@ -548,6 +569,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template], barrie
             Parameter(
                 opening=opening,
                 closing=own,
+                closings=[own, *others],
                 lead=t.inner_lead,
                 trail=trail,
                 triggers=triggers,

@@ -28,16 +28,16 @@ class Follows(msgspec.Struct, eq=False):
     followers: list[Pattern]
 
 
-def follows(plan: Plan, own: Pattern) -> list[Follows]:
-    """`FOLLOWERS` in terms of a dialect's markers, for a value that ``own`` closes."""
+def follows(plan: Plan, ends: list[Pattern]) -> list[Follows]:
+    """`FOLLOWERS` in terms of a dialect's markers, for a value that any of ``ends`` closes."""
     calls = [f.closing for f in plan.calls.forms if f.closing]
     blocks = [b.closing for b in plan.calls.blocks if b.closing]
     stands = {
-        CALL_END: calls,
+        CALL_END: plan.calls.argument_followers,
         BLOCK_END: blocks,
         ARGUMENT: [p.opening for p in plan.arguments.parameters],
         CALL: [o.pattern for o in (*plan.calls.inner, *plan.reading.edge) if o.kind == CALL and o.marked],
         END: [o.pattern for o in plan.ends],
     }
-    closings = {ARGUMENT_END: [own], CALL_END: calls, BLOCK_END: blocks}
+    closings = {ARGUMENT_END: ends, CALL_END: calls, BLOCK_END: blocks}
     return [Follows(closings[end], [p for kind in kinds for p in stands[kind]]) for end, kinds in FOLLOWERS.items()]

@@ -160,10 +160,11 @@ class Parameter(msgspec.Struct, eq=False, dict=True):
 
     opening: Pattern
     closing: Pattern
+    closings: list[Pattern]  # that, and those of its other spellings that no text contains
     lead: str
     trail: str
     triggers: frozenset[str]
-    """The ends of its value: its own closing, its call's, its block's, the next argument's opening."""
+    """The ends of its value: its closings, its call's, its block's, the next argument's opening."""
     firsts: str  # the first characters of ``triggers``
     gap: str  # the text between a value and the next argument's opening, if the closing between them is missing
     held: str  # text that may belong to either: `trail`, `gap`
@@ -363,6 +364,10 @@ def tags(pattern: Pattern) -> tuple[Pattern, ...]:  # one pass that groups atoms
         if atom is not None:
             group.append(atom)
     return tuple(found)
+
+
+TOKENS: Final = ("<|", "<｜")
+"""What special tokens, which no prose contains, begin with."""
 
 
 def tag_of(pattern: Pattern) -> str:

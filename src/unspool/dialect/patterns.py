@@ -316,6 +316,19 @@ class Pattern:
         part.atoms = self.atoms[:at]
         return part.match(text, i, {})
 
+    def addresses(self, tokens: tuple[str, ...]) -> bool:
+        """Whether it begins with a word, perhaps with a name behind it, and directly behind that one of some texts."""
+        solid = [a for a in self.atoms if a.kind != SPACE]
+        behind = next((a for n, a in enumerate(solid[1:3]) if n or a.kind != NAME), None)
+        if behind is None or behind.kind != LITERAL or not self.first or self.first.startswith(tokens):
+            return False
+        return behind.text.startswith(tokens)
+
+    def spaced(self) -> "Pattern":
+        """The pattern with a space before it, which must be there."""
+        first, *others = self.atoms
+        return _of([Atom(LITERAL, f" {first.text}"), *others])
+
     def head(self) -> "Pattern":
         """The text before the first field."""
         atoms = list(itertools.takewhile(lambda atom: atom.kind in (LITERAL, SPACE), self.atoms))

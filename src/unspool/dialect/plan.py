@@ -36,6 +36,8 @@ class CallPlan(msgspec.Struct, eq=False):
     block_text: Scan  # the ends of stray text in a block
     block_trail: str  # white space after a block
     call_closings: list[Pattern]  # closings of calls
+    # What may end the last argument: those, and those of calls that open with a bracket behind its closing.
+    argument_followers: list[Pattern]
     closed_blocks: list[Block]  # blocks that have a closing
     bare_closings: list[Pattern]  # the closings of blocks that begin with a bracket, without it
     closings: list[Pattern]  # closings of calls and of blocks

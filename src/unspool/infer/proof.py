@@ -416,7 +416,9 @@ def _differs(message: Message, turn: h.Turn, ids: h.Style | None, *, exact: bool
     for part in ("reasoning", "content"):
         got, wanted = getattr(message, part), getattr(turn, part)
         if got != wanted and (exact or got.strip() != wanted):
-            return f"{part} is {got[:80]!r} instead of {wanted!r}"
+            same = next((i for i, (a, b) in enumerate(zip(got, wanted, strict=False)) if a != b), len(got))
+            at = max(same - 20, 0)
+            return f"{part} is {got[at : at + 80]!r} instead of {wanted[at : at + 80]!r}"
     names = [c.name for c in message.tool_calls]
     if names != [name for name, _ in turn.calls]:
         return f"calls are {names}"
@@ -427,4 +429,6 @@ def _differs(message: Message, turn: h.Turn, ids: h.Style | None, *, exact: bool
             return f"arguments are {call.arguments[:120]} instead of {json.dumps(arguments, ensure_ascii=False)[:120]}"
         if ids is not None and call.id != ids.id(i, name):
             return f"an id is {call.id!r} instead of {ids.id(i, name)!r}"
+    if any(n.kind == "other_syntax" for n in message.notices):
+        return "the calls are in a format that the dialect reads, but does not write"
     return ""

@@ -187,7 +187,7 @@ class Lookout(msgspec.Struct, eq=False):
     def spare(self, i: int, *closings: Pattern) -> None:
         """The opening at ``i`` stays text, so its closing will too."""
         here = self._tape.base + i
-        if not closings or self._spared_at == here:  # it was looked at before
+        if not any(closings) or self._spared_at == here:  # it was looked at before
             return
         self._spared_at = here
         tagged = [t for c in dict.fromkeys(closings) for t in (tags(c) or (c,)) if t.atoms]

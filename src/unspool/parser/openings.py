@@ -113,9 +113,10 @@ class Openings(msgspec.Struct, eq=False):
         return tool is None or takes_text(tool, form.key)
 
     def _unfinished(self, o: Opening, form: Form, i: int, fields: dict[str, str]) -> Match:
-        """How an opening matches that the text cuts: at the output's end, it is a call's if its name is complete."""
+        """How an opening matches that the text cuts: at the output's end, it is a call's if its name is complete, and
+        the rest of it may still open arguments."""
         tape = self.tape
-        cut = tape.final and form.shape is None and o.pattern.named(tape.buf, i)
+        cut = tape.final and form.shape is None and form.arguments and o.pattern.named(tape.buf, i)
         if cut and self._declared(o, i, fields):
             return Match(len(tape.buf), fields, True)
         named = not o.marked and o.pattern.atoms[0].kind == NAME
@@ -445,7 +446,7 @@ class Openings(msgspec.Struct, eq=False):
         """The end of a marker of one kind at ``i``; ``inside``: in the arguments of a call."""
         look = self.look
         if kind == CALL_END:
-            return look.first(look.plan.calls.call_closings, i)
+            return look.first(look.plan.calls.argument_followers if inside else look.plan.calls.call_closings, i)
         if kind == BLOCK_END:
             return look.first([b.closing for b in look.plan.calls.closed_blocks], i)
         return look.end_here(i) if kind == END else self._another(i, inside=inside)

@@ -21,7 +21,7 @@ from ..dialect.markers import (
     is_spelled,
     tag_of,
 )
-from ..dialect.patterns import LITERAL, MAX_SPACE, MORE, NO, shows, skip_space, solid, worded
+from ..dialect.patterns import LITERAL, MAX_SPACE, MORE, NO, shows, skip_brackets, skip_space, solid, worded
 from . import states
 from .calls import Calls
 from .ledger import CAP, Why
@@ -439,7 +439,7 @@ class Prose(Steps):
         sign (``[``), unless the file says that it counts anywhere.
         """
         buf, pattern = self._tape.buf, o.pattern
-        if not buf.startswith(pattern.first, p):
+        if not buf.startswith(pattern.first, p) or _is_word(o):
             return False
         if shows(pattern.first):
             return True
@@ -450,7 +450,7 @@ class Prose(Steps):
         """Whether enough of a marker is at ``p``, where the output's end cuts it: a whole tag or special token, or what
         `_is_begun_marker` asks of a call's opening."""
         call = o.kind == CALL
-        if not o.marked or (call and (self._ledger.thinking or not self._look.outline.calls)):
+        if not o.marked or _is_word(o) or (call and (self._ledger.thinking or not self._look.outline.calls)):
             return False
         if not self._openings.begun(o.pattern, p):
             return False
@@ -495,10 +495,16 @@ class Prose(Steps):
         return self._drop(p, end, "stray_open" if opens else "stray_close") if end >= 0 else end
 
     def _drop_brackets(self, p: int) -> int:
-        """Drop surplus brackets at ``p``, behind a block, if the turn ends there: their end, `NO` or `MORE`."""
-        if self._tape.buf.startswith(")", p):  # prose may have opened it
+        """Drop surplus brackets at ``p``, behind a block, if the turn ends there, or another call opens: their end,
+        `NO` or `MORE`."""
+        buf = self._tape.buf
+        if buf.startswith(")", p):  # prose may have opened it
             return NO
         end = self._openings.surplus(p, ())
+        for k in range(p + 1, skip_brackets(buf, p) + 1):  # as few as possible: a call may begin with others
+            j = skip_space(buf, k)
+            if end == NO and j - k <= MAX_SPACE:
+                end = min(self._openings.opens_next(j), k)
         return self._drop(p, end, "stray_close") if end >= 0 else end
 
     def _drop(self, p: int, end: int, kind: str) -> int:
@@ -552,11 +558,13 @@ class Prose(Steps):
                 continue
             i = skip_space(buf, end)
             forms = [f for b, f in pairs if b is block and worded(f.opening.first)]
-            form = next((f for f in forms if buf.startswith(f.opening.first, i)), None)
-            if form is None or i - end > MAX_SPACE or self._calls.refused(p):
+            forms = [f for f in forms if buf.startswith(f.opening.first, i)]
+            if not forms or i - end > MAX_SPACE or self._calls.refused(p):
                 continue
             if tape.base + p < self._openings.text_until:
                 break
+            # A call that closes itself has no closing to spare.
+            form = next((f for f in forms if f.closing.atoms), forms[0])
             self._look.spare(i, form.closing)
             tape.i = i + len(form.opening.first)
             self._ledger.text(tape.here)
@@ -649,3 +657,8 @@ class Prose(Steps):
             return NO
         self._calls.open(o, i, match)
         return match.end
+
+
+def _is_word(o: Marker) -> bool:
+    """Whether a marker begins with a space and a word, which are text until its special token comes."""
+    return o.pattern.first[:1] == " "

@@ -157,6 +157,8 @@ def test_python_literals_mean_what_python_says_however_they_are_cut(seed: int) -
         ('{"a": 5.e3}', '{"a": 5.0e3}', ""),
         ('{"a": "x\ny\\d\\\'z"}', '{"a": "x\\ny\\\\d\'z"}', "control character"),
         ('{"a": True, "b": None}', '{"a": true, "b": null}', "Python literal"),
+        ('{"a": [{"b": 1}, {"c": [2]}}', '{"a": [{"b": 1}, {"c": [2]}]}', "brackets"),
+        ('{"a": [{"b": 1], "c": {"d": [1 }}', '{"a": [{"b": 1}], "c": {"d": [1 ]}}', "brackets"),
     ],
 )
 def test_repairs_keep_the_meaning(text: str, expected: str, repaired: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.support import CALLING, is_marked, named, notices, pieces, random_split, run, tool, values
 from tests.test_traps import TOOLS, XML, Calls, assert_calls, ways
 from tests.writing import write_argument_text, write_calls
-from unspool import Dialect
+from unspool import Dialect, Policy
 from unspool.dialect.compiling import compile_plan
 
 PYTHON = [d for d in CALLING if d.codec.name == "python" and d.call[0].object is None]
@@ -223,6 +223,26 @@ def test_a_value_that_does_not_fit_its_type_stays_a_string_with_a_notice(dialect
             message, _ = run(dialect, chunks, tools=[tool("h", x=schema)])
             assert values(message) == [("h", {"x": written})]
             assert notices(message) == ["value_type"]
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_a_container_that_is_nearly_json_is_read_where_its_schema_admits_no_string(dialect: Dialect) -> None:
+    for kind, written, meant in (
+        ("array", '[{"t": "one\ntwo\t3", "n": 1e-7}]', [{"t": "one\ntwo\t3", "n": 1e-7}]),
+        ("array", "['it\\'s', True, None]", ["it's", True, None]),
+        ("object", '{"code": "if x:\n\treturn",}', {"code": "if x:\n\treturn"}),
+        ("array", '[{"t": "a"}, {"t": [1]}', [{"t": "a"}, {"t": [1]}]),
+        ("object", '{"t": {"n": "}"}}}', {"t": {"n": "}"}}),
+    ):
+        raw = write_calls(dialect, [("h", {"x": written})])
+        for policy in (None, Policy(bad_arguments="drop")):
+            for chunks in ways(raw):
+                message, _ = run(dialect, chunks, tools=[tool("h", x=kind)], policy=policy)
+                assert (values(message), notices(message)) == ([("h", {"x": meant})], ["repaired"]), written
+                assert message.tool_calls[0].status == "repaired"
+        for text in (["string", kind], "string"):
+            message, _ = run(dialect, [raw], tools=[tool("h", x={"type": text})])
+            assert (values(message), notices(message)) == ([("h", {"x": written})], [])
 
 
 @pytest.mark.parametrize(**named([d for d in XML if d not in UNTYPED]))

@@ -908,8 +908,9 @@ class LiteralReader:
             self.out.append("}")
             self.mode = DONE
             return i + 1 if self._how.quoted else -1
-        if top + c not in _PAIRS:
+        if top + c not in _PAIRS and not self._misses_bracket(text, i, c):
             return self._fail(text, i, f"{c!r} where ',' or the end of a value is expected")
+        top = self.stack[-1]
         if self._pending:  # a trailing comma is dropped, its white space stays
             self.out.append(self._pending[1:])
             self._pending = ""
@@ -928,6 +929,21 @@ class LiteralReader:
             self.out.append("}" if top == "{" else "]")
         self._ended()
         return i + 1
+
+    def _misses_bracket(self, text: str, i: int, c: str) -> bool:
+        """Repair: close the object or list before a bracket that closes the one around it."""
+        inside = self.stack[-1]
+        if not self._how.repair or len(self.stack) < 2 or inside not in ("{", "["):
+            return False
+        if self.stack[-2] + c not in ("{}", "[]"):
+            return False
+        self._replace(text, i, i, "}" if inside == "{" else "]")
+        self._mended("brackets")
+        self.stack.pop()
+        if inside == "{":
+            self._given.pop()
+        self._ended()
+        return True
 
     # -- numbers --------------------------------------------------------------------------------------------------
 

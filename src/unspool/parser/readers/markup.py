@@ -185,7 +185,11 @@ class MarkupReader(Reader):
         if buf[j] == "{" and len(self.containers.levels) == 1 and not level.given:
             self.mode = Mode.JSON
             return True
-        return self._fails(j)
+        surplus = NO if level.parameter is not None else self._openings.surplus(j, self._plan.calls.call_closings)
+        if surplus >= 0:
+            self._call.notice("stray_close", buf[j:surplus].strip())
+            tape.i = surplus
+        return surplus >= 0 or (surplus == NO and self._fails(j))
 
     def _unnamed(self, level: Level, i: int) -> int:
         """Begin the argument at ``i`` whose opening lacks its tag, and is named by its closing: as `_opening`."""
@@ -534,8 +538,8 @@ class MarkupReader(Reader):
         """If the value ends at ``p``: where reading continues, after its closing or at another; else `NO` or `MORE`."""
         look = self._look
         certain = look.certain(p)
-        # Only its own closing: another alternative's may be text here (`</param>` in CDATA).
-        r = look.stands(value.parameter.closing, p, dict(value.fields))
+        # Only its own closings: another alternative's may be text here (`</param>` in CDATA).
+        r = first_of(look.stands(c, p, dict(value.fields)) for c in value.parameter.closings)
         if r >= 0:
             tag = self._tape.buf[p:r] if value.parameter.repeats else ""
             r = r if certain else self._counts(tag, r)

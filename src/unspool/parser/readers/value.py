@@ -13,7 +13,7 @@ from ..call import Call
 from ..ledger import CAP
 from ..openings import NULL
 from .containers import Containers, Held, is_list
-from .literal import DONE, ERROR, LiteralReader, Root
+from .literal import AFTER, DONE, ERROR, LiteralReader, Root
 from .strings import escaped, json_string
 from .whole import whole_object
 
@@ -169,12 +169,31 @@ class Value:
                 empty = "[]" if "array" in kinds.types else "{}" if "object" in kinds.types else ""
                 decoded, fits = (empty, True) if empty else (decoded, fits)
             if not fits:
-                return Held(decoded, text, False)
+                decoded = self._repaired(text.strip(), kinds) or decoded
+                return Held(decoded, text if decoded[0] == '"' else decoded, decoded[0] != '"')
         if decoded[0] in "[{":
             key = repeated_key(decoded)
             if key is not None:
                 self._call.notice("duplicate_arguments", key)
         return Held(decoded, text)
+
+    def _repaired(self, text: str, kinds: Kinds | None) -> str:
+        """The JSON of an object or a list that is written nearly as JSON, as with line breaks in its strings, or as
+        Python writes it, and whose last brackets may be too few or too many; ``""`` if the text is none, or the schema
+        admits no such value."""
+        kind = {"{": "object", "[": "array"}.get(text[:1])
+        if kind is None or (kinds is not None and kind not in kinds.types):
+            return ""
+        literal = LiteralReader(Syntax.JSON, Root.ANY, repair=True)
+        rest = text[literal.read(text, 0) :]
+        decoded = literal.close_all() if literal.mode == AFTER else literal.take()
+        if literal.mode not in (AFTER, DONE) or rest.strip("]} \t\r\n") or text[0] != decoded[0]:
+            return ""
+        self._call.status = "repaired"
+        self._call.notice("repaired", literal.repaired or "brackets")
+        for note in literal.notes:
+            self._call.notice(*note)
+        return decoded
 
 
 def kind_of(schema: Schema | None, marked: Marked) -> str:
