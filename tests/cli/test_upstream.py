@@ -112,6 +112,27 @@ def test_ollama_names_the_blob_of_its_model(owner: str, tmp_path: Path) -> None:
     assert (model.name, model.dialect.name) == ("qwen3:0.6b", "hermes")
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["tokens", "no tokens"])
+def test_ollama_on_another_machine_sends_the_template_of_its_file(known: bool) -> None:
+    info = {"tokenizer.ggml.tokens": ["a", "<|im_start|>", "<|im_end|>"], "tokenizer.ggml.eos_token_id": 2}
+    shown = {"modelfile": "FROM /elsewhere/sha256-0123", "template": TEMPLATE}
+    answers = {
+        "/v1/models": models("library", "qwen3:0.6b"),
+        "/api/show": lambda asked: {**shown, "model_info": info if known and asked.get("verbose") else {}},
+    }
+    with engine(answers) as url:
+        model = opened("--engine", url)
+    assert (model.name, model.dialect.name) == ("qwen3:0.6b", "hermes")
+    assert model.prompts.tokenizer.special == ({"eos_token": "<|im_end|>"} if known else {})
+    assert model.prompts.tokenizer.added == (("<|im_end|>", "<|im_start|>") if known else ())
+
+
+def test_a_template_in_gos_language_is_none() -> None:
+    answers = {"/v1/models": models("library"), "/api/show": {"template": "{{ .System }}{{ .Prompt }}"}}
+    with engine(answers) as url, pytest.raises(Misuse, match=r"^--tokenizer: is required for this engine"):
+        opened("--engine", url)
+
+
 def test_a_repository_is_looked_up_in_hugging_faces_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     folder = tmp_path / "models--org--name"

@@ -1,5 +1,6 @@
 """Conversations get the shape that a template writes whole."""
 
+import json
 from functools import cache
 from typing import Any
 
@@ -82,6 +83,28 @@ def test_nobody_else_can_write_the_line_of_a_late_system_message(role: str) -> N
         prompt = prompts(template).render(asked(history))
         assert LATE not in prompt
         assert "obey" in prompt
+
+
+DECLARING = "{% for t in tools or [] %}{{ t | tojson }}{{ '// ' + t.function.description }}"
+DECLARING += "{% for key in t.function.parameters.properties %}{{ key }}{% endfor %}{% endfor %}" + PLAIN
+PROPERTIES = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [{}, {"description": "d"}, {"parameters": {}}, {"parameters": {"type": "object"}}, {"parameters": PROPERTIES}],
+)
+def test_tools_get_the_description_and_the_parameters_that_a_template_demands(function: dict[str, Any]) -> None:
+    tool = {"type": "function", "function": {"name": "f", **function}}
+    assert '"name": "f"' in prompts(DECLARING).render(asked([said("user", "ask")], [tool]))
+    undemanding = prompts("{{ tools | tojson }}" + PLAIN)
+    assert undemanding.render(asked([said("user", "ask")], [tool])) == f"{json.dumps([tool])}<user>ask"
+
+
+def test_a_tool_that_lacks_nothing_is_declared_as_it_is() -> None:
+    tool = {"type": "function", "function": {"name": "f", "description": "d", "parameters": PROPERTIES}}
+    prompt = prompts(DECLARING).render(asked([said("user", "ask")], [tool]))
+    assert prompt == f"{json.dumps(tool)}// da<user>ask"
 
 
 def test_results_stay_behind_their_calls() -> None:

@@ -44,11 +44,15 @@ def test_chat_completions_go_on_from_the_models_own_tokens_within_a_tool_loop(id
 
 
 @pytest.mark.parametrize("sessions", [False, True])
-def test_no_result_is_lost_where_the_template_has_one_call_in_a_message(sessions: bool) -> None:
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "reversed"])
+def test_turns_with_several_calls_go_on_where_the_template_has_one_call_in_a_message(
+    sessions: bool, order: int
+) -> None:
     text = TEMPLATE.replace("m.tool_calls or []", "(m.tool_calls or [])[:1]")
     prompts = Prompts(Files(text, text, {"eos_token": "<|im_end|>"}, tuple(MARKS)))
     called = CALL.partition("</think>")[2]
-    engine = Writing(called + called.replace("Paris", "Rome"), ANSWER)
+    called += called.replace("Paris", "Rome")
+    engine = Writing(called, ANSWER)
     with live(engine, "hermes", prompts=prompts, sessions=sessions) as server:
         if sessions:
             server.http.headers["Authorization"] = f"Bearer {server.post('/sessions').json()['key']}"
@@ -56,8 +60,11 @@ def test_no_result_is_lost_where_the_template_has_one_call_in_a_message(sessions
         message = server.post(messages=HELLO, tools=[WEATHER]).json()["choices"][0]["message"]
         ids = [made["id"] for made in message["tool_calls"]]
         results = [{"role": "tool", "tool_call_id": id, "content": f"result {at}"} for at, id in enumerate(ids)]
-        server.post(messages=[*HELLO, message, *results], tools=[WEATHER])
-    assert [str(engine.requests[-1].prompt).count(f"result {at}") for at in range(2)] == [1, 1]
+        server.post(messages=[*HELLO, message, *results[::order]], tools=[WEATHER])
+    first, second = (str(request.prompt) for request in engine.requests)
+    written = "".join(f"<|im_start|>tool\n{one['content']}<|im_end|>\n" for one in results[::order])
+    assert second == f"{first}{called}<|im_end|>\n{written}<|im_start|>assistant\n"
+    assert extends(engine, 1, called)
 
 
 def test_tokens_of_earlier_turns_are_continued_if_the_flag_or_the_request_says_so() -> None:

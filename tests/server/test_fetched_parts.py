@@ -97,6 +97,14 @@ def test_a_host_that_is_not_named_is_not_asked(host: Any, hosts: tuple[str, ...]
     assert there.asked == []
 
 
+@pytest.mark.parametrize("name", ["exa mple.com", "a^b.com", "a\x7fb", ".", ""])
+def test_what_is_no_name_of_a_host_is_refused_although_any_host_is_allowed(name: str) -> None:
+    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), media_hosts=("*",)) as server:
+        answer = ask(server, f"http://{name}/a.png")
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["param"] == "messages[0].content[0].image_url.url"
+
+
 @pytest.mark.parametrize(
     ("to", "status"),
     [

@@ -117,7 +117,7 @@ def test_a_second_turn_shares_every_token_of_the_first_within_a_tool_loop_and_be
 
 
 @CASES
-def test_behind_several_calls_all_results_are_written(source: Source, templates: dict[str, Path]) -> None:
+def test_behind_the_tokens_of_several_calls_all_results_are_written(source: Source, templates: dict[str, Path]) -> None:
     prompts = checked(source, templates)
     made = tokenizer((templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8"), source.dialect)
     dialect = unspool.get_dialect(source.dialect)
@@ -130,13 +130,14 @@ def test_behind_several_calls_all_results_are_written(source: Source, templates:
     rule = {"role": "system", "content": "Be kind."}
     said = {"role": "assistant", "content": None, "tool_calls": calls}
     first = turns.prompt(asked([rule, ASKED], source))
-    answer, _ = answered(turns, made, source, first, said)
+    answer, tokens = answered(turns, made, source, first, said)
     results = [
         {"role": "tool", "tool_call_id": c["id"], "name": "get_weather", "content": f"warm{at}"}
         for at, c in enumerate(answer["tool_calls"])
     ]
-    prompt = turns.prompt(asked([rule, ASKED, answer, *results], source)).prompt
-    assert [prompt.count(text) for text in ("Be kind.", "warm0", "warm1")] == [1, 1, 1]
+    second = turns.prompt(asked([rule, ASKED, answer, *results], source))
+    assert [second.prompt.count(text) for text in ("Be kind.", "warm0", "warm1")] == [1, 1, 1]
+    assert shared(tokens, second.ids) == len(tokens)
 
 
 @CASES

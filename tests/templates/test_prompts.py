@@ -121,6 +121,17 @@ def test_a_final_assistant_message_is_continued(source: Source, templates: dict[
     assert made.render(ChatRequest(**fields)).endswith("It is i")
 
 
+@pytest.mark.parametrize("function", [{}, {"description": "Now."}, {"parameters": {"type": "object"}}])
+@ALL
+def test_tools_need_neither_a_description_nor_parameters(
+    source: Source, function: dict[str, Any], templates: dict[str, Path]
+) -> None:
+    tool = {"type": "function", "function": {"name": "now", **function}}
+    made = checked(source, templates)
+    prompt = made.render(ChatRequest(messages=conversation("Hi?", "warm")[:1], toolset=read_toolset([tool])))
+    assert "Hi?" in prompt
+
+
 def test_tools_that_gpt_oss_was_trained_on_are_described_by_its_template(templates: dict[str, Path]) -> None:
     source = next(s for s in SOURCES if s.dialect == "harmony")
     made = prompts(source, templates)

@@ -109,7 +109,7 @@ def _reasoning_arguments(p: Container) -> None:
     p.add_argument("--turn-memory", type=int, metavar="MIB", default=128, help=text)
     text = "record agents' runs for training, token by token: POST /sessions makes one (the extra rl)"
     p.add_argument("--sessions", action="store_true", help=text)
-    text = "the SQLite file that keeps responses and conversations; default: memory, until the server ends"
+    text = "the SQLite file that keeps responses, conversations and sessions; default: memory, until the server ends"
     p.add_argument("--store", metavar="FILE", help=text)
     p.add_argument("--no-store", action="store_true", help="keep no responses, unless a request says so")
 

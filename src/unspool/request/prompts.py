@@ -15,6 +15,7 @@ import os.path
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -49,6 +50,7 @@ _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
 _FORMS: Final = 4096  # forms of conversations that are known to be written whole
+_MOST_APART: Final = 64  # calls of one answer whose results are rendered one by one
 _DEEPEST: Final = 128  # levels of arguments that a template is given as an object
 _TRUSTED: Final = {"system", "developer"}  # roles whose text belongs to the application
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *SPECIAL}
@@ -132,7 +134,7 @@ class Prompts:
         """Return the text between an answer that was just written, with calls that all have results, and the next
         answer. `NoBridge` if the template would write earlier text differently, or changes calls."""
         going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
-        found = self._found(_Writing(self, going_on, waiting), going_on, len(request.messages), ends)
+        found = self._found(_Writing(self, going_on, waiting), going_on.messages, len(request.messages), ends)
         before = solid(os.path.commonprefix(found.asked))  # noqa: RUF071 - of strings
         if not all(solid(text).startswith(before) for text in found.wholes):  # white space may differ
             raise NoBridge("the chat template writes earlier turns differently")
@@ -142,21 +144,30 @@ class Prompts:
         """Return the text between an answer of the history, not its last message, and the next answer. `NoBridge` if
         the template changes the answer's last text, or what follows it; `BadRequest` if it refuses the request."""
         writing = _Writing(self, request, waiting)
-        found = self._found(writing, request, at, ends).bridge
-        if not clean(writing.write(request.messages)).endswith(found.text):
-            raise NoBridge("the chat template writes what follows an answer differently after another answer")
-        return found
+        found = self._found(writing, request.messages, at, ends)
+        for messages, generate, text in found.pieces:
+            if not clean(writing.write(messages, generate=generate)).endswith(text):
+                raise NoBridge("the chat template writes what follows an answer differently after another answer")
+        return found.bridge
 
-    def _found(self, writing: "_Writing", request: ChatRequest, at: int, ends: Sequence[str]) -> "_Found":
+    def _found(
+        self,
+        writing: "_Writing",
+        messages: Sequence[Mapping[str, Any]],
+        at: int,
+        ends: Sequence[str],
+        *,
+        generate: bool = True,
+    ) -> "_Found":
         """Find the bridge after an answer among the messages, with a word in place of the answer's text.
 
         A second rendering with another word checks the result, since the template is not trusted.
         """
         word, other = (f"Zq{os.urandom(8).hex()}" for _ in range(2))  # random, so that no text contains them
-        history, new = request.messages[:at], request.messages[at + 1 :]
-        stand_in = _stand_in(request.messages[at], word)
+        history, new = messages[:at], messages[at + 1 :]
+        stand_in = _stand_in(messages[at], word)
 
-        def written(*messages: Mapping[str, Any], generate: bool = True) -> str:
+        def written(*messages: Mapping[str, Any], generate: bool = generate) -> str:
             return writing.write([*history, *messages], generate=generate)
 
         try:
@@ -167,16 +178,26 @@ class Prompts:
             found = between(
                 tail, self.ends(ends), tail.find(other), lambda: behind(word, written(stand_in, generate=False))
             )
-            asked = written(), written(generate=False)
+            asked = written(generate=True), written(generate=False)
         except (BadRequest, TemplateError) as error:
             raise NoBridge(f"the chat template: {error}"[:500]) from None
         if any(m["content"] not in found.text for m in others if m["role"] != "assistant"):
-            # Such as the results of all calls but the last, of a template that has a message for each call.
-            raise NoBridge("the chat template does not write what follows an answer as it is, and in one piece")
+            results = _one_by_one(messages, at)
+            if not results:
+                raise NoBridge("the chat template does not write what follows an answer as it is, and in one piece")
+            # A template that has a message for each call writes the results of all but the last before that.
+            last = len(results) - 1
+            each = [self._found(writing, m, at, ends, generate=generate and i == last) for i, m in enumerate(results)]
+            gap = self._found(writing, results[0][: at + 1], at, ends, generate=False).bridge.text  # ends the answer
+            text = each[0].bridge.text + "".join(one.bridge.text.removeprefix(gap) for one in each[1:])
+            bridge = Bridge(each[-1].bridge.closings, text)
+            wholes = [text for one in each for text in one.wholes]
+            return _Found(bridge, wholes, asked, [piece for one in each for piece in one.pieces])
         start = len(tail) - len(found.text)
         if not after.startswith(tail[:start]):
             raise NoBridge("the chat template writes the answer differently")
-        return _Found(Bridge(tuple(map(clean, found.closings)), clean(after[start:])), (probe, whole), asked)
+        bridge = Bridge(tuple(map(clean, found.closings)), clean(after[start:]))
+        return _Found(bridge, (probe, whole), asked, [(messages, generate, bridge.text)])
 
     def ends(self, ends: Sequence[str]) -> tuple[str, ...]:
         """The strings that end an answer: these and the template's own, the longest first."""
@@ -570,11 +591,13 @@ def _refused(error: Exception | str) -> BadRequest:
 
 
 class _Found(NamedTuple):
-    """A bridge with renderings: whole ones, and those up to the answer with and without its opening."""
+    """A bridge with renderings: whole ones, and those up to the answer with and without its opening; and
+    conversations, whether the next answer opens behind them, and with which parts of the bridge they end."""
 
     bridge: Bridge
-    wholes: tuple[str, str]
+    wholes: Sequence[str]
     asked: tuple[str, str]
+    pieces: Sequence[tuple[Sequence[Mapping[str, Any]], bool, str]]
 
 
 def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:
@@ -587,6 +610,18 @@ def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:
     key = next(iter(known or ()), "key")
     calls[-1] = {**calls[-1], "function": {**calls[-1]["function"], "arguments": tojson({key: word})}}
     return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def _one_by_one(messages: Sequence[Mapping[str, Any]], at: int) -> list[list[Mapping[str, Any]]]:
+    """A conversation for each result of an answer's several calls, with the result's call alone, the last one with all
+    that follows; none if there is one call, or it is not clear which result is whose."""
+    calls = {call.get("id"): call for call in messages[at].get("tool_calls") or ()}
+    results = list(takewhile(lambda m: m["role"] == "tool", messages[at + 1 :]))
+    known = all(r.get("tool_call_id") in calls and isinstance(r.get("content"), str) for r in results)
+    if not 2 <= len(calls) <= _MOST_APART or not known:
+        return []
+    made = [[*messages[:at], {**messages[at], "tool_calls": [calls[r["tool_call_id"]]]}, r] for r in results]
+    return [*made[:-1], [*made[-1], *messages[at + 1 + len(results) :]]] if made else []
 
 
 def _thought_markers(dialect: Dialect) -> "Iterator[tuple[str, str]]":

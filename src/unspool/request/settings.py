@@ -48,9 +48,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     results: Annotated[int, "characters of results of the server's tools in one answer"] = 1 << 20
     tooltime: Annotated[float, "seconds that the server's tools may take in one answer"] = 600.0
     stored: Annotated[
-        int, "bytes of stored responses and conversations; those that were continued longest ago go first"
+        int, "bytes of all that is stored; what was continued longest ago goes first, open sessions never"
     ] = 512 << 20
-    days: Annotated[float, "days after which a stored response or conversation goes, counted from its last turn"] = 30.0
+    days: Annotated[float, "days after which what is stored goes, counted from its last turn"] = 30.0
     head: Annotated[float, "seconds to receive a request's line and headers"] = 10.0
     receive: Annotated[float, "seconds to receive a request's body"] = 60.0
     idle: Annotated[float, "seconds that an idle connection is kept open"] = 15.0

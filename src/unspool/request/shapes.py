@@ -11,8 +11,8 @@ a few short conversations to find out which, and `shape` rewrites what the templ
 * Calls in one message become one message each, and text beside calls a message of its own. A template without calls
   gets them as JSON, and one without results of tools a user's message that names the tool.
 * Media in the results of tools go to a user's message behind them (`MOVED`), unless the template writes them there.
-* Answers get an empty ``reasoning_content``, results the tool's name, and calls an id of nine letters and digits, where
-  the template demands them.
+* Answers get an empty ``reasoning_content``, results the tool's name, calls an id of nine letters and digits, and tools
+  a description and parameters, where the template demands them.
 """
 
 import hashlib
@@ -69,6 +69,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     empty: bool = True  # messages without text; where one is missing, others say that there is none
     parts: bool = False  # whether contents must be lists of parts
     described: bool = False  # whether tools and parameters need a description
+    bare: bool = True  # tools without a description, parameters or properties
     # names, ids: whether results need the tool's name, and calls an id of nine letters and digits.
     names: bool = False
     ids: bool = False
@@ -357,20 +358,26 @@ def _filler(role: str, traits: Traits) -> _Message:
 
 
 def described(tools: Sequence[Mapping[str, Any]], traits: Traits) -> list[Any]:
-    """Tools with the descriptions that the template demands."""
-    if not traits.described:
+    """Tools with the descriptions and parameters that the template demands."""
+    if traits.bare and not traits.described:
         return list(tools)
     made = []
     for one in tools:
-        function = {"description": "", "parameters": {"type": "object", "properties": {}}, **one["function"]}
-        parameters = function["parameters"]
-        if isinstance(parameters, dict) and isinstance(parameters.get("properties"), dict):
-            properties = {
-                k: {"description": "", **v} if isinstance(v, dict) else v for k, v in parameters["properties"].items()
-            }
-            function["parameters"] = {**parameters, "properties": properties}
+        function = _filled(one["function"], description="", parameters={})
+        if isinstance(function["parameters"], dict):
+            function["parameters"] = parameters = _filled(function["parameters"], type="object", properties={})
+            if traits.described and isinstance(parameters["properties"], dict):
+                parameters["properties"] = {
+                    k: _filled(v, description="") if isinstance(v, dict) else v
+                    for k, v in parameters["properties"].items()
+                }
         made.append({**one, "function": function})
     return made
+
+
+def _filled(given: Mapping[str, Any], **missing: Any) -> dict[str, Any]:
+    """An object with further members where it has none of their names."""
+    return {**given, **{key: value for key, value in missing.items() if key not in given}}
 
 
 # -- prompts -----------------------------------------------------------------------------------------------------------
@@ -468,6 +475,10 @@ def _forms(text: str) -> tuple[str, ...]:
 _NAME: Final = "zqlookup"
 _PROBED_TOOL: Final = tool(
     _NAME, "Looks up.", {"type": "object", "properties": {"zqkey": {"type": "string"}}, "required": ["zqkey"]}
+)
+_BARE_TOOLS: Final = (
+    {"type": "function", "function": {"name": _NAME}},
+    {"type": "function", "function": {"name": _NAME, "description": "Looks up.", "parameters": {"type": "object"}}},
 )
 _LONG_ID: Final = "call_Zq0123456789abcdefghij"
 
@@ -581,4 +592,7 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
     beside = [ask, _called("Zqvalue", content="Zqsay"), result, says, more]
     apart = t.but(beside=False)
     t = settled(beside, t, apart, apart.but(again=False), apart.but(again=False, empty=False))
+    for bare in _BARE_TOOLS:
+        probe.tools = [bare]
+        t = settled([ask], t, t.but(bare=False))
     return t, probe.texts

@@ -116,9 +116,10 @@ class Fetcher:
         try:
             asked = URL(url.strip()).with_user(None).with_fragment(None)  # from here on, names have one spelling
             host, port = (asked.raw_host or "").rstrip("."), asked.port or 0
+            asked = asked.with_host(host)  # checks the characters of the name
         except ValueError:
             raise Refused(f"{url!r} is not a URL of http or https") from None
-        if asked.scheme not in _PORTS or not host:
+        if asked.scheme not in _PORTS:
             raise Refused(f"{url!r} is not a URL of http or https")
         if not trusted and not self.allows(host, port):
             allowed = ", ".join(self._hosts) or "none"
@@ -126,7 +127,7 @@ class Fetcher:
         literal = ":" in host or host.replace(".", "").isdigit()
         if literal and not (self._private or trusted or is_public(host)):
             raise Refused(f"{host} is not a public address")
-        return asked.with_host(host)
+        return asked
 
     def admits(self, url: str) -> bool:
         """Whether a URL may be fetched, as far as it says itself."""

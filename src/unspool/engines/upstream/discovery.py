@@ -4,7 +4,7 @@
 * vLLM sends the tokenizer's settings in ``/tokenizer_info``, if it is started with that endpoint; else ``root`` in
   ``/v1/models`` names the model's folder or repository.
 * SGLang names it in ``/model_info``.
-* Ollama names the model's file in ``/api/show``.
+* Ollama names the model's file in ``/api/show``, and sends the file's template if it uses that itself, not one of Go's.
 
 A path that exists on this machine is read here, and so is a repository in Hugging Face's cache.
 """
@@ -143,7 +143,20 @@ def _ollama(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> D
             path = find_stored(f"ollama:{found.model}").path
         except GgufError:
             path = None  # another machine's
-    return msgspec.structs.replace(found, path=path)
+    template = _text(shown, "template")
+    if path is not None or "{%" not in template:
+        return msgspec.structs.replace(found, path=path)
+    told = server.ask("/api/show", {"model": found.model, "verbose": True}).get("model_info")
+    info = told if isinstance(told, dict) else {}
+    texts = info.get("tokenizer.ggml.tokens")
+    tokens = [one if isinstance(one, str) else "" for one in texts] if isinstance(texts, list) else []
+    special = {}
+    for name in _NAMED:
+        at = info.get(f"tokenizer.ggml.{name}_id")
+        if isinstance(at, int) and 0 <= at < len(tokens):
+            special[name] = tokens[at]
+    added = tuple(sorted({*possible_tokens(template)} & {*tokens}))
+    return msgspec.structs.replace(found, template=template, special=special, added=added)
 
 
 _ASKED: Final = {
