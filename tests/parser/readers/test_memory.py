@@ -79,9 +79,11 @@ def described(message: Message) -> Any:
         ("gemma4", None, '<|tool_call>call:f{a:<|"|>x<|"|>,b c d'),
         ("hermes", "repair", '<tool_call>\n{"name": "f", "arguments": {"a": True, b: [1 2'),
         ("hermes", None, '<tool_call>\n{"name": "f", "arguments": {"a": {"b": tru, 1'),
+        ("pythonic", None, '[f(s=\'a "b" \tc\n d é\x01 e'),
+        ("qwen3-coder", None, '<tool_call>\n<function=f>\n<parameter=s>\na "b" \tc\n d é\x01 e'),
     ],
 )
-def test_a_broken_literal_keeps_its_raw_text_however_it_is_cut(dialect: str, bad: Any, raw: str) -> None:
+def test_a_broken_call_keeps_its_raw_text_however_it_is_cut(dialect: str, bad: Any, raw: str) -> None:
     policy = None if bad is None else Policy(bad_arguments=bad)
     for size in (1, 1, 3, 100):
         message, _ = run(
