@@ -308,14 +308,6 @@ def test_a_call_whose_arguments_closed_themselves_is_ok_with_a_notice(dialect: D
         assert "missing_close" in notices(message)
 
 
-@pytest.mark.parametrize(**named(XML))
-def test_an_xml_call_cut_before_its_closing_is_incomplete(dialect: Dialect) -> None:
-    raw = write_calls(dialect, [("f", {"a": "xyz", "b": "w"})])
-    at = raw.index("xyz")
-    message, _ = run(dialect, [raw[: at + 2]], tools=TOOLS)
-    assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [("f", '{"a": "xy', "incomplete")]
-
-
 # -- 8. round trip through an independent writer -----------------------------------------------------------------------
 
 

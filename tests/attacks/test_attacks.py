@@ -11,7 +11,7 @@ import pytest
 from unspool.engines.capture import read_recordings
 
 from . import victim as victims
-from .clients import SLOW, Leaving, burst, dribble, exchange, hold, never_read, request
+from .clients import SLOW, Leaving, burst, exchange, hold, never_read, request
 from .upstream import upstream
 from .victim import CHAT, FLOOD, PATIENCE, QUICK, TEMPLATE, Victim, recordings, survives, victim
 
@@ -63,25 +63,7 @@ def test_whole_answers_that_nobody_reads_are_given_up(replaying: Victim) -> None
     assert given_up == [5, 5]
 
 
-# -- slow clients ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("part", ["head", "body"])
-def test_slow_heads_and_bodies_are_refused(replaying: Victim, part: str) -> None:
-    data = request(SLOW)
-    if part == "head":
-        data = data.replace(b"Host: localhost", b"Host: localhost\r\nX: " + b"x" * 1000)
-    else:
-        data = data.replace(b"Content-Length: ", b"Content-Length: 1")
-        data = b"POST / HTTP/1.1\r\nContent-Length: 9999\r\n\r\n" + data
-    answers: list[bytes] = []
-    survives(replaying, lambda: answers.extend(dribble(replaying.port, 20, data, 9)))
-    assert all(not answer or answer.startswith((b"HTTP/1.1 408", b"HTTP/1.1 405")) for answer in answers)
-    assert any(b" 408 " in answer for answer in answers) or part == "body"
-
-
-def test_connections_that_say_nothing_are_closed(replaying: Victim) -> None:
-    survives(replaying, lambda: dribble(replaying.port, 50, b"", 9))
+# -- heads and headers -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("head", [b"X: " + b"x" * 1_000_000, b"X: y\r\n" * 10_000 + b"\r\n"])
