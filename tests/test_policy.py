@@ -87,18 +87,6 @@ BAD = '{"a": @@}'
 
 
 @pytest.mark.parametrize(**named(JSON_LIKE))
-def test_bad_arguments_raw_passes_them_through(dialect: Dialect) -> None:
-    message = both(dialect, write_calls(dialect, [("f", BAD), *G]), Policy(bad_arguments="raw"))
-    assert [(c.name, c.arguments.rstrip(), c.status) for c in message.tool_calls] == [
-        ("f", BAD, "invalid"),
-        ("g", '{"a": "y"}', "ok"),
-    ]
-    assert message.tool_calls[0].raw
-    assert message.tool_calls[1].raw == ""
-    assert message.finish_reason == "tool_calls"
-
-
-@pytest.mark.parametrize(**named(JSON_LIKE))
 def test_bad_arguments_drop_leaves_the_call_out(dialect: Dialect) -> None:
     policy = Policy(bad_arguments="drop")
     raw = write_calls(dialect, [("f", BAD), *G])
@@ -125,30 +113,39 @@ def test_bad_arguments_text_gives_the_call_back_as_text(dialect: Dialect) -> Non
 
 
 REPAIRS = [
-    ('{"a": "x",}', {"a": "x"}),
-    ("{'a': 'x'}", {"a": "x"}),
-    ('{"a": "it\'s", "b": \'"q"\'}', {"a": "it's", "b": '"q"'}),
-    ('{"a": True, "b": None, "n": False}', {"a": True, "b": None, "n": False}),
-    ('{a: "x"}', {"a": "x"}),
-    ('{"a": [1, 2,], "n": 3}', {"a": [1, 2], "n": 3}),
-    ('{"a": "two\nlines\t"}', {"a": "two\nlines\t"}),
-    ('{"a": "x"', {"a": "x"}),
-    ('{"a": [1, {"b": "x"', {"a": [1, {"b": "x"}]}),
-    ('{"a": "say "hi" now"}', {"a": 'say "hi" now'}),
-    ('{"a": "he said "x"", "n": 1}', {"a": 'he said "x"', "n": 1}),
-    ("{'a': 'x' 'y'}", {"a": "xy"}),
+    ('{"a": "x",}', {"a": "x"}, "trailing comma"),
+    ('{"a": [1,2 ,],}', {"a": [1, 2]}, "trailing comma"),
+    ("{'a': 'x'}", {"a": "x"}, "single quotes"),
+    ('{"a": "it\'s", "b": \'"q"\'}', {"a": "it's", "b": '"q"'}, "single quotes"),
+    ('{"a": True, "b": None, "n": False}', {"a": True, "b": None, "n": False}, "Python literal"),
+    ('{a: "x"}', {"a": "x"}, "bare key"),
+    ("{a: .5, b: 5., n: +1, c: 1_000}", {"a": 0.5, "b": 5.0, "n": 1, "c": 1000}, "bare key"),
+    ('{"n": 0x1F, "b": [-0b11]}', {"n": 31, "b": [-3]}, "number"),
+    ('{"a": [1, 2,], "n": 3}', {"a": [1, 2], "n": 3}, "trailing comma"),
+    ('{"a": "two\nlines\t"}', {"a": "two\nlines\t"}, "control character"),
+    ('{"a": "x\\d\\\'z"}', {"a": "x\\d'z"}, "escape"),
+    ('{"a": "x"', {"a": "x"}, ""),
+    ('{"a": [1, {"b": "x"', {"a": [1, {"b": "x"}]}, ""),
+    ('{"a": "say "hi" now"}', {"a": 'say "hi" now'}, "quotes in a string"),
+    ('{"a": "he said "x"", "n": 1}', {"a": 'he said "x"', "n": 1}, "quotes in a string"),
+    ("{'a': 'x' 'y'}", {"a": "xy"}, "single quotes"),
+    ('{"a": [{"b": "x"}, {"c": [2]}}', {"a": [{"b": "x"}, {"c": [2]}]}, "brackets"),
+    ('{"a": [{"b": 1], "c": {"n": [1 }}', {"a": [{"b": 1}], "c": {"n": [1]}}, "brackets"),
 ]
+"""What models write, what it means, and how the notice calls the repair."""
 
 
 @pytest.mark.parametrize(**named(JSON_LIKE))
-@pytest.mark.parametrize(("written", "meant"), REPAIRS, ids=[w for w, _ in REPAIRS])
-def test_bad_arguments_repair_repairs_what_keeps_its_meaning(dialect: Dialect, written: str, meant: Any) -> None:
+@pytest.mark.parametrize(("written", "meant", "name"), REPAIRS, ids=[w for w, _, _ in REPAIRS])
+def test_bad_arguments_repair_repairs_what_keeps_its_meaning(
+    dialect: Dialect, written: str, meant: Any, name: str
+) -> None:
     if dialect.call[0].object is not None and written.count("{") > written.count("}"):
         pytest.skip("the call's own brace closes the arguments")
     message = both(dialect, write_calls(dialect, [("f", written), *G]), Policy(bad_arguments="repair"))
     assert values(message) == [("f", meant), *G], message
     assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
-    assert notices(message).count("repaired") == 1
+    assert [name in n.detail for n in message.notices if n.kind == "repaired"] == [True], message.notices
     assert message.tool_calls[0].raw
 
 

@@ -108,19 +108,6 @@ def test_answers_to_interrupts_find_their_calls_however_many_there_are(server: V
     survives(server, attack)
 
 
-def test_sealed_items_that_are_forged_huge_or_many_are_refused(server: Victim) -> None:
-    def attack() -> None:
-        for sealed in ("QUFB" * 100, "AQ" * 1000, SURROGATE, "Q" * 3_000_000):
-            items = [user("x"), {"type": "reasoning", "summary": [], "encrypted_content": sealed}]
-            refused(server, RESPONSES, {"input": items}, "input[1].encrypted_content")
-            thought = {"type": "thinking", "thinking": "", "signature": sealed}
-            history = [user("x"), {"role": "assistant", "content": [thought]}, user("y")]
-            refused(server, MESSAGES, {"max_tokens": 4, "messages": history}, "messages[1].content[0].signature")
-            refused(server, AGUI, run(user("x"), {"role": "reasoning", "encryptedValue": sealed}), "encryptedValue")
-
-    survives(server, attack)
-
-
 # -- tools that the server runs ----------------------------------------------------------------------------------------
 
 
@@ -134,20 +121,6 @@ def test_clients_that_leave_a_tool_loop_at_any_moment_leak_nothing(server: Victi
     def attack() -> None:
         for after in (0.0, 0.02, 0.2):
             burst(server.port, 20, "at once" if after else "one by one", bodies=bodies, path=path, after=after)
-
-    survives(server, attack)
-
-
-def test_answers_whose_model_never_stops_calling_end_by_their_limits(server: Victim) -> None:
-    server.ask(CHAT, {"messages": [user("add it")], "max_tool_calls": 1})  # now the process of the tools runs
-
-    def attack() -> None:
-        status, text = server.ask(CHAT, {"messages": [user("add many")], "max_tool_calls": 3})
-        assert (status, text.count('"done"')) == (200, 3), text[:500]
-        status, text = server.ask(CHAT, {"messages": [user("hang it")], "tool_limits": {"tooltime": 0.2}})
-        assert (status, "did not answer" in text) == (200, True), text[:500]
-        status, text = server.ask(CHAT, {"messages": [user("flood it")], "tool_limits": {"results": 1000}})
-        assert (status, len(text) < 10_000) == (200, True), text[:500]
 
     survives(server, attack)
 
@@ -248,18 +221,6 @@ def test_counting_and_editing_stop_when_the_client_leaves(computing: Victim) -> 
         burst(computing.port, 10, "at once", bodies=[edited], path=MESSAGES, after=0.2)
 
     survives(computing, attack)
-
-
-def test_wrong_huge_and_missing_model_names_are_refused(server: Victim) -> None:
-    def attack() -> None:
-        for name in ("m" * 1_000_000, SURROGATE, "../other", ""):
-            for path, body in ((CHAT, {"messages": [user("x")]}), (RESPONSES, {"input": "x"})):
-                status, text = server.ask(path, {"model": name, **body})
-                assert (status, len(text) < 1000) == (404, True), text[:500]
-            status, text = server.ask(AGUI, run(user("x"), forwardedProps={"model": name}))
-            assert (status, len(text) < 1000) == (404, True), text[:500]
-
-    survives(server, attack)
 
 
 # -- requests of the page ----------------------------------------------------------------------------------------------

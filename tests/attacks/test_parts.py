@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from tests.loopback import answering, sends
-from tests.media import base64_of, gif, png, url, webp
+from tests.media import gif, png, url, webp
 
-from .clients import exchange
 from .victim import CHAT, QUICK, Victim, quick, survives, victim
 
 
@@ -90,15 +89,6 @@ def test_a_thousand_parts_are_refused(server: Victim) -> None:
     refused(server, (sent, "1,000 parts; allowed are 100"), (linked, "1,000 parts"))
 
 
-def test_a_body_of_a_gigabyte_is_not_read(server: Victim) -> None:
-    def attack() -> None:
-        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        begun = head + b"Content-Length: %d\r\n\r\n" % (1 << 30) + base64_of(bytes(60_000)).encode()
-        assert b"413" in exchange(server.port, begun)[:20]
-
-    survives(server, attack)
-
-
 LOCAL = [
     "http://127.0.0.1:{}/a.png",
     "http://localhost:{}/a.png",
@@ -125,35 +115,6 @@ def test_no_url_reaches_the_servers_own_machine(server: Victim, trap: str, at: s
     status, text = server.ask(CHAT, asked(image(at.format(trap))))
     assert status == 400, text
     assert len(visits) == before
-
-
-@pytest.mark.parametrize(
-    "at",
-    [
-        "http://169.254.169.254/latest/meta-data/",
-        "http://[fd00:ec2::254]/latest/meta-data/",
-        "http://metadata.google.internal/computeMetadata/v1/",
-        "http://168.63.129.16/metadata",
-        "http://100.100.100.200/latest/meta-data",
-        "http://10.0.0.1/a.png",
-        "http://172.16.0.1/a.png",
-        "http://192.168.1.1/a.png",
-        "http://100.64.0.1/a.png",
-        "http://224.0.0.1/a.png",
-        "http://255.255.255.255/a.png",
-        "http://[fe80::1]/a.png",
-        "http://[fc00::1]/a.png",
-        "http://[ff02::1]/a.png",
-        "http://[64:ff9b::7f00:1]/a.png",
-        "http://[2002:7f00:1::]/a.png",
-        "http://127.0.0.1/",
-        "https://127.0.0.1/",
-    ],
-)
-def test_no_url_reaches_a_private_network_or_a_clouds_metadata(server: Victim, at: str) -> None:
-    status, text = server.ask(CHAT, asked(image(at)))
-    assert status == 400, text
-    assert "send the bytes as a data: URL" in text
 
 
 def test_addresses_of_the_network_are_not_told(server: Victim) -> None:

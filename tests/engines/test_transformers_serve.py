@@ -10,11 +10,8 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken
 
-from tests.server.support import WEATHER, live
 from tests.tokenizer import byte_level
 from unspool.engines import EngineError, Request, Sampling
-from unspool.engines.upstream import Upstream
-from unspool.request.prompts import Prompts, read_tokenizer
 
 from .processes import GREEDY, collect, connected, free_port, generated, process, text
 from .succession import BOS, EOS, LOOP, MARKERS, OUTPUT, TEMPLATE, chains, joined, rounded, weights
@@ -121,33 +118,3 @@ def test_features_that_the_server_lacks_are_refused(url: str) -> None:
 
     assert status(sampling=Sampling(logprobs=1)) == 400
     assert status(options={"model": "another"}) == 400, "it is pinned to its own"
-
-
-def test_the_openai_client_reads_calls_from_the_server(url: str, model: Path) -> None:
-    prompts = Prompts(read_tokenizer(model))
-    with live(Upstream(url), "deepseekv31", prompts=prompts) as server:
-        stream = server.openai.chat.completions.create(
-            model="served",
-            messages=[{"role": "user", "content": "Weather in Paris?"}],
-            tools=[WEATHER],
-            temperature=0,
-            max_tokens=50,
-            stream=True,
-            stream_options={"include_usage": True},
-        )
-        reasoning = content = name = arguments = ""
-        reasons, usage = [], None
-        for chunk in stream:
-            usage = chunk.usage or usage
-            for choice in chunk.choices:
-                reasoning += getattr(choice.delta, "reasoning_content", None) or ""
-                content += choice.delta.content or ""
-                for call in choice.delta.tool_calls or ():
-                    name += call.function.name or "" if call.function else ""
-                    arguments += call.function.arguments or "" if call.function else ""
-                reasons.append(choice.finish_reason)
-        assert (reasoning, content) == ("They want a forecast.", "Ich prüfe das. 🌍")
-        assert (name, arguments) == ("get_weather", '{"city": "Paris", "days": 3}')
-        assert reasons[-1] == "tool_calls"
-        assert usage is not None
-        assert usage.completion_tokens >= len(OUTPUT)

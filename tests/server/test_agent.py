@@ -17,7 +17,6 @@ import pytest
 from unspool.engines.capture import Asked, write_recording
 
 from ..loopback import serving
-from .support import chunks
 from .workshop import call
 
 pytestmark = pytest.mark.agent
@@ -100,25 +99,3 @@ def test_the_browser_reads_a_page_of_an_allowed_host(agent: httpx2.Client, page:
     assert said in result["content"]
     refused = ask(agent, "Read http://127.0.0.1:1/secret.html")
     assert refused["tool_results"][0]["is_error"]
-
-
-def test_every_protocol_reports_calls_of_server_tools(agent: httpx2.Client, page: tuple[str, str]) -> None:
-    question, product = f"What is {A} * {B}?", str(A * B)
-    tools = [{"type": "code_interpreter", "container": {"type": "auto"}}, {"type": "web_search"}]
-    answer = agent.post("/v1/responses", json={"input": question, "tools": tools}).json()
-    code = next(item for item in answer["output"] if item["type"] == "code_interpreter_call")
-    assert code["outputs"] == [{"type": "logs", "logs": code["outputs"][0]["logs"]}]
-    assert product in code["outputs"][0]["logs"]
-    opened = agent.post("/v1/responses", json={"input": f"Read {page[0]}", "tools": tools}).json()
-    web = next(item for item in opened["output"] if item["type"] == "web_search_call")
-    assert web["action"] == {"type": "open_page", "url": page[0]}
-    asked = {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": question}]}
-    events = chunks(agent.post("/ag-ui", json=asked).text)
-    assert [product in e["content"] for e in events if e["type"] == "TOOL_CALL_RESULT"] == [True]
-    mcp = {"mcp_servers": [{"type": "url", "name": "demo", "url": ""}], "max_tokens": 200}
-    reply = agent.post(
-        "/v1/messages",
-        json={**mcp, "messages": [{"role": "user", "content": question}]},
-        headers={"anthropic-beta": "mcp-client-2025-11-20"},
-    ).json()
-    assert [block["type"] for block in reply["content"]][-3:] == ["mcp_tool_use", "mcp_tool_result", "text"]

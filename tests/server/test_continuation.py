@@ -9,9 +9,9 @@ import pytest
 from unspool.request.prompts import Prompts
 from unspool.request.prompts import Tokenizer as Files
 
-from .support import CHAT, HELLO, WEATHER, Live, chunks, live
+from .support import CHAT, HELLO, WEATHER, Live, live
 from .test_loop import BETA, MCP, MCP_SERVER, rebuilt, run
-from .test_protocols import AGUI, ANTHROPIC_TOOL, RESPONSES_TOOL, claude
+from .test_protocols import ANTHROPIC_TOOL, RESPONSES_TOOL, claude
 from .workshop import Workshop, call
 from .writing import ANSWER, CALL, MARKS, TEMPLATE, Writing, extends, template
 
@@ -112,26 +112,6 @@ def test_messages_go_on_though_their_client_reads_the_input_of_tools(raw: str) -
         behind: Any = [{"role": "assistant", "content": said}, {"role": "user", "content": [result, reminder]}]
         client.messages.create(**ask, messages=[*HELLO, *behind])
     assert extends(engine, 1, raw)
-
-
-def test_runs_of_ag_ui_go_on_from_the_messages_of_the_thread() -> None:
-    engine = Writing(CALL)
-    with live(engine, "hermes", prompts=template()) as server:
-        events = chunks(server.post("/ag-ui", **AGUI).text)
-        start = next(e for e in events if e["type"] == "TOOL_CALL_START")
-        arguments = "".join(e["delta"] for e in events if e["type"] == "TOOL_CALL_ARGS")
-        call = {"name": start["toolCallName"], "arguments": arguments}
-        messages = [
-            *AGUI["messages"],
-            {
-                "id": "a",
-                "role": "assistant",
-                "toolCalls": [{"id": start["toolCallId"], "type": "function", "function": call}],
-            },
-            {"id": "t", "role": "tool", "toolCallId": start["toolCallId"], "content": "20"},
-        ]
-        server.post("/ag-ui", **{**AGUI, "messages": messages})
-    assert extends(engine, 1, CALL)
 
 
 def test_a_turn_that_the_client_changed_is_written_by_the_template() -> None:

@@ -74,13 +74,6 @@ def test_chat_completions_hide_the_servers_calls_and_report_their_results(server
     assert workshop.calls[known:] == [("add", {"a": 2, "b": 3})] * 2
 
 
-def test_results_that_a_client_of_chat_completions_sends_back_are_read(server: Server) -> None:
-    live, _ = server
-    first = live.post(CHAT, messages=asked("add please")).json()["choices"][0]["message"]
-    history = [*asked("add please"), first, *asked("and now")]
-    assert live.post(CHAT, messages=history).json()["choices"][0]["message"]["content"] == "Now this."
-
-
 def test_calls_of_one_round_run_side_by_side_and_a_mixture_ends_with_the_clients(server: Server) -> None:
     live, workshop = server
     workshop.most = 0
@@ -204,12 +197,6 @@ def test_an_approval_is_asked_for_and_answered_without_state(server: Server) -> 
         assert live.openai.responses.create(model="m", input=later, tools=[MCP]).output_text == "Now this."
         assert workshop.calls.count(("guarded", {"a": 7})) == 3, "what was run is not run again"
         workshop.calls.clear()
-
-
-def test_calls_beside_one_that_waits_are_run(server: Server) -> None:
-    live, _ = server
-    (answer, _) = both(live, input="guard and add", tools=[MCP])
-    assert [item.type for item in answer.output] == ["mcp_list_tools", "mcp_call", "mcp_approval_request"]
 
 
 def test_a_forged_approval_is_refused(server: Server) -> None:

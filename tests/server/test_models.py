@@ -12,7 +12,7 @@ from unspool.generation.metrics import added
 from unspool.server import Settings
 from unspool.server.models import Served
 
-from .support import CHAT, HELLO, PATIENCE, Live, Scripted, chunks, live, replay
+from .support import CHAT, HELLO, MINIMAL, PATIENCE, Live, Scripted, chunks, live, replay
 
 
 def two(**options: Any) -> Any:
@@ -68,6 +68,11 @@ def test_an_unknown_model_is_each_protocols_own_error() -> None:
             claude.messages.create(model="nobody", max_tokens=9, messages=HELLO)
         assert of_anthropic.value.body["error"]["type"] == "not_found_error"  # type: ignore[index]
         http.close()
+        for name in ("m" * 1_000_000, "\ud800", "../other", ""):
+            for path, body in MINIMAL.items():
+                asked = {"forwardedProps": {"model": name}} if path == "/ag-ui" else {"model": name}
+                answer = server.post(path, **body, **asked)
+                assert (answer.status_code, len(answer.text) < 1000) == (404, True), (path, answer.text[:200])
         assert server.post(messages=HELLO, model=5).status_code == 400
         assert server.http.post(CHAT, content=b"{").status_code == 400
 

@@ -1,4 +1,4 @@
-"""The MindIE and candle profiles of a running server, compared field by field with their documentation.
+"""The MindIE profile of a running server, compared field by field with its documentation.
 
 Only ids, times and counts come from the server or the engine.
 """
@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from unspool.engines import EngineError
 from unspool.wire import Usage
 
 from ..wire.readers import frames
@@ -48,9 +47,6 @@ def streamed(server: Live, prefix: str, **ask: Any) -> list[dict[str, Any]]:
     return [identified(c, prefix, "chat.completion.chunk") for c in chunks]
 
 
-# -- MindIE ------------------------------------------------------------------------------------------------------------
-
-
 def content(chunk: dict[str, Any]) -> str:
     return str(chunk["choices"][0]["delta"]["content"])
 
@@ -66,27 +62,6 @@ def test_options_of_mindie_reach_its_answers(timing: Any) -> None:
     assert ([content(c) for c in sent[:2]], sent[-1]["full_text"]) == (["He", "Hello"], "Hello")
 
 
-@pytest.mark.parametrize(
-    ("error", "status", "kind"),
-    [
-        (None, 500, "Incomplete Generation"),
-        (424, 424, "Generation Error"),
-        (503, 503, "Service Unavailable"),
-        (400, 400, "Bad Request"),
-    ],
-)
-def test_before_the_first_byte_an_error_of_mindie_is_a_status_with_its_own_body(
-    error: int | None, status: int, kind: str
-) -> None:
-    wrong = EngineError("the device is lost", error or 500)
-    asks: list[dict[str, Any]] = [{}, {"stream": True}]
-    body = {"error": "the device is lost", "error_type": kind, "err_msg": "the device is lost"}
-    with live(Scripted([], fail_after=0, error=wrong), "hermes", **MINDIE) as server:
-        for ask in asks:
-            answer = server.post(messages=HELLO, **ask)
-            assert (answer.status_code, answer.json()) == (status, body)
-
-
 def test_a_request_that_mindie_refuses_has_422_and_err_msg() -> None:
     asks: list[tuple[dict[str, Any], str]] = [
         ({"n": 2}, "n: 2 is not 1"),
@@ -97,6 +72,3 @@ def test_a_request_that_mindie_refuses_has_422_and_err_msg() -> None:
             answer = server.post(messages=HELLO, **ask)
             fields = {"error": message, "error_type": "Input Validation Error", "err_msg": message}
             assert (answer.status_code, answer.json()) == (422, fields)
-
-
-# -- candle ------------------------------------------------------------------------------------------------------------

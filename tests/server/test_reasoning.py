@@ -72,7 +72,7 @@ def test_sealed_reasoning_belongs_to_the_clients_api_key_even_if_none_is_require
                         assert server.post("/v1/responses", input=[item, HELLO[0]]).status_code == 200
                     else:
                         refused(server, one)
-            for foreign in ("gAAAAABforeign", "é", Seal([os.urandom(32)]).seal(THOUGHT)):
+            for foreign in ("gAAAAABforeign", "é", "\ud800", Seal([os.urandom(32)]).seal(THOUGHT)):
                 refused(server, foreign)
             for foreign in (seal.seal(THOUGHT), seal.bound_to(b"else").seal(THOUGHT)):
                 if key is not None:

@@ -1,4 +1,4 @@
-"""The real small model in a real llama.cpp, through `unspool serve` and the clients of each protocol.
+"""The real small model in a real llama.cpp, through `unspool serve` and the official clients.
 
 `make test` runs the short form, `make local` all of it.
 """
@@ -21,7 +21,6 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-from ag_ui.core import EventType
 
 import unspool
 from unspool.cli.local import find_local
@@ -142,41 +141,6 @@ def test_content_follows_a_schema(served: Serving) -> None:
     format: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
     content = served.chat(response_format=format).choices[0].message.content
     assert json.loads(content)["city"] in ("Paris", "Rome")
-
-
-def test_messages_and_responses_make_the_same_call(served: Serving) -> None:
-    tools: Any = [{"name": "get_weather", "input_schema": WEATHER, "description": TOOL["function"]["description"]}]
-    message = served.anthropic.messages.create(
-        model="smollm2-135m", max_tokens=80, messages=PARIS, tools=tools, extra_body={"temperature": 0}
-    )
-    assert [(b.name, b.input) for b in message.content if b.type == "tool_use"] == [("get_weather", {"city": "Paris"})]
-    assert message.stop_reason == "tool_use"
-    function: Any = {"type": "function", "strict": None, **TOOL["function"]}
-    response = served.openai.responses.create(
-        model="smollm2-135m", input=PARIS[0]["content"], tools=[function], temperature=0, max_output_tokens=80
-    )
-    assert [(o.name, json.loads(o.arguments)) for o in response.output if o.type == "function_call"] == [
-        ("get_weather", {"city": "Paris"})
-    ]
-
-
-@pytest.mark.local
-def test_ag_ui_makes_the_same_call(served: Serving) -> None:
-    asked: dict[str, Any] = {
-        "threadId": "t",
-        "runId": "r",
-        "state": {},
-        "context": [],
-        "forwardedProps": {"temperature": 0},
-    }
-    asked |= {"messages": [{"id": "1", **PARIS[0]}], "tools": [TOOL["function"]]}
-    status, text = served.json("/ag-ui", asked)
-    assert status == 200, text
-    events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
-    kinds = {event["type"] for event in events}
-    assert {EventType.TOOL_CALL_START.value, EventType.RUN_FINISHED.value} <= kinds
-    arguments = "".join(e["delta"] for e in events if e["type"] == EventType.TOOL_CALL_ARGS.value)
-    assert json.loads(arguments) == {"city": "Paris"}
 
 
 @pytest.mark.local

@@ -147,27 +147,6 @@ def test_python_literals_mean_what_python_says_however_they_are_cut(seed: int) -
         assert (json.loads(output), reader.repaired) == (json.loads(json.dumps(meant)), "")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected", "repaired"),
-    [
-        ("{'a': 1,}", '{"a": 1}', "single quotes"),
-        ('{"a": [1,2 ,],}', '{"a": [1,2 ]}', "trailing comma"),
-        ("{a: .5, b: 5., c: +1, d: 1_000}", '{"a": 0.5, "b": 5.0, "c": 1, "d": 1000}', "bare key"),
-        ('{"a": 0x1F, "b": [-0b11]}', '{"a": 31, "b": [-3]}', "number"),
-        ('{"a": 5.e3}', '{"a": 5.0e3}', ""),
-        ('{"a": "x\ny\\d\\\'z"}', '{"a": "x\\ny\\\\d\'z"}', "control character"),
-        ('{"a": True, "b": None}', '{"a": true, "b": null}', "Python literal"),
-        ('{"a": [{"b": 1}, {"c": [2]}}', '{"a": [{"b": 1}, {"c": [2]}]}', "brackets"),
-        ('{"a": [{"b": 1], "c": {"d": [1 }}', '{"a": [{"b": 1}], "c": {"d": [1 ]}}', "brackets"),
-    ],
-)
-def test_repairs_keep_the_meaning(text: str, expected: str, repaired: str) -> None:
-    for seed in (None, 1, 2, 3):
-        reader = LiteralReader(Syntax.JSON, Root.OBJECT, repair=True)
-        assert read(reader, text, None if seed is None else random.Random(seed)) == (expected, "")
-        assert not repaired or reader.repaired == repaired
-
-
 @pytest.mark.parametrize("white", ["\u2028", "\x0b", "\xa0", " \u3000\n"])
 @pytest.mark.parametrize("seed", [None, 1])
 def test_white_space_that_is_not_jsons_becomes_spaces(white: str, seed: int | None) -> None:
@@ -180,73 +159,11 @@ def test_white_space_that_is_not_jsons_becomes_spaces(white: str, seed: int | No
     assert verbatim.mode == ERROR
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("[1]", '{"a" 1}', '{"a": }', '{"a": 1,}', '{"a": 01}', '{"a": 1.x}', '{"a": -}', '{"a": nul }'),
-        *('{"a": "\\x"}', '{"a": "\n"}', '{"a": [1}', "{1: 2}", '{"a": NaN}', '{"a": 1 2}', "{,}", '{"a": 1e+}'),
-        *('{"a": tru' + "e" * 80 + " }", '{"a": ' + "[" * 600),
-    ],
-)
-def test_invalid_json_fails_at_the_same_place_for_every_chunking(text: str) -> None:
-    whole = LiteralReader(Syntax.JSON, Root.OBJECT)
-    output = read(whole, text)
-    assert whole.mode == ERROR
-    assert whole.error
-    for seed in range(5):
-        cut = LiteralReader(Syntax.JSON, Root.OBJECT)
-        assert read(cut, text, random.Random(seed))[0] == output[0]
-        assert cut.error == whole.error
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        (
-            "a=(1, 2), b=r'a\\n', c='''x'y''', d='\\x41\\u00e9\\d')",
-            {"a": [1, 2], "b": "a\\n", "c": "x'y", "d": "Aé\\d"},
-        ),
-        (
-            "a=\"it's\", b='', c=true, d=null, e=-5, f=[(), {'k': 2}])",
-            {"a": "it's", "b": "", "c": True, "d": None, "e": -5, "f": [[], {"k": 2}]},
-        ),
-        ("a='\\U0001f600\\101\\a\\\nz', b='\\q', c='\\x')", {"a": "\U0001f600A\x07z", "b": "\\q", "c": "\\x"}),
-        ("from='x',)", {"from": "x"}),
-        (")", {}),
-    ],
-)
-def test_python_arguments_become_json(text: str, value: dict[str, Any]) -> None:
-    for seed in (None, 1, 2, 3, 4):
-        output, _ = read(
-            LiteralReader(Syntax.PYTHON, Root.KEYWORDS), text, None if seed is None else random.Random(seed)
-        )
-        assert json.loads(output) == value
-
-
-@pytest.mark.parametrize("text", ["1)", "'a')", "a b)", "a=)", "a=f(1))", "a=1; b=2)", "*x)"])
-def test_python_other_than_literals_is_refused(text: str) -> None:
-    reader = LiteralReader(Syntax.PYTHON, Root.KEYWORDS)
-    read(reader, text)
-    assert reader.mode == ERROR
-
-
-def test_strings_between_markers_may_contain_anything_but_their_quote() -> None:
-    text = '{query: <|"|>say "hi"\n<<|"|>, limit: 5, tags:[<|"|>a<|"|>],f:{exact:true}}'
-    for seed in (None, 1, 2, 3):
-        reader = LiteralReader(Syntax.QUOTE, Root.OBJECT, quote='<|"|>')
-        output, _ = read(reader, text, None if seed is None else random.Random(seed))
-        assert json.loads(output) == {"query": 'say "hi"\n<', "limit": 5, "tags": ["a"], "f": {"exact": True}}
-
-
 @pytest.mark.parametrize("text", ['"abc"', '"{\\"a\\": x}"', '"{} more"', '"[1]"'])
 def test_a_string_that_holds_no_object_is_not_unwrapped(text: str) -> None:
     reader = UnwrapReader()
     read(reader, text)
     assert reader.mode == ERROR
-
-
-def test_an_empty_string_means_no_arguments() -> None:
-    assert read(UnwrapReader(), '" "')[0] == "{}"
 
 
 def test_arguments_are_closed_only_if_no_value_must_be_invented() -> None:

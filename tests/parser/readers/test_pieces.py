@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 
 import unspool
-from tests.support import pieces, run
 from unspool.dialect.literals import Finder
 from unspool.parser.readers import pieces as module
 from unspool.parser.readers.pieces import JSON_STRINGS, StringKind, guarded_strings, markup_values, python_strings
@@ -67,16 +66,6 @@ def test_the_message_is_available_while_an_argument_waits() -> None:
         assert parser.message == parser.message
     parser.close()
     assert parser.message.tool_calls[0].arguments_dict() == {"n": 12345}
-
-
-def test_a_broken_call_gives_back_its_text_unchanged() -> None:
-    """A broken call gives back its text unchanged, though its pieces were turned into JSON."""
-    for dialect, opening in (("qwen3-coder", "<tool_call>\n<function=f>\n<parameter=s>\n"), ("pythonic", "[f(s='")):
-        raw = opening + 'a "b" \tc\n d é\x01 e'
-        for size in (1, 4):
-            message, _ = run(dialect, pieces(raw, size), tools=[TOOL], stage="content")
-            (call,) = message.tool_calls
-            assert (call.status, call.raw) == ("incomplete", raw), dialect
 
 
 def test_the_memory_of_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
