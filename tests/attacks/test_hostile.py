@@ -265,30 +265,3 @@ def test_any_value_in_any_field_is_answered_or_refused(prompt: Victim, path: str
             assert status in (200, 400, 404, 422), (field, value, text[:300])
 
     survives(prompt, attack)
-
-
-def test_keys_that_repeat_and_json_that_is_odd_are_answered_or_refused(server: Victim) -> None:
-    odd = (
-        b'{"messages": [], "messages": [{"role": "user", "content": "%b"}]}' % QUICK.encode(),
-        b"\xef\xbb\xbf" + BODY,
-        BODY.decode().encode("utf-16"),
-        BODY + b"\0",
-        b"[" * 100_000,
-        b'{"a":' * 50_000,
-        b'{"messages": [{"role": "user", "content": "\xff\xfe"}]}',
-        b'{"n": 1' + b"0" * 100_000 + b"}",
-        b'{"temperature": 1e' + b"9" * 100_000 + b"}",
-        b"NaN",
-        b"",
-    )
-
-    def attack() -> None:
-        for body in odd:
-            got = exchange(server.port, post(JSON, b"Content-Length: %d\r\n" % len(body), body=body))
-            assert got[9:12] in (b"200", b"400"), (body[:40], got)
-        half = {"max_tokens": 4, "messages": [{"role": "user", "content": f"\ud800 {QUICK}"}]}
-        edits = [{"type": "clear_tool_uses_20250919"}]
-        status, text = server.ask("/v1/messages", {**half, "context_management": {"edits": edits}})
-        assert status == 200, text
-
-    survives(server, attack)

@@ -163,6 +163,10 @@ HARMLESS: dict[str, list[dict[str, Any]]] = {
     "/v1/messages": [
         {"messages": [*HELLO, {"role": "assistant", "content": []}]},
         {"messages": [{"role": "user", "content": [{"type": "text", "text": "\ud83d"}]}]},
+        {
+            "messages": [{"role": "user", "content": "\ud800"}],
+            "context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]},
+        },
     ],
     "/ag-ui": [{"messages": []}],
 }

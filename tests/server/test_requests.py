@@ -23,6 +23,12 @@ BODIES = {
     "NaN": b'{"messages": [], "temperature": NaN}',
     "not UTF-8": b'{"messages": "\xff"}',
     "deep": b'{"messages":' + b"[" * 40_000 + b"]" * 40_000 + b"}",
+    "deep and cut": b'{"a":' * 15_000,
+    "UTF-16": '{"messages": []}'.encode("utf-16"),
+    "a null behind it": b'{"messages": []}\0',
+    "a long number": b'{"n": 1' + b"0" * 90_000 + b"}",
+    "a long exponent": b'{"temperature": 1e' + b"9" * 90_000 + b"}",
+    "keys that repeat": b'{"messages": [], "messages": [{}], "input": 1, "input": [1], "text": 2, "text": 1}',
 }
 
 
