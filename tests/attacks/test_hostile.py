@@ -105,25 +105,6 @@ def parsed(server: Victim, toml: str, text: str = "hello") -> tuple[int, str]:
     return server.ask(PARSE, {"text": text, "toml": toml})
 
 
-@pytest.mark.parametrize("size", [600, 3_000, 30_000])
-def test_long_texts_of_a_dialect_file_are_refused_by_their_key(server: Victim, size: int) -> None:
-    values = {"call": "{name} {arguments}", "calls": "{calls}", "reasoning": "{reasoning}", "text": "{a}"}
-    keys = (*values, "end", "id", "quote", "name", "aliases", "tools")
-    count = itertools.count()
-
-    def attack() -> None:
-        for key in keys * 5:
-            value = f"'<{next(count)}{'x' * size}>{values.get(key, '')}</t>'"
-            if key in ("text", "tools"):
-                value = f"{{ f = {value} }}"
-            thoughts = "" if key == "reasoning" else "reasoning = '<t>{reasoning}</t>'\n"
-            name = "" if key == "name" else "name = 'a'\n"
-            status, text = parsed(server, f"{name}{thoughts}{key} = {value}{EXAMPLE}")
-            assert (status, f"{key}: contains a text of" in text) == (400, True), text[:300]
-
-    survives(server, attack)
-
-
 @pytest.mark.attacks
 def test_dialect_files_that_are_as_large_as_allowed_leave_nothing_behind(server: Victim) -> None:
     count = itertools.count()

@@ -45,6 +45,20 @@ def test_a_text_is_bounded_and_so_is_the_number_of_texts_of_a_key() -> None:
             dialect_of(f'call = "<c {{name}}>{{arguments}}</c>"\n{line}')
 
 
+BOUNDED = {"call": "{name} {arguments}", "calls": "{calls}", "reasoning": "{reasoning}", "text": "{a}"}
+"""What a text of a key has besides, so that its length alone is wrong."""
+
+
+@pytest.mark.parametrize("key", [*BOUNDED, "end", "id", "quote", "name", "aliases", "tools"])
+def test_a_long_text_is_refused_by_its_key(key: str) -> None:
+    text = f"'<{'x' * 600}>{BOUNDED.get(key, '')}</t>'"
+    keys = {"name": "'mine'", "reasoning": "'<t>{reasoning}</t>'"}
+    keys[key] = f"{{ f = {text} }}" if key in ("text", "tools") else text
+    lines = "\n".join(f"{k} = {v}" for k, v in keys.items())
+    with pytest.raises(DialectError, match=f"{key}: contains a text of"):
+        parse_dialect(f"{lines}\n[[examples]]\nraw = 'x'\ncontent = 'x'\n", "mine.toml", find_base)
+
+
 def test_every_rule_has_a_file_that_breaks_it() -> None:
     assert ALL.keys() == {broken.rule for broken in BROKEN}
 
