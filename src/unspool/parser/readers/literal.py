@@ -319,7 +319,7 @@ class LiteralReader:
                 return False
         elif digits:
             figures = self._figures + digits
-            if self._size is not None or len(figures) > SHORT:
+            if len(figures) > SHORT:
                 return False
             self._figures = figures
             return True
