@@ -60,14 +60,13 @@ class Kinds(msgspec.Struct, frozen=True):
 class Schema:
     """One node of a schema, read lazily; its ``$ref`` pointers start from ``root``."""
 
-    __slots__ = ("_any_string", "_declared", "_elements", "_kinds", "_known", "_members", "_node", "_root")
+    __slots__ = ("_declared", "_elements", "_kinds", "_known", "_members", "_node", "_root")
 
     def __init__(self, node: object, root: object = None) -> None:
         self._node = node
         self._root = node if root is None else root
         self._known = False
         self._kinds: Kinds | None = None
-        self._any_string = False
         self._members: dict[str, Schema | None] = {}  # results of earlier queries
         self._declared: dict[str, bool] = {}
         self._elements: Schema | Literal[False] | None = False
@@ -77,15 +76,8 @@ class Schema:
         if not self._known:
             kinds = _Walk(self._root).kinds(self._node, 0)
             self._kinds = kinds if kinds and kinds.types else None
-            self._any_string = kinds is not None and "string" in kinds.types and kinds.strings is None
             self._known = True
         return self._kinds
-
-    def any_string(self) -> bool:
-        """Whether a value may be any string."""
-        if not self._known:
-            self.kinds()
-        return self._any_string
 
     @property
     def types(self) -> Types | None:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from ...dialect.syntax import KEYWORD, Syntax
 from ...regex import Prefix, Regex
 from .memory import Changes
-from .numbers import Magnitude
+from .numbers import SHORT, Magnitude, is_finite
 from .pieces import JSON_STRINGS, StringKind, python_strings, quoted_strings
 from .strings import (
     JSON_PARTIAL,
@@ -167,7 +167,6 @@ class Doubt:
         return self.size > MAX_HELD
 
 
-_NO_NUMBER: Final = Magnitude()
 _MOST_HELD: Final = 64  # how much text, or how many brackets, a remembered state may contain
 
 
@@ -198,7 +197,9 @@ class LiteralReader:
         self._given: list[dict[int, None]] = []  # hashes of the keys of the open objects
         self._key_text: str | None = ""  # of a key that is passed on unchanged; ``None`` if it is too long
         self._key_at = 0  # where the text of a translated key begins in the held output
-        self._size = _NO_NUMBER
+        self._figures = ""  # the text of the open number, or of the last one, that ``_size`` does not count
+        self._size: Magnitude | None = None  # counts a number that is not short
+        self._finished: str | None = None  # the figures of the first number that ended since `marks`; empty: a long one
         self.delimiter = ""  # inside a string, the quote that ends it
         self.mode = VALUE  # `DONE` when the value is complete, `ERROR` when it cannot be a value
         self._broken = VALUE  # the mode in which the error occurred
@@ -280,13 +281,14 @@ class LiteralReader:
 
     def marks(self) -> tuple[Any, ...]:
         """What `changes` compares the reader with."""
-        given, size = self._given, self._size if self.mode == NUMBER else None
-        return [*given], [*map(len, given)], size, 0 if size is None else len(size.since(0) or "")
+        self._finished = None
+        given = self._given
+        return [*given], [*map(len, given)], len(self._figures) if self.mode == NUMBER else None
 
     def changes(self, marks: tuple[Any, ...]) -> Changes | None:  # compares every part of the state
         """What has changed since `marks`, apart from the state; ``None`` if it depends on more than the state."""
-        before, counts, size, length = marks
-        given, number = self._given, self._size if self.mode == NUMBER else None
+        before, counts, length = marks
+        given, number = self._given, self._figures if self.mode == NUMBER else None
         same = 0
         while same < min(len(before), len(given)) and before[same] is given[same]:
             same += 1
@@ -297,12 +299,13 @@ class LiteralReader:
             if len(given[same - 1]) > counts[same - 1] + 1:
                 return None
             key = next(reversed(given[same - 1]))
-        digits = None if size is None else size.since(length)
-        begun = None if number is None or number is size else number.since(0)
-        if (digits is None and size is not None) or (begun is None and number is not None and number is not size):
+        ended = self._finished if length is not None else None
+        if ended == "" or (number is not None and self._size is not None):
             return None
+        digits = "" if length is None else (number or "" if ended is None else ended)[length:]
+        begun = number if length is None or ended is not None else None
         objects = tuple([tuple(keys) for keys in given[same:]])
-        return digits or "", size is not None and number is not size, begun, len(before) - same, key, objects
+        return digits, ended is not None, begun, len(before) - same, key, objects
 
     def follow(self, changes: Changes) -> bool:
         """Repeat what a piece of text changes apart from the state.
@@ -312,10 +315,13 @@ class LiteralReader:
         """
         digits, ends, number, left, key, objects = changes
         if ends:
-            if not self._size.finite_with(digits):
+            if self._size is not None or not is_finite(self._figures + digits):
                 return False
         elif digits:
-            self._size.more(digits)
+            figures = self._figures + digits
+            if len(figures) > SHORT:
+                return False
+            self._figures = figures
             return True
         if key is not None:
             keys = self._given[-1 - left]
@@ -327,7 +333,8 @@ class LiteralReader:
         if objects:
             self._given += map(dict.fromkeys, objects)
         if number is not None:
-            self._size = Magnitude(number)
+            self._figures = number
+            self._size = None
         return True
 
     # -- what is undecided ----------------------------------------------------------------------------------------
@@ -785,7 +792,8 @@ class LiteralReader:
     def _open_number(self, text: str, i: int, c: str) -> int:
         self._begin(text, i)
         self._number = SIGN
-        self._size = Magnitude()
+        self._figures = ""
+        self._size = None
         self.mode = NUMBER
         if c == "-":
             self._write("-")
@@ -797,7 +805,7 @@ class LiteralReader:
         if c == ".":
             self.out.append("0.")
             self._number = DOT
-            self._size.more(c)
+            self._add_figures(c)
         return i + 1
 
     def _open_bracket(self, text: str, i: int, c: str) -> int:
@@ -959,7 +967,7 @@ class LiteralReader:
             return self._fail(text, i, "a number with a leading zero")
         self._number = _AFTER_DIGITS.get(state, state)
         digits = text[i:j]
-        self._size.more(digits)
+        self._add_figures(digits)
         self._write(digits)
         return j
 
@@ -972,7 +980,7 @@ class LiteralReader:
         if named < 0:
             return -1
         if named and not self._endless():
-            self._ended()
+            self._number_ended()
             return i
         bare_point = state == DOT and lenient
         then = _GOES_ON.get((FRACTION if bare_point else state, c.lower()))
@@ -980,7 +988,7 @@ class LiteralReader:
             if then == EXP:
                 self._add_fraction(text, i)
             self._number = then
-            self._size.more(c)
+            self._add_figures(c)
             self._write(c)
             return i + 1
         if c == "_" and state in (INT, FRACTION, EXP_DIGITS) and lenient:
@@ -992,7 +1000,7 @@ class LiteralReader:
             return self._fail(text, i, "a number too large for a float")
         if self._add_fraction(text, i):
             self._fix("number")
-        self._ended()
+        self._number_ended()
         return i
 
     def _add_fraction(self, text: str, i: int) -> bool:
@@ -1014,7 +1022,7 @@ class LiteralReader:
             self._mended("leading zero")
             return self._replace(text, i, i + 1)
         self._number = ZERO
-        self._size.more("0")
+        self._add_figures("0")
         self._write("0")
         return i + 1
 
@@ -1027,14 +1035,35 @@ class LiteralReader:
             value = "" if text[end].isalnum() or text[end] == "." else _decimal(number.group())
             if value:
                 self._fix("number")
-                self._size.more(value)
+                self._add_figures(value)
                 self._number = INT
                 return self._replace(text, begin, end, value)
         return self._fail(text, begin, "an invalid integer of another base")
 
     def _endless(self) -> bool:
         """Whether the number so far rounds to infinity, if it has a point or an exponent."""
-        return self._number not in (ZERO, INT) and self._size.infinite()
+        if self._number in (ZERO, INT):
+            return False
+        if self._size is None:
+            return not is_finite(self._figures)
+        self._size.count(self._figures)
+        self._figures = ""
+        return self._size.infinite()
+
+    def _add_figures(self, text: str) -> None:
+        """Add text of the number, of which a long one is only counted."""
+        self._figures += text
+        if len(self._figures) > SHORT:
+            if self._size is None:
+                self._size = Magnitude()
+            self._size.count(self._figures)
+            self._figures = ""
+
+    def _number_ended(self) -> None:
+        """The open number ends here."""
+        if self._finished is None:
+            self._finished = self._figures if self._size is None else ""
+        self._ended()
 
     # -- strings ------------------------------------------------------------------------------------------------------
 

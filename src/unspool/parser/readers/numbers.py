@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-_SHORT: Final = 300
+SHORT: Final = 300
 """A number of at most this many characters, without an exponent, is finite: 309 digits are the fewest that round to
 infinity."""
 _KEPT: Final = 400  # how many significant digits of a longer number are kept; the others count as zeros
@@ -13,41 +13,22 @@ _FAR: Final = 10**18  # a larger exponent counts as this one: no text is long en
 _PLACES: Final = 18
 
 
+def is_finite(text: str) -> bool:
+    """Whether a number is certainly finite. Only of a short one it is certain."""
+    return len(text) <= SHORT and not (("e" in text or "E" in text) and isinf(float(text)))
+
+
 class Magnitude(msgspec.Struct, eq=False):
-    """The magnitude of one number, whose text is fed from left to right: digits, a point, an exponent.
+    """The magnitude of one number, whose text is counted from left to right: digits, a point, an exponent."""
 
-    A short text is kept as it is; of a longer one, only what matters.
-    """
-
-    _text: str = ""  # what is not counted yet
-    _part: str = ""  # the part before it: "" (digits or nothing), "." or "e"
+    _part: str = ""  # the part that was counted last: "" (digits or nothing), "." or "e"
     _digits: str = ""  # significant ones; the number is 0.digits * 10 ** (places + exponent)
     _places: int = 0
     _exponent: int = 0
     _negative: bool = False  # the exponent
 
-    def more(self, text: str) -> None:
-        """Add text of the number."""
-        self._text += text
-        if len(self._text) > _SHORT:
-            self._count()
-
-    def since(self, length: int) -> str | None:
-        """The text after the first ``length`` characters; ``None`` if it is not kept."""
-        return None if self._digits or self._part else self._text[length:]
-
-    def finite_with(self, text: str) -> bool:
-        """Whether the number is certainly finite, if ``text`` ends it."""
-        text = self._text + text
-        if len(text) > _SHORT or self._digits or self._part:
-            return False
-        return not (("e" in text or "E" in text) and isinf(float(text)))
-
     def infinite(self) -> bool:
         """Whether the number, which has a point or an exponent, rounds to infinity."""
-        if self.finite_with(""):
-            return False
-        self._count()
         if not self._digits:
             return False
         power = self._places + (-self._exponent if self._negative else self._exponent)
@@ -55,9 +36,8 @@ class Magnitude(msgspec.Struct, eq=False):
             return power > 310
         return isinf(float(f"0.{self._digits}e{power}"))
 
-    def _count(self) -> None:
-        """Count the digits of the text."""
-        text, self._text = self._text, ""
+    def count(self, text: str) -> None:
+        """Count the digits of the text that follows."""
         if self._part != "e":
             text, exponent, text_after = text.replace("E", "e").partition("e")
             if not self._part:

@@ -64,7 +64,7 @@ class Value:
     def _choose(self) -> str:
         """Choose how the value's text becomes JSON, by markup and schema."""
         kinds = self._kinds
-        kind = kind_of(self.schema, self._marked)
+        kind = kind_of(kinds, self._marked)
         if kind == ValueKind.GUESS:
             self._literal = LiteralReader(Syntax.JSON, Root.ANY)
         elif kind == ValueKind.TYPED and self._marked is Marked.NOT and kinds is not None:
@@ -196,17 +196,16 @@ class Value:
         return decoded
 
 
-def kind_of(schema: Schema | None, marked: Marked) -> str:
+def kind_of(kinds: Kinds | None, marked: Marked) -> str:
     """How the text of a value becomes JSON, by the types that its schema admits, and by its markup."""
+    any_string = kinds is not None and kinds.strings is None and "string" in kinds.types
     if marked is not _UNMARKED:
-        string = marked is Marked.STRING and (schema is None or schema.any_string() or schema.kinds() is None)
-        return ValueKind.STRING if string else ValueKind.TYPED
-    if schema is None:
+        return ValueKind.STRING if marked is Marked.STRING and (any_string or kinds is None) else ValueKind.TYPED
+    if kinds is None:
         return ValueKind.GUESS
-    kinds = schema.kinds()
-    if schema.any_string() and kinds is not None:
+    if any_string:
         return ValueKind.NULLABLE if "null" in kinds.types else ValueKind.STRING
-    return ValueKind.GUESS if kinds is None else ValueKind.TYPED
+    return ValueKind.TYPED
 
 
 def limit_of(kinds: Kinds) -> int:
@@ -218,10 +217,10 @@ def limit_of(kinds: Kinds) -> int:
 
 def plain_value(schema: Schema | None, text: str, marked: Marked) -> str | None:  # a branch for each kind of value
     """The JSON of a complete value; ``None`` if a `Value` may do more than decode it."""
-    kind = kind_of(schema, marked)
+    kinds = None if schema is None else schema.kinds()
+    kind = kind_of(kinds, marked)
     if kind == ValueKind.STRING:
         return json_string(text)
-    kinds = None if schema is None else schema.kinds()
     if len(text) > CAP // 2:
         return None
     if kind == ValueKind.NULLABLE:
