@@ -1,12 +1,13 @@
 """A chat template that writes no tools gets them in its system message, and then calls and results are proven."""
 
 import re
+from contextlib import ExitStack
 
 import pytest
 
 from unspool import get_dialect
 from unspool.cli.prove import WITH_TOOLS, with_tools, wrapped
-from unspool.infer.choosing import choose_dialect, writes_tools
+from unspool.infer.choosing import Asked, choose_dialect
 from unspool.request.prompts import Prompts, Tokenizer
 
 from ..cli.test_upstream import TEMPLATE
@@ -34,6 +35,11 @@ SILENT = (
 )
 
 
+def writes_tools(template: str) -> bool:
+    with Asked(template) as chat:
+        return chat.writes_tools()
+
+
 @pytest.mark.parametrize("template", [CHATML, STRICT])
 def test_calls_are_proven_behind_the_wrapper(template: str) -> None:
     assert not writes_tools(template)
@@ -51,7 +57,8 @@ def test_calls_are_proven_behind_the_wrapper(template: str) -> None:
 def test_tools_are_told_in_the_first_message_that_the_template_writes(
     template: str, role: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = with_tools("--engine", template, {})
+    with ExitStack() as within:
+        whole = with_tools("--engine", template, {}, within).template
     assert f"they are put into the {role} message" in capsys.readouterr().err
     prompts = Prompts(Tokenizer(whole, whole, {}, ()))
     assert prompts.check(get_dialect(WITH_TOOLS))
