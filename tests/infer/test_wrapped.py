@@ -2,10 +2,12 @@
 
 import re
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 from unspool import get_dialect
+from unspool.chat_templates.worker import Worker
 from unspool.cli.prove import WITH_TOOLS, with_tools, wrapped
 from unspool.infer.choosing import Asked, choose_dialect
 from unspool.request.prompts import Prompts, Tokenizer
@@ -77,8 +79,19 @@ def test_tools_are_told_in_the_first_message_that_the_template_writes(
         assert prompt.count('"name": "get_weather", "description"') == 1
 
 
-def test_a_template_that_writes_tools_keeps_its_own() -> None:
-    assert writes_tools(TEMPLATE)
+def test_a_template_that_writes_tools_keeps_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Worker] = []
+
+    def begin(*given: Any) -> Worker:
+        begun.append(Worker(*given))
+        return begun[-1]
+
+    monkeypatch.setattr("unspool.infer.rendering.Worker", begin)
+    with ExitStack() as within:
+        own = with_tools("--engine", TEMPLATE, {}, within)
+        assert own.template == TEMPLATE
+        assert own.choose().dialect.name == "hermes"
+        assert len(begun) == 1  # each costs a newcomer a part of a second
 
 
 def test_without_tools_the_wrapper_changes_nothing() -> None:

@@ -122,9 +122,9 @@ def start_local(
     with needing("local"):
         from ..engines.local import Launch, LlamaProcess
 
+        model = find_local(argument)
         if importlib.util.find_spec("xllamacpp") is None:
             raise ImportError("xllamacpp is missing", name="xllamacpp")
-    model = find_local(argument)
     projector = _projector(options.mmproj or model.projector)
     launch = Launch(
         model=model.gguf.path,

@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import math
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,8 @@ from .recordings import Reading, open_recordings, read_in_common
 from .templates import find_template, source_argument
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from ..engines import Engine
     from ..request.prompts import Prompts, Tokenizer
     from ..request.settings import Settings
@@ -161,6 +162,8 @@ def _opened(options: argparse.Namespace, kind: EngineKind, argument: str, within
     template, folder, served = find_template(options, kind, argument)
     named, trained, asked, making = _named(options), True, None, None
     if template is not None:
+        from concurrent.futures import ThreadPoolExecutor
+
         from ..request.prompts import Prompts
 
         given = template.tool_template, template.special, within
