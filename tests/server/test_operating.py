@@ -135,7 +135,6 @@ def test_workers_let_answers_end_and_the_first_one_tells_why_none_can_start(
         assert server.lines == ["unspool serve: --dialect: " + server.lines[0].split("--dialect: ")[1]]
 
 
-@pytest.mark.processes
 async def test_a_worker_whose_parent_is_gone_before_it_is_ready_ends_as_any_orphan(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     orphaned = asyncio.Event()
@@ -146,6 +145,7 @@ async def test_a_worker_whose_parent_is_gone_before_it_is_ready_ends_as_any_orph
             await orphaned.wait()
 
 
+@pytest.mark.processes
 def test_the_log_begins_with_the_engine_and_a_command_that_asks_it(recording: list[str]) -> None:
     with started(*recording, "--api-key", "k") as server:
         until(lambda: any("try: curl " in line for line in server.lines))
