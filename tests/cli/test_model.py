@@ -10,9 +10,9 @@ import pytest
 
 from tests.tokenizer import FOLDER
 from unspool.cli.common import Misuse
-from unspool.cli.local import find_local
+from unspool.cli.local import find_local, start_local
 from unspool.cli.model import model_arguments, open_model
-from unspool.engines.local import Local
+from unspool.engines.local import LlamaProcess, Local
 from unspool.engines.upstream import Upstream
 from unspool.engines.upstream.kinds import KINDS
 
@@ -36,6 +36,26 @@ def test_without_arguments_the_small_model_answers_in_a_shipped_dialect() -> Non
         assert model.prompts.check(model.dialect)
     finally:
         asyncio.run(model.engine.close())
+
+
+@pytest.mark.parametrize(
+    ("words", "error"), [(["--dialect", "no-such"], "--dialect: "), (["--tokenizer", "/nowhere"], "--tokenizer: ")]
+)
+def test_llama_cpp_loads_while_the_model_is_opened_and_ends_if_that_fails(
+    words: list[str], error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_small_model()
+    started: list[LlamaProcess] = []
+
+    def start(*given: Any) -> LlamaProcess:
+        started.append(start_local(*given))
+        return started[-1]
+
+    monkeypatch.setattr("unspool.cli.model.start_local", start)
+    with pytest.raises(Misuse, match=error):
+        opened(*words)
+    (process,) = started
+    assert process.address.status().state == "ended"
 
 
 def test_without_the_wheel_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,15 @@
 """A chat template that writes no tools gets them in its system message, and then calls and results are proven."""
 
 import re
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 from unspool import get_dialect
+from unspool.chat_templates.worker import Worker
 from unspool.cli.prove import WITH_TOOLS, with_tools, wrapped
-from unspool.infer.choosing import choose_dialect, writes_tools
+from unspool.infer.choosing import Asked, choose_dialect
 from unspool.request.prompts import Prompts, Tokenizer
 
 from ..cli.test_upstream import TEMPLATE
@@ -34,6 +37,11 @@ SILENT = (
 )
 
 
+def writes_tools(template: str) -> bool:
+    with Asked(template) as chat:
+        return chat.writes_tools()
+
+
 @pytest.mark.parametrize("template", [CHATML, STRICT])
 def test_calls_are_proven_behind_the_wrapper(template: str) -> None:
     assert not writes_tools(template)
@@ -51,7 +59,8 @@ def test_calls_are_proven_behind_the_wrapper(template: str) -> None:
 def test_tools_are_told_in_the_first_message_that_the_template_writes(
     template: str, role: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = with_tools("--engine", template, {})
+    with ExitStack() as within:
+        whole = with_tools("--engine", template, {}, within).template
     assert f"they are put into the {role} message" in capsys.readouterr().err
     prompts = Prompts(Tokenizer(whole, whole, {}, ()))
     assert prompts.check(get_dialect(WITH_TOOLS))
@@ -70,8 +79,19 @@ def test_tools_are_told_in_the_first_message_that_the_template_writes(
         assert prompt.count('"name": "get_weather", "description"') == 1
 
 
-def test_a_template_that_writes_tools_keeps_its_own() -> None:
-    assert writes_tools(TEMPLATE)
+def test_a_template_that_writes_tools_keeps_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Worker] = []
+
+    def begin(*given: Any) -> Worker:
+        begun.append(Worker(*given))
+        return begun[-1]
+
+    monkeypatch.setattr("unspool.infer.rendering.Worker", begin)
+    with ExitStack() as within:
+        own = with_tools("--engine", TEMPLATE, {}, within)
+        assert own.template == TEMPLATE
+        assert own.choose().dialect.name == "hermes"
+        assert len(begun) == 1  # each costs a newcomer a part of a second
 
 
 def test_without_tools_the_wrapper_changes_nothing() -> None:

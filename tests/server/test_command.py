@@ -165,6 +165,10 @@ def test_neither_the_library_nor_the_command_line_needs_the_servers_packages() -
     ran = subprocess.run([sys.executable, "-c", code % packages], capture_output=True, text=True, check=True)
     assert json.loads(ran.stdout.replace("'", '"')) == []
     extras = "unspool.server", "unspool.request", "unspool.generation", "unspool.engines"
+    # A template is rendered in a process of its own, so the server's does without Jinja too.
+    server = "import sys, unspool.server.main; print('jinja2' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", server], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"
     core = f"import sys, unspool; print([m for m in sys.modules if m.startswith({extras})])"
     ran = subprocess.run([sys.executable, "-c", core], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"

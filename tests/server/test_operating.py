@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import httpx2
 import pytest
 
 from unspool.server.logs import AccessLog, JsonLines, Lines
+from unspool.server.workers import Worker
 
 from .support import CHAT, HELLO, PATIENCE, until, write_lines
 
@@ -131,6 +133,16 @@ def test_workers_let_answers_end_and_the_first_one_tells_why_none_can_start(
     with started(*recording[:2], "--workers", "2", "--dialect", "hermse") as server:
         assert server.process.wait(PATIENCE) == 2
         assert server.lines == ["unspool serve: --dialect: " + server.lines[0].split("--dialect: ")[1]]
+
+
+async def test_a_worker_whose_parent_is_gone_before_it_is_ready_ends_as_any_orphan(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    orphaned = asyncio.Event()
+    with theirs:
+        worker = Worker(0, -1, theirs.fileno(), os.fspath(tmp_path), "")
+        ours.close()
+        async with worker.serving(lambda: "", orphaned.set), asyncio.timeout(10):
+            await orphaned.wait()
 
 
 @pytest.mark.processes

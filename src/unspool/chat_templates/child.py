@@ -1,4 +1,4 @@
-"""Renders a chat template in a child process. It runs as a script that loads two files instead of importing unspool.
+"""Renders a chat template in a child process. It runs as a script that loads three files instead of importing unspool.
 
 The first line of standard input is a JSON object: ``template``, ``special``, the limits ``seconds``, ``memory`` and
 ``output``, and ``clock``: whether templates are told the real time. The answer is one JSON line with the variables that
@@ -52,11 +52,16 @@ class _Clock:
 
 
 def _environment(clock: _Clock) -> jinja2.Environment:
-    shared = runpy.run_path(str(Path(__file__).with_name("environment.py")))
+    environment, tojson = (_loaded(name)[name] for name in ("environment", "tojson"))
     # The immutable sandbox will not do: real templates append to lists. Each request is a fresh copy.
-    env: jinja2.Environment = shared["environment"](jinja2.sandbox.SandboxedEnvironment, clock.strftime)
-    env.filters["tojson"] = functools.partial(shared["tojson"], default=list)
+    env: jinja2.Environment = environment(
+        jinja2.sandbox.SandboxedEnvironment, clock.strftime, functools.partial(tojson, default=list)
+    )
     return env
+
+
+def _loaded(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(Path(__file__).with_name(f"{name}.py")))
 
 
 def _render(template: jinja2.Template, variables: dict[str, Any], most: int) -> str:
@@ -94,7 +99,7 @@ def _limit(job: dict[str, Any]) -> None:
 
     signal.signal(signal.SIGPROF, late)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when this process ends
-    limit = runpy.run_path(str(Path(__file__).with_name("limits.py")))["limit"]
+    limit = _loaded("limits")["limit"]
     limit(RLIMIT_AS=job["memory"], RLIMIT_FSIZE=0, RLIMIT_CORE=0)
 
 

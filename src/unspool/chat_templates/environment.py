@@ -5,7 +5,7 @@ It imports nothing from unspool, because a process that renders untrusted templa
 
 import json
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import jinja2
 import jinja2.ext
@@ -26,29 +26,16 @@ class _Generation(jinja2.ext.Extension):
 
 
 def environment(
-    kind: type[jinja2.sandbox.SandboxedEnvironment], strftime_now: Callable[[str], str]
+    kind: type[jinja2.sandbox.SandboxedEnvironment], strftime_now: Callable[[str], str], tojson: Callable[..., str]
 ) -> jinja2.Environment:
-    """A sandbox that renders chat templates, with the time. The immutable kind refuses to append to lists."""
+    """A sandbox that renders chat templates, with the time and the filter of `tojson`. The immutable kind refuses to
+    append to lists."""
     env = kind(trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, _Generation])
     env.filters["tojson"] = tojson
     env.filters["from_json"] = json.loads
     env.globals["raise_exception"] = _raise
     env.globals["strftime_now"] = strftime_now
     return env
-
-
-def tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-    default: Callable[[Any], Any] | None = None,
-) -> str:
-    """Hugging Face's ``tojson``, which escapes no character for ASCII or HTML."""
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys, default=default
-    )
 
 
 def _raise(message: str) -> NoReturn:

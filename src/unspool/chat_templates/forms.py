@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from ..dialect.file import Dialect
 from ..parser import parse
-from .environment import tojson
+from .tojson import tojson
 
 NAME: Final = "get_weather"
 IDS: Final = ("call00001", f"functions.{NAME}:0")  # templates may demand nine letters and digits, or the tool's name

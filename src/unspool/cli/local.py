@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..errors import GgufError
-from .common import Container, Misuse, blaming
+from .common import Container, Misuse, blaming, needing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..dialect.file import Dialect
     from ..engines import Engine
-    from ..engines.local import Address, LlamaProcess
+    from ..engines.local import LlamaProcess
     from ..infer.gguf import Gguf
 
 SMALL: Final = Path(__file__).parents[1] / "models" / "small"
@@ -115,15 +115,16 @@ def _read(path: str) -> "Gguf":
 def start_local(
     options: argparse.Namespace, argument: str, failed: "Callable[[str], None] | None" = None
 ) -> "LlamaProcess":
-    """Start the process of llama.cpp, and return while it loads the model.
+    """Start the process of llama.cpp for `make_local`, and return while it loads the model.
 
     ``failed`` is called with a sentence if the model cannot be loaded.
     """
-    from ..engines.local import Launch, LlamaProcess
+    with needing("local"):
+        from ..engines.local import Launch, LlamaProcess
 
-    model = find_local(argument)
-    if importlib.util.find_spec("xllamacpp") is None:
-        raise ImportError("xllamacpp is missing", name="xllamacpp")
+        model = find_local(argument)
+        if importlib.util.find_spec("xllamacpp") is None:
+            raise ImportError("xllamacpp is missing", name="xllamacpp")
     projector = _projector(options.mmproj or model.projector)
     launch = Launch(
         model=model.gguf.path,
@@ -135,21 +136,22 @@ def start_local(
     with blaming("--engine-log", options.engine_log or "a temporary folder"):
         process = LlamaProcess(launch, failed or (lambda fault: None))
     process.start()
+    options.process, options.address = process, process.address
     return process
 
 
 def make_local(options: argparse.Namespace, argument: str, dialect: "Dialect") -> "Engine":
-    """The engine; see `start_local`. A worker's is the process that the command's first process has started."""
+    """The engine of the process that `start_local` has started, or, in a worker, the command's first process."""
     from ..dialect.compiling import compile_plan
     from ..engines.local import Local
 
-    gguf = find_local(argument).gguf
-    process: LlamaProcess | None = None
-    address: Address | None = getattr(options, "address", None)
-    if address is None:
-        process = start_local(options, argument, getattr(options, "failed", None))
-        address = process.address
-    return Local(address, gguf, markers=sorted(compile_plan(dialect).literals), ends=dialect.end, process=process)
+    return Local(
+        options.address,
+        find_local(argument).gguf,
+        markers=sorted(compile_plan(dialect).literals),
+        ends=dialect.end,
+        process=getattr(options, "process", None),
+    )
 
 
 def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, str]) -> dict[str, Any]:

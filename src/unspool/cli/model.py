@@ -1,6 +1,7 @@
 """The model of ``serve`` and ``generate``: its engine, its chat template and its dialect."""
 
 import argparse
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,17 +15,19 @@ from ..dialect.registry import get_dialect
 from ..errors import TemplateError
 from ..grammar import ToolStrictLevel
 from ..infer import Case
-from ..infer.choosing import thinks
+from ..infer.choosing import Asked, thinks
 from ..infer.detect import detect_dialect
 from ..policy import Policy
 from .common import Container, Misuse, OneOf, blaming, named_dialect, policy_argument, read_policy, say, with_reasoning
 from .engines import ENGINES, LOCAL, REPLAY, UPSTREAM, EngineKind, EngineSettings, find_engine, open_engine
-from .local import is_local, local_arguments
-from .prove import AUTO, WITH_TOOLS, choose, prove, report, with_tools
+from .local import is_local, local_arguments, start_local
+from .prove import AUTO, WITH_TOOLS, ask, choose, prove, report, with_tools
 from .recordings import Reading, open_recordings, read_in_common
 from .templates import find_template, source_argument
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from ..engines import Engine
     from ..request.prompts import Prompts, Tokenizer
     from ..request.settings import Settings
@@ -139,24 +142,43 @@ def name_engine(options: argparse.Namespace, model: str | None) -> None:
 def open_model(options: argparse.Namespace) -> Model:
     """The model that the arguments of `model_arguments` describe."""
     kind, argument = find_engine(options.engine or [])
+    with contextlib.ExitStack() as failed:
+        if kind is LOCAL and not hasattr(options, "address"):
+            # It loads the model while the chat template is read and proves the dialect.
+            failed.callback(start_local(options, argument).close)
+        with contextlib.ExitStack() as within:
+            model = _opened(options, kind, argument, within)
+        failed.pop_all()
+    return model
+
+
+def _opened(options: argparse.Namespace, kind: EngineKind, argument: str, within: contextlib.ExitStack) -> Model:
+    """The model. The processes that prove its dialect live within a context."""
     _report_unused(options, kind)
     for flag in ("first", "next"):
         seconds = getattr(options, f"engine_{flag}")
         if not 0 < seconds < math.inf:
             raise Misuse(f"--engine-{flag}: {seconds:g} is not a positive number of seconds")
     template, folder, served = find_template(options, kind, argument)
-    named, trained = _named(options), True
-    if template is not None and named in (None, WITH_TOOLS):
-        whole = with_tools(source_argument(options), template.tool_template, template.special)
-        trained = whole == template.tool_template
+    named, trained, asked, making = _named(options), True, None, None
+    if template is not None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        from ..request.prompts import Prompts
+
+        given = template.tool_template, template.special, within
+        asked = with_tools(source_argument(options), *given) if named in (None, WITH_TOOLS) else ask(*given)
+        trained = asked.template == template.tool_template
         if not trained:
-            template = msgspec.structs.replace(template, template=whole, tool_template=whole)
-    reading = _reading(options, kind, argument, template, served)
+            template = msgspec.structs.replace(template, template=asked.template, tool_template=asked.template)
+        # Meanwhile, the process that will render prompts starts.
+        making = within.enter_context(ThreadPoolExecutor(1)).submit(Prompts, template)
+    reading = _reading(options, kind, argument, template, asked, served)
     dialect, proof = reading.dialect, reading.proof
-    if template is not None and named is not None:
-        proof = prove(dialect, template.tool_template, template.special)
+    if asked is not None and named is not None:
+        proof = prove(dialect, asked)
         report(dialect, proof, table=options.proof)
-    prompts = None if template is None else _prompts(options, folder or argument, template, dialect)
+    prompts = None if making is None else _prompts(options, folder or argument, making, dialect)
     engine = open_engine(kind, EngineSettings(options, argument, folder, dialect, reading.recordings))
     if kind is UPSTREAM and template is None:
         raise Misuse("--tokenizer: is required for this engine, because the model's chat template renders the prompt")
@@ -179,18 +201,23 @@ def _report_unused(options: argparse.Namespace, kind: EngineKind) -> None:
 
 
 def _reading(
-    options: argparse.Namespace, kind: EngineKind, argument: str, template: "Tokenizer | None", served: str
+    options: argparse.Namespace,
+    kind: EngineKind,
+    argument: str,
+    template: "Tokenizer | None",
+    asked: Asked | None,
+    served: str,
 ) -> Reading:
     policy = read_policy(options.policy)
     if kind is not REPLAY:
-        dialect, proof = _dialect(options, template, served)
+        dialect, proof = _dialect(options, template, asked, served)
         return Reading(dialect, policy, proof)
 
-    def asked() -> Dialect:
-        return _dialect(options, template, served)[0]
+    def alone() -> Dialect:
+        return _dialect(options, template, asked, served)[0]
 
     recordings = open_recordings("--engine", argument)
-    found = read_in_common("--engine", recordings, None if _named(options) is None else asked(), asked)
+    found = read_in_common("--engine", recordings, None if _named(options) is None else alone(), alone)
     return found._replace(policy=policy.over(found.policy))
 
 
@@ -200,13 +227,11 @@ def _named(options: argparse.Namespace) -> str | None:
     return None if named == AUTO else named
 
 
-def _prompts(options: argparse.Namespace, folder: str | Path, template: "Tokenizer", dialect: Dialect) -> "Prompts":
+def _prompts(options: argparse.Namespace, folder: str | Path, making: "Future[Prompts]", dialect: Dialect) -> "Prompts":
     """The chat template, after its self-check."""
-    from ..request.prompts import Prompts
-
     source = source_argument(options)
     with blaming(source, folder, TemplateError):
-        prompts = Prompts(template)
+        prompts = making.result()
     try:
         if not prompts.check(dialect):
             say(f"unspool: {source}: {folder}: the chat template writes no calls")
@@ -216,7 +241,9 @@ def _prompts(options: argparse.Namespace, folder: str | Path, template: "Tokeniz
     return prompts
 
 
-def _dialect(options: argparse.Namespace, template: "Tokenizer | None", served: str) -> tuple[Dialect, Sequence[Case]]:
+def _dialect(
+    options: argparse.Namespace, template: "Tokenizer | None", asked: Asked | None, served: str
+) -> tuple[Dialect, Sequence[Case]]:
     """The dialect that the arguments name, or else the one that the template proves, with that proof."""
     reasoning, calls = options.reasoning_parser, options.tool_call_parser
     if options.dialect is not None and (reasoning is not None or calls is not None):
@@ -228,9 +255,9 @@ def _dialect(options: argparse.Namespace, template: "Tokenizer | None", served: 
         return dialect if reasoning is None else with_reasoning(dialect, "--reasoning-parser", reasoning), ()
     if reasoning is not None:
         return named_dialect("--reasoning-parser", reasoning), ()
-    if template is not None:
+    if template is not None and asked is not None:
         name, source = options.model or served or None, source_argument(options)
-        choice = choose(source, template.tool_template, template.special, name, template.response_template)
+        choice = choose(source, asked, name, template.response_template)
         if options.proof or source in ("--tokenizer", "--engine"):  # not of the default model
             report(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
         return choice.dialect, choice.proof

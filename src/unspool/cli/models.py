@@ -57,18 +57,18 @@ def _read(name: str, gguf: "Gguf") -> dict[str, str]:
     if importlib.util.find_spec("jinja2") is None:
         return {"proven": "no: it needs jinja2"}
     from ..errors import UnknownDialect
-    from ..infer.choosing import choose_dialect, writes_tools
+    from ..infer.choosing import Asked
     from ..request.tokenizer import gguf_tokenizer
     from .prove import WITH_TOOLS
 
     tokenizer = gguf_tokenizer(gguf)
-    template, special = tokenizer.tool_template, tokenizer.special
-    if not writes_tools(template, special_tokens=special, limits=_LIMITS):
-        return {"dialect": WITH_TOOLS, "proven": "its template writes no tools"}
-    try:
-        choice = choose_dialect(template, model=name, special_tokens=special, limits=_LIMITS)
-    except UnknownDialect:
-        return {"proven": "no"}
+    with Asked(tokenizer.tool_template, tokenizer.special, _LIMITS) as asked:
+        if not asked.writes_tools():
+            return {"dialect": WITH_TOOLS, "proven": "its template writes no tools"}
+        try:
+            choice = asked.choose(name)
+        except UnknownDialect:
+            return {"proven": "no"}
     return {"dialect": choice.dialect.name, "proven": "yes"}
 
 

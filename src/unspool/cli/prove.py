@@ -1,6 +1,7 @@
 """The commands on chat templates: ``prove``, ``infer``, ``convert``; and how ``serve`` reports the same proof."""
 
 import argparse
+import contextlib
 import json
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -10,7 +11,7 @@ import msgspec
 from ..dialect.file import Dialect
 from ..errors import DialectError
 from ..infer import Case, Limits, TemplateError, infer_dialect
-from ..infer.choosing import Choice, choose_dialect, holds, prove_dialect, summary, writes_tools
+from ..infer.choosing import Asked, Choice, choose_dialect, holds, prove_dialect, summary
 from ..infer.describing import agree, agreed, to_response_template
 from ..infer.exchange import from_response_template
 from ..infer.sources import Checkpoint, read_checkpoint
@@ -202,14 +203,20 @@ _LIMITS = Limits(total=30.0)
 WITH_TOOLS: Final = TOOLS.stem  # the dialect that it writes
 
 
-def with_tools(argument: str, template: str, special: dict[str, str]) -> str:
+def ask(template: str, special: dict[str, str], within: contextlib.ExitStack) -> Asked:
+    """A chat template within a server's limits, and within a context."""
+    return within.enter_context(Asked(template, special, _LIMITS))
+
+
+def with_tools(argument: str, template: str, special: dict[str, str], within: contextlib.ExitStack) -> Asked:
     """The template, with tools in its first message if it writes none itself; this is said on standard error."""
     with blaming(argument, None, TemplateError):
-        if writes_tools(template, special_tokens=special, limits=_LIMITS):
-            return template
-        role, whole = "system", wrapped(template)
-        if not writes_tools(whole, special_tokens=special, limits=_LIMITS, declared=True):
-            role, whole = "user", wrapped(template, "user")
+        whole = ask(template, special, within)
+        if whole.writes_tools():
+            return whole
+        role, whole = "system", ask(wrapped(template), special, within)
+        if not whole.writes_tools(declared=True):
+            role, whole = "user", ask(wrapped(template, "user"), special, within)
     say(
         f"unspool: {argument}: this model was not trained for tools: its chat template writes none; they are put into "
         f"the {role} message, and calls are read as {WITH_TOOLS}"
@@ -222,20 +229,20 @@ def wrapped(template: str, role: Literal["system", "user"] = "system") -> str:
     return f"{{%- set told = '{role}' -%}}" + TOOLS.read_text(encoding="utf-8").removesuffix("\n") + template
 
 
-def choose(argument: str, template: str, special: dict[str, str], model: str | None, given: Any) -> Choice:
+def choose(argument: str, asked: Asked, model: str | None, given: Any) -> Choice:
     """The dialect that the chat template proves, for a server."""
     try:
-        return choose_dialect(template, model=model, response_template=given, special_tokens=special, limits=_LIMITS)
+        return asked.choose(model, given)
     except TemplateError as error:
         raise Misuse(f"{argument}: {error}; name the dialect with --dialect") from None
     except ValueError as error:
         raise Misuse(f"{argument}: {error}; --dialect NAME|FILE.toml uses one anyway") from None
 
 
-def prove(dialect: Dialect, template: str, special: dict[str, str]) -> list[Case]:
+def prove(dialect: Dialect, asked: Asked) -> list[Case]:
     """The proof of a named dialect, for a server; empty if the template cannot be run within the limits."""
     try:
-        return prove_dialect(dialect, template, special_tokens=special, limits=_LIMITS)
+        return asked.prove(dialect)
     except TemplateError as error:
         say(f"unspool: nothing is proven: {error}")
         return []

@@ -144,19 +144,33 @@ def run_serve(options: argparse.Namespace) -> int:
     name_engine(options, options.file)
     settings = _settings(options)
     with needing("server"):
-        from ..server import serve
-    operation = _operation(options)
-    worker = operation.worker
+        from ..server.workers import Worker
+    worker = Worker.here()
     if worker is None:
         listen(options).close()  # fails before a model is loaded in vain
-    settings |= _admitted(options)
     local = Local(of_models)
-    if options.workers > 1 and worker is None:
-        return _supervise(words, options, operation, local)
+    with local.started(None if worker is None else worker.engines) as engines:
+        # llama.cpp loads during what follows, which takes as long as that: imports, and the proof of the dialect.
+        operation = _operation(options, worker)
+        settings |= _admitted(options)
+        if options.workers > 1 and worker is None:
+            return local.code(_supervise(words, options, operation, engines))
+        return local.code(_serve(options, of_models, settings, operation))
+
+
+def _serve(
+    options: argparse.Namespace,
+    of_models: Mapping[str, argparse.Namespace],
+    settings: dict[str, Any],
+    operation: "Operation",
+) -> int:
+    """Serve in this process until the end."""
+    from ..server import serve
+
+    worker = operation.worker
     if worker is not None and not settings["approval_key"]:
         settings["approval_key"] = worker.secret.encode()  # any worker may have to verify an approval
     store = _store(options, worker)
-    local.prepare(None if worker is None else worker.engines)
     tools = open_tools(options)
     first, *others = [_served(name, of_model, settings) for name, of_model in of_models.items()]
     if options.sessions and any(one.prompts is None for one in (first, *others)):
@@ -174,7 +188,7 @@ def run_serve(options: argparse.Namespace) -> int:
             operation=operation,
             store=store,
         )
-    return local.code(0 if served else 1)
+    return 0 if served else 1
 
 
 class Local:
@@ -186,25 +200,19 @@ class Local:
         self._files = {name: argument for name, (_, argument) in found.items()}
         self._fault = ""
 
-    def prepare(self, engines: "Mapping[str, Address] | None") -> None:
-        """Let the models' engines use these processes, or else start their own."""
-        for name, options in self._of_models.items():
-            options.address = None if engines is None else engines[name]
-            options.failed = self._failed
+    @contextlib.contextmanager
+    def started(self, engines: "Mapping[str, Address] | None") -> "Iterator[Mapping[str, Address]]":
+        """A context in which the processes run, with their addresses by the models' names; ``engines`` if they run
+        already, since this is a worker."""
         if self._of_models:
             signal.signal(signal.SIGTERM, self._end)
-
-    @contextlib.contextmanager
-    def started(self) -> "Iterator[dict[str, Address]]":
-        """A context in which the processes run, with their addresses by the models' names."""
         with contextlib.ExitStack() as stack:
-            found = {}
             for name, options in self._of_models.items():
-                with needing(LOCAL.extra):
-                    process = start_local(options, self._files[name], self._failed)
-                stack.callback(process.close)
-                found[name] = process.address
-            yield found
+                if engines is not None:
+                    options.address = engines[name]
+                else:
+                    stack.callback(start_local(options, self._files[name], self._failed).close)
+            yield {name: options.address for name, options in self._of_models.items()}
 
     def code(self, code: int) -> int:
         """The exit code of the command, after the reason for which a model could not be loaded."""
@@ -294,9 +302,9 @@ def _admitted(options: argparse.Namespace) -> dict[str, Any]:
     return {"cors": origins, "hosts": (*hosts, options.host.lower())}
 
 
-def _operation(options: argparse.Namespace) -> "Operation":
-    from ..server.main import Operation
-    from ..server.workers import Worker
+def _operation(options: argparse.Namespace, worker: "Worker | None") -> "Operation":
+    with needing("server"):
+        from ..server.main import Operation
 
     if options.workers < 1:
         raise Misuse("--workers: must be at least 1")
@@ -319,7 +327,7 @@ def _operation(options: argparse.Namespace) -> "Operation":
         certificate=options.ssl_certfile,
         key=options.ssl_keyfile,
         password=password,
-        worker=Worker.here(),
+        worker=worker,
         telemetry=_telemetry(options) if options.otel or options.otel_content else None,
     )
 
@@ -334,7 +342,9 @@ def _telemetry(options: argparse.Namespace) -> "Telemetry | None":
             raise Misuse(str(error)) from None
 
 
-def _supervise(words: list[str], options: argparse.Namespace, operation: "Operation", local: Local) -> int:
+def _supervise(
+    words: list[str], options: argparse.Namespace, operation: "Operation", engines: "Mapping[str, Address]"
+) -> int:
     """Start workers with the same command line, and supervise them until the end."""
     if os.name != "posix":
         raise Misuse("--workers: several need POSIX")
@@ -342,8 +352,8 @@ def _supervise(words: list[str], options: argparse.Namespace, operation: "Operat
     from ..server.workers import supervise
 
     set_up_logs(operation.log_format, operation.log_level)
-    with listen(options) as listener, local.started() as engines:
-        return local.code(supervise(["serve", *words], listener, options.workers, engines))
+    with listen(options) as listener:
+        return supervise(["serve", *words], listener, options.workers, engines)
 
 
 def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -> "Served":

@@ -1,7 +1,8 @@
 """Chooses a dialect that the chat template proves: a shipped one, the checkpoint's own, or an inferred one."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Literal
+from functools import cached_property
+from typing import Any, Final, Literal, Self
 
 import msgspec
 
@@ -72,28 +73,8 @@ def choose_dialect(
         TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
     """
-    check("model", model, (str, type(None)), "a model's name or None")
-    check("response_template", response_template, (Mapping, type(None)), "an object or None")
-    check_tokenizer(tokenizer)
-    failed: list[str] = []
-    other: Choice | None = None
-    with template_renderer(template, special_tokens, limits) as renderer:
-        views = list(ask(renderer))
-        for dialect, origin in _candidates(template, model, response_template, failed):
-            choice = Choice(dialect, origin, prove_views(dialect, views, renderer, tokenizer))
-            if not holds(choice.proof, views):
-                failed.append(f"{dialect.name} ({origin}): {first_failure(choice.proof)}")
-            elif _writes_alike(dialect, views):
-                return choice
-            else:
-                other = other or choice
-        found = infer_views(views, renderer, template, tokenizer, "inferred")
-    if found.dialect is not None:
-        return Choice(found.dialect, "inferred", found.proof)
-    if other is not None:
-        return other
-    failed.append(f"inferred: {first_failure(found.proof)}")
-    raise UnknownDialect("no dialect is proven by the chat template; " + "; ".join(failed))
+    with Asked(template, special_tokens, limits) as asked:
+        return asked.choose(model, response_template, tokenizer)
 
 
 def prove_dialect(
@@ -117,27 +98,72 @@ def prove_dialect(
         TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
     """
-    check("dialect", dialect, Dialect, "a Dialect, such as get_dialect(name)")
-    check_tokenizer(tokenizer)
-    with template_renderer(template, special_tokens, limits) as renderer:
-        return prove_views(dialect, list(ask(renderer)), renderer, tokenizer)
+    with Asked(template, special_tokens, limits) as asked:
+        return asked.prove(dialect, tokenizer)
 
 
-def writes_tools(
-    template: str,
-    *,
-    special_tokens: Mapping[str, str] | None = None,
-    limits: Limits | None = None,
-    declared: bool = False,
-) -> bool:
-    """Whether a chat template writes tools, or calls of them; with ``declared``, only if it writes the tools before
-    they are called. Others drop them without a word. Arguments and errors are those of `unspool.infer_dialect`."""
-    with template_renderer(template, special_tokens, limits) as renderer:
+class Asked:
+    """A chat template and what it writes, in one process for all questions; it lives as long as the context.
+
+    Arguments and errors are those of `unspool.infer_dialect`.
+    """
+
+    def __init__(
+        self, template: str, special_tokens: Mapping[str, str] | None = None, limits: Limits | None = None
+    ) -> None:
+        self.template = template
+        self._renderer = template_renderer(template, special_tokens, limits)
+
+    def __enter__(self) -> Self:
+        self._renderer.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._renderer.__exit__(*error)
+
+    @cached_property
+    def _views(self) -> list[Views]:
+        return list(ask(self._renderer))
+
+    def writes_tools(self, *, declared: bool = False) -> bool:
+        """Whether the template writes tools, or calls of them; with ``declared``, only if it writes the tools before
+        they are called. Others drop them without a word."""
         return any(
             NAMES[0] in text
-            for views in ask(renderer)
+            for views in self._views
             for text in ([views.followed] if declared else [views.whole["one call"], views.resumed])
         )
+
+    def choose(
+        self, model: str | None = None, response_template: Mapping[str, Any] | None = None, tokenizer: Any = None
+    ) -> Choice:
+        """See `choose_dialect`."""
+        check("model", model, (str, type(None)), "a model's name or None")
+        check("response_template", response_template, (Mapping, type(None)), "an object or None")
+        check_tokenizer(tokenizer)
+        failed: list[str] = []
+        other: Choice | None = None
+        for dialect, origin in _candidates(self.template, model, response_template, failed):
+            choice = Choice(dialect, origin, prove_views(dialect, self._views, self._renderer, tokenizer))
+            if not holds(choice.proof, self._views):
+                failed.append(f"{dialect.name} ({origin}): {first_failure(choice.proof)}")
+            elif _writes_alike(dialect, self._views):
+                return choice
+            else:
+                other = other or choice
+        found = infer_views(self._views, self._renderer, self.template, tokenizer, "inferred")
+        if found.dialect is not None:
+            return Choice(found.dialect, "inferred", found.proof)
+        if other is not None:
+            return other
+        failed.append(f"inferred: {first_failure(found.proof)}")
+        raise UnknownDialect("no dialect is proven by the chat template; " + "; ".join(failed))
+
+    def prove(self, dialect: Dialect, tokenizer: Any = None) -> list[Case]:
+        """See `prove_dialect`."""
+        check("dialect", dialect, Dialect, "a Dialect, such as get_dialect(name)")
+        check_tokenizer(tokenizer)
+        return prove_views(dialect, self._views, self._renderer, tokenizer)
 
 
 def holds(proof: list[Case], views: list[Views] | None = None) -> bool:

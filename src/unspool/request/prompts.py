@@ -21,9 +21,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ..chat_templates.bridge import Bridge, behind, between
-from ..chat_templates.environment import tojson
 from ..chat_templates.forms import ASKED, IDS, TOOL, Form, reads, shown
 from ..chat_templates.pool import Pool, Waiting
+from ..chat_templates.tojson import tojson
 from ..chat_templates.worker import Late, Limits, Rendered
 from ..dialect.file import Dialect
 from ..dialect.patterns import solid

@@ -10,6 +10,7 @@ import jinja2.exceptions
 import jinja2.sandbox
 
 from ..chat_templates.environment import environment
+from ..chat_templates.tojson import tojson
 from ..errors import TemplateError
 
 
@@ -23,8 +24,10 @@ class ChatTemplate:
         now = datetime.datetime.now()
         try:
             # Some real templates append to lists, which the stricter sandbox refuses. They get copies to change.
-            self._template = environment(jinja2.sandbox.ImmutableSandboxedEnvironment, now.strftime).from_string(text)
-            self._changing = environment(jinja2.sandbox.SandboxedEnvironment, now.strftime).from_string(text)
+            self._template, self._changing = (
+                environment(kind, now.strftime, tojson).from_string(text)
+                for kind in (jinja2.sandbox.ImmutableSandboxedEnvironment, jinja2.sandbox.SandboxedEnvironment)
+            )
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(f"template: line {error.lineno}: {error.message}") from None
         self._changes = False

@@ -81,7 +81,8 @@ class Worker(msgspec.Struct, frozen=True):
         server = await asyncio.start_unix_server(answer, path)
         loop.add_reader(parent, heard)
         try:
-            parent.send(_READY)
+            with contextlib.suppress(ConnectionError):  # the parent is gone, which is heard too
+                parent.send(_READY)
             yield
         finally:
             loop.remove_reader(parent)

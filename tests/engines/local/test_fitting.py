@@ -53,6 +53,12 @@ def test_of_a_model_in_parts_the_first_is_named_and_all_must_be_there(tmp_path: 
         check_model(first)
 
 
+def test_a_whole_model_may_be_named_like_a_part(tmp_path: Path) -> None:
+    whole = made(tmp_path, "m-00002-of-00003.gguf")
+    check_model(whole)
+    assert fitting_slots(whole, 4096, 1, available=1 << 30) == 1
+
+
 CACHE = 2 * 2 * (16 + 16) * 2
 """Bytes of a token in the cache of the model: layers, heads, keys and values, and halves."""
 

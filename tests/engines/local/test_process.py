@@ -198,6 +198,18 @@ async def test_a_model_that_cannot_be_loaded_is_one_sentence(stand_in: StandIn) 
         assert await output(engine) == f"503: {sentence}"
 
 
+def test_an_empty_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_small_model()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    faults: list[str] = []
+    process = LlamaProcess(Launch(model="m.gguf", given=[("n_batc", "1")]), faults.append)
+    process.start()
+    process._thread.join()
+    process.close()
+    assert faults == ["--llama: n_batc: is no field of llama.cpp's that can be set; did you mean n_batch?"]
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_nobody_without_the_key_is_served(stand_in: StandIn) -> None:
     async with stand_in() as (engine, _):
         engine._upstream._client._key = "wrong"

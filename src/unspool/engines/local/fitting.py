@@ -53,10 +53,10 @@ def _parts(gguf: Gguf) -> str:
 
 
 def parts(gguf: Gguf) -> list[Path]:
-    """The files of a model; several if its name says so."""
+    """The files of a model; several if it and its name say so."""
     path = Path(gguf.path)
     found = _PART.fullmatch(path.name)
-    if found is None:
+    if found is None or gguf.values.get("split.count", 1) == 1:
         return [path]
     return [path.with_name(f"{found[1]}-{i:05}-of-{found[3]}.gguf") for i in range(1, int(found[3]) + 1)]
 

@@ -131,7 +131,7 @@ class LlamaProcess:
             self._thread.join()
         self._log.close()
         self._hold.close()
-        if self._deaths and self._launch.log is None:
+        if self._deaths and self._launch.log is None and self._written(0):
             with contextlib.suppress(OSError):
                 name = f"{Path(self._folder.name).name}.log"
                 kept = shutil.copy(self.address.log, Path(tempfile.gettempdir()) / name)
