@@ -125,7 +125,9 @@ def test_the_names_of_the_rfc_keep_markers_inside_content() -> None:
 
 
 TEXT = {
-    **dict.fromkeys(("apriel", "apriel-1.5", "hunyuan_a13b", "minicpm5", "minimax-m1", "olmo3"), "tags of plain text"),
+    **dict.fromkeys(
+        ("apriel", "apriel-1.5", "hunyuan_a13b", "minicpm5", "minimax-m1", "olmo3", "rwkv"), "tags of plain text"
+    ),
     "xlam": "calls are brackets",
     **dict.fromkeys(("deepseek", "deepseek-r1"), "the RFC reads open reasoning as reasoning"),
 }
