@@ -471,8 +471,10 @@ def test_wrong_arguments_are_reported_in_one_line(
 
 
 def test_the_names_of_tools_steer_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call = json.dumps({"name": "a\x1b[2J\x9b", "arguments": {}})
-    (tmp_path / "in.jsonl").write_text(json.dumps({"output": f"<tool_call>\n{call}\n</tool_call>"}) + "\n")
+    name = "a\x1b[2J\x9b"
+    call = json.dumps({"name": name, "arguments": {}})
+    row = {"output": f"<tool_call>\n{call}\n</tool_call>", "tools": [{"type": "function", "function": {"name": name}}]}
+    (tmp_path / "in.jsonl").write_text(json.dumps(row) + "\n")
     assert run(tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl") == 0
     said = capsys.readouterr().err
     assert r"a\x1b[2J\x9b" in said

@@ -166,7 +166,10 @@ def test_a_model_of_hugging_face_is_found_by_repository_and_file(home: Path) -> 
         find_stored("hf:Qwen/Qwen3-0.6B-GGUF")
 
 
-def test_of_a_model_in_parts_the_first_is_listed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_a_model_in_parts_the_first_is_listed(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "DATA", gguf({**MODEL, "split.count": 2}, TENSORS))
     hf(home, "a/b", "m-00001-of-00002.gguf", "m-00002-of-00002.gguf")
     assert [one.name for one in stored()] == ["hf:a/b:m-00001-of-00002.gguf"]
     capsys.readouterr()
