@@ -199,19 +199,26 @@ class Local:
         self._of_models = {name: of_models[name] for name, (kind, _) in found.items() if kind is LOCAL}
         self._files = {name: argument for name, (_, argument) in found.items()}
         self._fault = ""
+        self._ending = 0  # the signal
+        self._starting = False
 
     @contextlib.contextmanager
     def started(self, engines: "Mapping[str, Address] | None") -> "Iterator[Mapping[str, Address]]":
         """A context in which the processes run, with their addresses by the models' names; ``engines`` if they run
         already, since this is a worker."""
-        if self._of_models:
-            signal.signal(signal.SIGTERM, self._end)
         with contextlib.ExitStack() as stack:
+            if self._of_models:
+                signal.signal(signal.SIGTERM, self._end)
+                stack.callback(self._ended)
             for name, options in self._of_models.items():
                 if engines is not None:
                     options.address = engines[name]
                 else:
+                    self._starting = True  # between its start and what closes it, no signal ends this process
                     stack.callback(start_local(options, self._files[name], self._failed).close)
+                    self._starting = False
+                    if self._ending:
+                        raise SystemExit(128 + self._ending)
             yield {name: options.address for name, options in self._of_models.items()}
 
     def code(self, code: int) -> int:
@@ -222,11 +229,18 @@ class Local:
         return 1 if self._fault else code
 
     def _end(self, number: int, frame: Any) -> None:
-        """End as uvicorn has been asked to: it drains, and then passes the signal on."""
+        """End while the command starts, or as uvicorn has been asked to: it drains, and then passes the signal on."""
         if self._fault:
             raise SystemExit(self.code(1))
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)
+        self._ending = number
+        if not self._starting:
+            raise SystemExit(128 + number)
+
+    def _ended(self) -> None:
+        """End by the signal, as this is what asked for it, behind all that had to be closed."""
+        if self._ending:
+            signal.signal(self._ending, signal.SIG_DFL)
+            signal.raise_signal(self._ending)
 
     def _failed(self, fault: str) -> None:
         self._fault = self._fault or fault

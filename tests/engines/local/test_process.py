@@ -280,6 +280,18 @@ def test_the_real_one_ends_with_its_parent_even_while_it_loads(when: str) -> Non
     assert not orphaned(need_small_model(), "", when)
 
 
+def test_a_command_that_is_ended_while_it_starts_leaves_no_folder(tmp_path: Path) -> None:
+    need_small_model()
+    command = [sys.executable, "-m", "unspool", "serve", "--port", "0"]
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.DEVNULL) as serve:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob("unspool-llama-*/*")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        serve.send_signal(signal.SIGTERM)
+        assert serve.wait(60) == -signal.SIGTERM
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes in folders")
 def test_a_pipe_in_place_of_a_lock_stops_no_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

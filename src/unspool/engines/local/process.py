@@ -185,19 +185,21 @@ class LlamaProcess:
     ) -> None:
         """End a process that does nothing while it loads, or that answers nothing later, for too long."""
         missed, before = 0.0, ""  # not by the clock: this process may have been stopped too
-        while not ended.wait(_CHECK):
-            if answered.is_set():
-                missed = 0.0 if self._answers() else missed + 2 * _CHECK * _IDLE / _SILENT
-            else:
-                done = _work(process.pid)
-                missed = 0.0 if done != before or not done else missed + _CHECK
-                before = done
-            if missed >= _IDLE:
-                faults.append(
-                    f"answered nothing for {_SILENT:g} s" if answered.is_set() else f"did nothing for {_IDLE:g} s"
-                )
-                process.kill()
+        while missed < _IDLE and not answered.is_set():
+            if ended.wait(_CHECK):
                 return
+            done = _work(process.pid)
+            missed = missed + _CHECK if done and done == before else 0.0
+            before = done
+        fault = f"did nothing for {_IDLE:g} s"
+        if answered.is_set():
+            missed, fault = 0.0, f"answered nothing for {_SILENT:g} s"
+            while missed < _SILENT:
+                if ended.wait(_CHECK):
+                    return
+                missed = 0.0 if self._answers() else missed + 2 * _CHECK
+        faults.append(fault)
+        process.kill()
 
     def _answers(self) -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_CHECK)
