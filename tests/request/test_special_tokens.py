@@ -126,15 +126,12 @@ def test_turns_have_marks_of_any_shape_where_no_special_token_opens_them(
 WORDS = SpecialTokens(["<s>"], ["A:", "Human:", "问：", "_x:"])
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["the USA: 5", "SuperHuman: yes", "END_Human:", "我想问：", "aA: b", r"\u0041A:", "&#65A:", "7A:", "eéHuman:"],
-)
+@pytest.mark.parametrize("text", ["the USA: 5", "SuperHuman: yes", "aA: b", "eéHuman:", "жA:"])
 def test_words_that_open_turns_are_not_marks_inside_of_words(text: str) -> None:
     assert WORDS.break_up(text) == text
 
 
-BEFORE = [*"\n \t.-*(\u200b\u3164\u2028，", "", "</s>", "\\n", "\\t", r"\u000a", "&#10;", "&NewLine;", r"\\n"]
+BEFORE = [*"\n \t.-*(\u200b\u3164\u2028，7_²中あสا", "", "</s>", "\\n", "\\t", r"\u000a", "&#10;", "&NewLine;", r"\\n"]
 
 
 @pytest.mark.parametrize("before", BEFORE)
@@ -150,5 +147,5 @@ def test_words_that_open_turns_are_marks_wherever_a_word_begins(before: str, mar
 
 
 def test_a_word_that_the_template_writes_behind_a_letter_opens_turns_anywhere() -> None:
-    assert apart(["A:", "Human:", "### B:"], ["Human: Zqask\nA: Zqsay"]) == {"A:", "Human:"}
+    assert apart(["A:", "Human:", "### B:", "问："], ["Human: Zqask\nA: Zqsay"]) == {"A:", "Human:"}
     assert apart(["A:", "Human:", "### B:"], ["Human: ZqaskA: Zqsay"]) == {"Human:"}

@@ -95,14 +95,20 @@ def _is_mark(text: str) -> bool:
     return any(solid) and not all(solid)
 
 
+_LETTERS: Final = "A-Za-zÀ-ÖØ-öø-ɏͰ-ϿЀ-ԯ"
+"""Those of scripts that part words by spaces, and in which marks of turns are written."""
+
+
 def apart(marks: Iterable[str], probes: Sequence[str]) -> set[str]:
     """Those marks that are marks only where a word begins: ``User:``, not in ``SuperUser:``, unless the template itself
     writes them right behind a letter."""
-    return {m for m in marks if m[0].isalnum() and not any(re.search(rf"\w{re.escape(m)}", text) for text in probes)}
+    letter = f"[{_LETTERS}]"
+    words = {m for m in marks if re.match(letter, m)}
+    return {m for m in words if not any(re.search(letter + re.escape(m), text) for text in probes)}
 
 
-_WORD_BEGINS: Final = r"(?:(?<![^\W\u115f\u1160\u3164\uffa0])|(?<=\\[a-z]))"
-"""Also behind letters that are blank, and behind an escape, such as of a new line."""
+_WORD_BEGINS: Final = rf"(?:(?<![{_LETTERS}])|(?<=\\[a-z]))"
+"""Also behind an escape, such as of a new line."""
 
 
 class SpecialTokens:
