@@ -98,9 +98,9 @@ def warm_templates(request: pytest.FixtureRequest) -> Iterator[None]:
     keys: dict[Worker, str] = {}
     running = True
 
-    def start(template: str, special: Any, limits: Any, *, clock: bool) -> Worker:
-        key = repr((template, special, limits, clock))
-        worker = kept[key].pop() if kept[key] else Worker(template, special, limits, clock=clock)
+    def start(template: str, special: Any, limits: Any) -> Worker:
+        key = repr((template, special, limits))
+        worker = kept[key].pop() if kept[key] else Worker(template, special, limits)
         keys[worker] = key
         return worker
 

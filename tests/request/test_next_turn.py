@@ -49,6 +49,11 @@ def test_a_result_cannot_move_the_end_of_the_answer(tmp_path: Path, text: str) -
     assert bridge.text.count("<|im_start|>") == 2, "a special token that a tool spells stays text"
 
 
+def test_all_renderings_of_a_request_are_told_the_same_time(tmp_path: Path) -> None:
+    made = prompts(tmp_path, "{{ strftime_now('%H:%M:%S.%f') }}" + CHATML)
+    assert made.next_turn(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"]).closings == ("<|im_end|>",)
+
+
 def test_a_template_that_rewrites_earlier_turns_is_reported(tmp_path: Path) -> None:
     forgetful = CHATML.replace("{{ m.content or '' }}", "{{ m.content or '' }}{% if loop.revindex0 < 2 %}!{% endif %}")
     made = Prompts(read_tokenizer(folder(tmp_path, forgetful)))

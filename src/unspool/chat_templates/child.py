@@ -1,9 +1,9 @@
 """Renders a chat template in a child process. It runs as a script that loads three files instead of importing unspool.
 
-The first line of standard input is a JSON object: ``template``, ``special``, the limits ``seconds``, ``memory`` and
-``output``, and ``clock``: whether templates are told the real time. The answer is one JSON line with the variables that
-the template requires and the texts that it contains, or an ``error``. Each further line is a list of requests, each the
-variables of one rendering, and gets one line per request. A line with ``error`` says why there is no text; it has
+The first line of standard input is a JSON object: ``template``, ``special``, and the limits ``seconds``, ``memory`` and
+``output``. The answer is one JSON line with the variables that the template requires and the texts that it contains, or
+an ``error``. Each further line is a JSON object: ``requests``, each the variables of one rendering, and ``now``: the time
+that the template is told, or null. It gets one line per request. A line with ``error`` says why there is no text; it has
 ``limit`` if a limit or the sandbox stopped the template.
 """
 
@@ -26,7 +26,7 @@ import jinja2.nodes
 import jinja2.sandbox
 
 DATE = datetime.datetime(2026, 1, 2, 3, 4, 5)
-"""What ``strftime_now`` returns without a clock. It is constant, so that renderings differ only by their messages."""
+"""What ``strftime_now`` returns where no time is given. It is constant, so that renderings differ only by their messages."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """What no tokenizer accepts. Two of them side by side would become one character in JSON."""
@@ -37,18 +37,12 @@ class Limit(BaseException):
 
 
 class _Clock:
-    """The time that templates are told, the same for all requests of a line."""
+    """The time that templates are told: the same for all requests of a line."""
 
-    def __init__(self, *, real: bool) -> None:
-        self._real = real
-        self._now = DATE
-
-    def read(self) -> None:
-        if self._real:
-            self._now = datetime.datetime.now()
+    now = DATE
 
     def strftime(self, form: str) -> str:
-        return self._now.strftime(form)
+        return self.now.strftime(form)
 
 
 def _environment(clock: _Clock) -> jinja2.Environment:
@@ -127,7 +121,7 @@ def main() -> None:
     """Answer the requests of one template, until there are no more."""
     job = json.loads(sys.stdin.readline())
     _limit(job)
-    clock = _Clock(real=job["clock"])
+    clock = _Clock()
     env = _environment(clock)
 
     def write(answer: dict[str, Any]) -> None:
@@ -148,8 +142,9 @@ def main() -> None:
         return
     write(head)
     for line in sys.stdin:
-        clock.read()
-        for request in json.loads(line):
+        asked = json.loads(line)
+        clock.now = DATE if asked["now"] is None else datetime.datetime.fromisoformat(asked["now"])
+        for request in asked["requests"]:
             write(_answer(template, {**job["special"], **request}, job))
 
 

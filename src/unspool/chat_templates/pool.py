@@ -1,5 +1,6 @@
 """Warm processes that render one chat template for many threads."""
 
+import datetime
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ class Pool:
 
     def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
         def start() -> Worker:
-            return Worker(template, special, limits, clock=True)
+            return Worker(template, special, limits)
 
         first = start()
         self.asked = first.asked
@@ -41,13 +42,18 @@ class Pool:
         self.close = weakref.finalize(self, _end, self._idle)
         """Ends the idle processes. It is called with the last reference to the pool at the latest."""
 
-    def render(self, requests: Sequence[Mapping[str, Any]], waiting: Waiting | None = None) -> list[Rendered]:
-        """Render with each of these variables; see `Worker.render`. When nobody waits any more, the process is killed,
-        and what ``waiting`` raises is raised."""
+    def render(
+        self,
+        requests: Sequence[Mapping[str, Any]],
+        waiting: Waiting | None = None,
+        now: datetime.datetime | None = None,
+    ) -> list[Rendered]:
+        """Render with each of these variables, now if no time is given; see `Worker.render`. When nobody waits any
+        more, the process is killed, and what ``waiting`` raises is raised."""
         worker = self._taken()
         try:
             with _stopped(worker, waiting):
-                answers = worker.render(requests)
+                answers = worker.render(requests, now or datetime.datetime.now())
         except BaseException:
             worker.end()
             if waiting is not None:

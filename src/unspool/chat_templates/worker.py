@@ -1,6 +1,7 @@
 """A process that renders one chat template, and its limits."""
 
 import contextlib
+import datetime
 import importlib.util
 import json
 import signal
@@ -56,10 +57,9 @@ class Worker:
     limits; `ImportError` if jinja2 is not installed.
 
     Args:
-        special: named special tokens, such as ``bos_token``.
-        clock: whether the template is told the real time, instead of a constant one."""
+        special: named special tokens, such as ``bos_token``."""
 
-    def __init__(self, template: str, special: Mapping[str, str], limits: Limits, *, clock: bool = False) -> None:
+    def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
         if importlib.util.find_spec("jinja2") is None:
             raise ImportError("jinja2 is missing: pip install 'unspool[server]'", name="jinja2")
         self._limits = limits
@@ -70,7 +70,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        job = {"template": template, "special": dict(special), "clock": clock}
+        job = {"template": template, "special": dict(special)}
         job |= {name: getattr(limits, name) for name in ("seconds", "memory", "output")}
         try:
             (head,) = self._exchange(job, 1, _HEAD + _ESCAPED * len(template), "cannot be compiled: it ")
@@ -80,10 +80,11 @@ class Worker:
         self.asked = frozenset(head["asked"])  # the variables that the template asks for
         self.texts: tuple[str, ...] = tuple(head["texts"])  # the texts that it contains, whether it writes them or not
 
-    def render(self, requests: Sequence[Mapping[str, Any]]) -> list[Rendered]:
-        """Render with each of these variables. `TemplateError` if the template met a limit, or tried what the sandbox
-        refuses; `Late` if it got too little processor time."""
-        answers = self._exchange(list(requests), len(requests), self._limits.output * _ESCAPED + 1000)
+    def render(self, requests: Sequence[Mapping[str, Any]], now: datetime.datetime | None = None) -> list[Rendered]:
+        """Render with each of these variables, at this time, or at a constant one. `TemplateError` if the template met a
+        limit, or tried what the sandbox refuses; `Late` if it got too little processor time."""
+        asked = {"requests": list(requests), "now": None if now is None else now.isoformat()}
+        answers = self._exchange(asked, len(requests), self._limits.output * _ESCAPED + 1000)
         return [Rendered(a.get("text", ""), a.get("error", "")) for a in answers]
 
     @property

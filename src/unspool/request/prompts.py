@@ -50,7 +50,7 @@ _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
 _FORMS: Final = 4096  # forms of conversations that are known to be written whole
-_MOST_APART: Final = 64  # calls of one answer whose results are rendered one by one
+_MOST_APART: Final = 16  # calls of one answer whose results are rendered one by one
 _DEEPEST: Final = 128  # levels of arguments that a template is given as an object
 _TRUSTED: Final = {"system", "developer"}  # roles whose text belongs to the application
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *SPECIAL}
@@ -134,8 +134,13 @@ class Prompts:
         """Return the text between an answer that was just written, with calls that all have results, and the next
         answer. `NoBridge` if the template would write earlier text differently, or changes calls."""
         going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
-        found = self._found(_Writing(self, going_on, waiting), going_on.messages, len(request.messages), ends)
-        before = solid(os.path.commonprefix(found.asked))  # noqa: RUF071 - of strings
+        writing = _Writing(self, going_on, waiting)
+        found = self._found(writing, going_on.messages, len(request.messages), ends)
+        try:
+            asked = [writing.write(request.messages, generate=opens) for opens in (True, False)]
+        except (BadRequest, TemplateError) as error:
+            raise NoBridge(f"the chat template: {error}"[:500]) from None
+        before = solid(os.path.commonprefix(asked))  # noqa: RUF071 - of strings
         if not all(solid(text).startswith(before) for text in found.wholes):  # white space may differ
             raise NoBridge("the chat template writes earlier turns differently")
         return found.bridge
@@ -145,8 +150,8 @@ class Prompts:
         the template changes the answer's last text, or what follows it; `BadRequest` if it refuses the request."""
         writing = _Writing(self, request, waiting)
         found = self._found(writing, request.messages, at, ends)
-        for messages, generate, text in found.pieces:
-            if not clean(writing.write(messages, generate=generate)).endswith(text):
+        for piece in found.pieces:
+            if not clean(writing.write(piece.messages, generate=piece.opens)).endswith(piece.text):
                 raise NoBridge("the chat template writes what follows an answer differently after another answer")
         return found.bridge
 
@@ -178,7 +183,6 @@ class Prompts:
             found = between(
                 tail, self.ends(ends), tail.find(other), lambda: behind(word, written(stand_in, generate=False))
             )
-            asked = written(generate=True), written(generate=False)
         except (BadRequest, TemplateError) as error:
             raise NoBridge(f"the chat template: {error}"[:500]) from None
         if any(m["content"] not in found.text for m in others if m["role"] != "assistant"):
@@ -192,12 +196,12 @@ class Prompts:
             text = each[0].bridge.text + "".join(one.bridge.text.removeprefix(gap) for one in each[1:])
             bridge = Bridge(each[-1].bridge.closings, text)
             wholes = [text for one in each for text in one.wholes]
-            return _Found(bridge, wholes, asked, [piece for one in each for piece in one.pieces])
+            return _Found(bridge, wholes, [piece for one in each for piece in one.pieces])
         start = len(tail) - len(found.text)
         if not after.startswith(tail[:start]):
             raise NoBridge("the chat template writes the answer differently")
         bridge = Bridge(tuple(map(clean, found.closings)), clean(after[start:]))
-        return _Found(bridge, (probe, whole), asked, [(messages, generate, bridge.text)])
+        return _Found(bridge, (probe, whole), [_Piece(messages, generate, bridge.text)])
 
     def ends(self, ends: Sequence[str]) -> tuple[str, ...]:
         """The strings that end an answer: these and the template's own, the longest first."""
@@ -234,23 +238,25 @@ class Prompts:
         generate: bool,
         variables: Mapping[str, Any] | None = None,
         waiting: Waiting | None = None,
+        now: datetime.datetime | None = None,
     ) -> Rendered:
-        """What the template writes for these very messages."""
+        """What the template writes for these very messages, now if no time is given."""
+        now = now or datetime.datetime.now()
         asked = {
             "messages": messages,
             "tools": list(tools) or self._no_tools,
             "documents": None,
             "add_generation_prompt": generate,
-            **self._older(tools),
+            **self._older(tools, now),
             **(variables or {}),
         }
-        return self._pools[bool(tools)].render([asked], waiting)[0]
+        return self._pools[bool(tools)].render([asked], waiting, now)[0]
 
-    def _older(self, tools: Sequence[Any]) -> dict[str, Any]:
+    def _older(self, tools: Sequence[Any], now: datetime.datetime) -> dict[str, Any]:
         """The variables of templates that are older than transformers' support for tools."""
         if self._takes_tools or _TOOLS_AS_TEXT not in self._variables:
             return {}
-        return {_TOOLS_AS_TEXT: tojson(list(tools), indent=2), _TIME: f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S}"}
+        return {_TOOLS_AS_TEXT: tojson(list(tools), indent=2), _TIME: f"{now:%Y-%m-%d %H:%M:%S}"}
 
     # -- messages --------------------------------------------------------------------------------------------------
 
@@ -415,6 +421,7 @@ class _Writing:
     def __init__(self, prompts: Prompts, request: ChatRequest, waiting: Waiting | None) -> None:
         self._prompts = prompts
         self._waiting = waiting
+        self._now = datetime.datetime.now()  # for all renderings, which are compared
         try:
             self._known = prompts._ready()
         except TemplateError as error:
@@ -525,7 +532,12 @@ class _Writing:
                 self._tools[change] = change(self._declared)
             written, tools = self._known.places.written(messages), self._tools[change]
             return self._prompts.rendered(
-                written, tools, generate=generate, variables=self._variables, waiting=self._waiting
+                written,
+                tools,
+                generate=generate,
+                variables=self._variables,
+                waiting=self._waiting,
+                now=self._now,
             )
         except (TemplateError, ValueError, RecursionError) as error:  # the values are not JSON, or too deep
             raise _refused(error) from None
@@ -590,14 +602,20 @@ def _refused(error: Exception | str) -> BadRequest:
     return BadRequest("messages", f"the chat template rejected the request: {text}")
 
 
+class _Piece(NamedTuple):
+    """A conversation, whether the next answer opens behind it, and the text with which its prompt ends."""
+
+    messages: Sequence[Mapping[str, Any]]
+    opens: bool
+    text: str
+
+
 class _Found(NamedTuple):
-    """A bridge with renderings: whole ones, and those up to the answer with and without its opening; and
-    conversations, whether the next answer opens behind them, and with which parts of the bridge they end."""
+    """A bridge, the whole renderings that showed it, and its pieces."""
 
     bridge: Bridge
     wholes: Sequence[str]
-    asked: tuple[str, str]
-    pieces: Sequence[tuple[Sequence[Mapping[str, Any]], bool, str]]
+    pieces: Sequence[_Piece]
 
 
 def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:
