@@ -1,10 +1,10 @@
 """Renders a chat template in a child process. It runs as a script that loads three files instead of importing unspool.
 
 The first line of standard input is a JSON object: ``template``, ``special``, and the limits ``seconds``, ``memory`` and
-``output``. The answer is one JSON line with the variables that the template requires and the texts that it contains, or
-an ``error``. Each further line is a JSON object: ``requests``, each the variables of one rendering, and ``now``: the time
-that the template is told, or null. It gets one line per request. A line with ``error`` says why there is no text; it has
-``limit`` if a limit or the sandbox stopped the template.
+``output``. The answer is one JSON line with the variables that the template requires and the texts that it contains,
+or an ``error``. Each further line is a JSON object: ``requests``, each the variables of one rendering, and ``now``: the
+time that the template is told, or null. It gets one line per request. A line with ``error`` says why there is no text;
+it has ``limit`` if a limit or the sandbox stopped the template.
 """
 
 import datetime
@@ -26,7 +26,7 @@ import jinja2.nodes
 import jinja2.sandbox
 
 DATE = datetime.datetime(2026, 1, 2, 3, 4, 5)
-"""What ``strftime_now`` returns where no time is given. It is constant, so that renderings differ only by their messages."""
+"""What ``strftime_now`` returns where no time is given. Renderings then differ only by their messages."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """What no tokenizer accepts. Two of them side by side would become one character in JSON."""

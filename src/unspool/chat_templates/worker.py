@@ -81,8 +81,8 @@ class Worker:
         self.texts: tuple[str, ...] = tuple(head["texts"])  # the texts that it contains, whether it writes them or not
 
     def render(self, requests: Sequence[Mapping[str, Any]], now: datetime.datetime | None = None) -> list[Rendered]:
-        """Render with each of these variables, at this time, or at a constant one. `TemplateError` if the template met a
-        limit, or tried what the sandbox refuses; `Late` if it got too little processor time."""
+        """Render with each of these variables, at this time, or at a constant one. `TemplateError` if the template met
+        a limit, or tried what the sandbox refuses; `Late` if it got too little processor time."""
         asked = {"requests": list(requests), "now": None if now is None else now.isoformat()}
         answers = self._exchange(asked, len(requests), self._limits.output * _ESCAPED + 1000)
         return [Rendered(a.get("text", ""), a.get("error", "")) for a in answers]
