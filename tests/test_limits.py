@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from unspool import ContentDelta, Dialect, Parser, Policy, get_dialect
+from unspool.dialect.compiling import compile_plan
+from unspool.dialect.markers import text
+from unspool.dialect.patterns import Pattern
 from unspool.policy import CHOICES
 
 from .support import (
@@ -336,6 +339,29 @@ def test_a_character_that_opens_and_closes_nothing_costs_less_than_a_marker(dial
         for _ in range(9):  # a busy machine may spoil some measurements
             least = min(least, cost(dialect, head, c)) if least > marker else least
         assert least < marker, f"{c!r} after {head!r} costs {least / marker:.1f} times as much as a marker"
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if d.argument]))
+def test_repeated_closings_of_an_argument_cost_no_more_than_other_tags(
+    dialect: Dialect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [0]
+    match = Pattern.match
+
+    def count(self: Pattern, *args: Any) -> int:
+        asked[0] += 1
+        return match(self, *args)
+
+    monkeypatch.setattr(Pattern, "match", count)
+    head = write_calls(dialect, [("f", {"a": "MARK"})]).split("MARK")[0]
+    spellings = {text(c) for p in compile_plan(dialect).arguments.parameters for c in p.closings}
+    for closing in sorted(spellings):
+        parser = Parser(dialect, tools=TOOLS)
+        parser.feed(head)
+        begin = asked[0]
+        for character in closing * 100:
+            parser.feed(character)
+        assert asked[0] - begin < 1200 * len(closing), closing
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ between arguments ── opening ──► at a value's start ── text ──
 """
 
 import re
+from collections import deque
 from typing import Final
 
 from ...dialect.follows import ARGUMENT_END
@@ -97,6 +98,7 @@ class MarkupReader(Reader):
         self._searched = 0  # the offset up to which no closing names an argument
         self._opened = ""  # the last opening, and ``_closed`` the last closing, as they are written, if they may repeat
         self._closed = ""
+        self._refused: deque[int] = deque(maxlen=MAX_AGAIN)  # the last offsets behind closings that nothing may follow
 
     def read(self) -> bool:
         if self._reading == Reading.BETWEEN:
@@ -598,16 +600,21 @@ class MarkupReader(Reader):
     def _counts(self, tag: str, i: int) -> int:
         """As `_follows`, behind an argument's closing, which may be repeated as it is written (``tag``)."""
         tape = self._tape
-        end = i
+        buf, end = tape.buf, i
         for _ in range(MAX_AGAIN):
-            r = self._follows(end)
+            j = skip_space(buf, end)
+            begins = len(buf) - j < len(tag) and tag.startswith(buf[j:])
+            if begins and j < len(buf) and not tape.final:
+                return MORE  # it is asked for each character: what follows is not looked for in the beginning of a tag
+            r = NO if tape.base + end in self._refused else self._follows(end)
             if r != NO or not tag:
                 return i if r >= 0 else r
-            j = skip_space(tape.buf, end)
+            if not tape.final and tape.base + end not in self._refused:
+                self._refused.append(tape.base + end)
             if j - end > MAX_SPACE:
                 return NO
-            if not tape.buf.startswith(tag, j):
-                return NO if not tag.startswith(tape.buf[j:]) else i if tape.ended else MORE
+            if not buf.startswith(tag, j):
+                return NO if not begins else i if tape.ended else MORE
             end = j + len(tag)
         return NO
 
