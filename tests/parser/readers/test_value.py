@@ -215,6 +215,9 @@ def test_a_value_that_does_not_fit_its_type_stays_a_string_with_a_notice(dialect
         ("integer", "three"),
         ("boolean", "yes"),
         ("array", "[1,"),
+        ("array", '["a", "b'),
+        ("object", '{"a":'),
+        ("object", '{"a"'),
         ("object", "[]x"),
         ("number", ""),
         ("number", "1e999"),
@@ -237,6 +240,12 @@ def test_a_container_that_is_nearly_json_is_read_where_its_schema_admits_no_stri
         ("object", '{"code": "if x:\n\treturn",}', {"code": "if x:\n\treturn"}),
         ("array", '[{"t": "a"}, {"t": [1]}', [{"t": "a"}, {"t": [1]}]),
         ("object", '{"t": {"n": "}"}}}', {"t": {"n": "}"}}),
+        ("array", '["a", "b"', ["a", "b"]),
+        ("array", "[[1, 2], [3", [[1, 2], [3]]),
+        ("array", "['a', None", ["a", None]),
+        ("object", '{"a": 1', {"a": 1}),
+        ("object", '{"a": "b"', {"a": "b"}),
+        ("object", '{"a": [{"b": true', {"a": [{"b": True}]}),
     ):
         raw = write_calls(dialect, [("h", {"x": written})])
         for policy in (None, Policy(bad_arguments="drop")):

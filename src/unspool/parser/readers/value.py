@@ -13,7 +13,7 @@ from ..call import Call
 from ..ledger import CAP
 from ..openings import NULL
 from .containers import Containers, Held, is_list
-from .literal import AFTER, DONE, ERROR, LiteralReader, Root
+from .literal import DONE, ERROR, LiteralReader, Root
 from .strings import escaped, json_string
 from .whole import whole_object
 
@@ -186,8 +186,11 @@ class Value:
             return ""
         literal = LiteralReader(Syntax.JSON, Root.ANY, repair=True)
         rest = text[literal.read(text, 0) :]
-        decoded = literal.close_all() if literal.mode == AFTER else literal.take()
-        if literal.mode not in (AFTER, DONE) or rest.strip("]} \t\r\n") or text[0] != decoded[0]:
+        if literal.mode != DONE and text[-1] != ",":  # brackets that are missing at its end
+            rest += "".join(["}" if bracket == "{" else "]" for bracket in reversed(literal.stack)])
+            rest = rest[literal.read(rest, 0) :]
+        decoded = literal.take()
+        if literal.mode != DONE or rest.strip("]} \t\r\n") or text[0] != decoded[0]:
             return ""
         self._call.status = "repaired"
         self._call.notice("repaired", literal.repaired or "brackets")
