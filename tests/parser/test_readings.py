@@ -779,6 +779,23 @@ def test_brackets_between_no_arguments_and_a_closing_are_dropped(dialect: Dialec
     assert (values(message), message.content, message.tool_calls[0].status) == ([("now", {})], "", "ok")
 
 
+@pytest.mark.parametrize(**named(d for d in NAME_ENDS if d.argument[0].closing.strip()[-1:] == ">"))
+@pytest.mark.parametrize("extra", ["}", "]}", "\n}\n"])
+def test_brackets_before_an_argument_or_its_blocks_closing_are_dropped(dialect: Dialect, extra: str) -> None:
+    call, argument = write_calls(dialect, [("bash", {"cmd": "ls"})]), write_arguments(dialect, {"cmd": "ls"}).strip()
+    before, after = call.split(argument)
+    for tools in (TOOLS, None):
+        message = read(f"{before.rstrip()}{extra}{argument}{after}", dialect, tools=tools)
+        found = values(message), message.tool_calls[0].status, notices(message)
+        assert found == ([("bash", {"cmd": "ls"})], "ok", ["stray_close"])
+    closing = (dialect.calls[0].closing or dialect.call[0].closing).strip()
+    without, message = (read(before.rstrip() + brackets + closing, dialect) for brackets in ("", extra))
+    assert [(c.arguments, c.status) for c in message.tool_calls] == [
+        (c.arguments, c.status) for c in without.tool_calls
+    ]
+    assert notices(message) == ["stray_close", *notices(without)]
+
+
 # -- token ids -----------------------------------------------------------------------------------------------------
 
 READINGS = [

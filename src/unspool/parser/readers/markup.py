@@ -187,7 +187,8 @@ class MarkupReader(Reader):
         if buf[j] == "{" and len(self.containers.levels) == 1 and not level.given:
             self.mode = Mode.JSON
             return True
-        surplus = NO if level.parameter is not None else self._openings.surplus(j, self._plan.calls.call_closings)
+        closings, openings = self._plan.calls.closings, [p.opening for p in self._children(level) if p.opening.first]
+        surplus = NO if level.parameter is not None else self._openings.surplus(j, [*closings, *openings])
         if surplus >= 0:
             self._call.notice("stray_close", buf[j:surplus].strip())
             tape.i = surplus
