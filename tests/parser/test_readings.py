@@ -768,6 +768,19 @@ def test_glm_s_arguments_may_be_an_object_or_in_parentheses(written: str) -> Non
     assert values(read(inside, "glm47")) == [("bash", {"cmd": "f</arg_value>) g"})]
 
 
+@pytest.mark.parametrize("written", ["(ARGUMENT", '({"cmd": "ls"}', "("])
+@pytest.mark.parametrize(
+    ("brackets", "too_many"), [(")", []), (" )\n", []), ("))", [")"]), (")}", ["}"]), (") ]", ["]"])]
+)
+def test_the_bracket_that_closes_glm_s_own_is_not_one_too_many(
+    written: str, brackets: str, too_many: list[str]
+) -> None:
+    written = written.replace("ARGUMENT", write_arguments(get_dialect("glm47"), {"cmd": "ls"}))
+    message = read(f"<tool_call>bash{written}{brackets}</tool_call>" * 2, "glm47")
+    assert values(message) == [("bash", {"cmd": "ls"} if written != "(" else {})] * 2
+    assert [n.detail for n in message.notices] == too_many * 2
+
+
 NAME_ENDS = [d for d in CALLING if d.argument and d.call[0].closing and d.call[0].opening.strip()[-1:] == ">"]
 
 

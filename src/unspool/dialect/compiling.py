@@ -306,8 +306,9 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
 
 
 def _behind_brackets(forms: list[Form]) -> list[Pattern]:
-    """The closings of calls that open with a bracket, behind that which closes it."""
-    return [joined(pattern((")",)), f.closing) for f in forms if f.closing and text(f.opening).endswith("(")]
+    """The closings of calls that open with a bracket, behind that which closes it, and one that is too many."""
+    brackets = [[pattern((bracket,)) for bracket in written] for written in (")", "))", ")]", ")}")]
+    return [joined(*each, f.closing) for f in forms if f.closing and f.bracketed for each in brackets]
 
 
 def _named(d: Dialect, parts: _Parts, barriers: tuple[str, ...]) -> list[Opening]:

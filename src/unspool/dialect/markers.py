@@ -98,6 +98,16 @@ class Form(msgspec.Struct, eq=False, dict=True):
     template: Template | None = None
 
     @cached_property
+    def bracketed(self) -> bool:
+        """Whether it opens with a bracket, which its closing need not close."""
+        return text(self.opening).endswith("(") and not text(self.closing).startswith(")")
+
+    def surplus(self, brackets: str) -> str:
+        """Those of the brackets before its closing that are too many."""
+        brackets = brackets.strip()
+        return brackets.removeprefix(")").lstrip() if self.bracketed else brackets
+
+    @cached_property
     def outside(self) -> Outside | None:
         """How a call that is an object is written plainly, around its arguments."""
         return None if self.shape is None else outside(self.shape)

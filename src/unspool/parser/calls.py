@@ -398,7 +398,9 @@ class Calls(Steps):
         if r == MORE:
             return False
         if r >= 0:  # brackets that are too many; the closing follows
-            self._ledger.notice("stray_close", tape.buf[j:r].strip())
+            too_many = call.form.surplus(tape.buf[j:r])
+            if too_many:
+                self._ledger.notice("stray_close", too_many)
             tape.i = r
             return True
         end = len(tape.buf) if cut else max(self._look.progress(p, j) for p in closings)

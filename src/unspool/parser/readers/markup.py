@@ -190,7 +190,9 @@ class MarkupReader(Reader):
         closings, openings = self._plan.calls.closings, [p.opening for p in self._children(level) if p.opening.first]
         surplus = NO if level.parameter is not None else self._openings.surplus(j, [*closings, *openings])
         if surplus >= 0:
-            self._call.notice("stray_close", buf[j:surplus].strip())
+            too_many = self._call.form.surplus(buf[j:surplus])
+            if too_many:
+                self._call.notice("stray_close", too_many)
             tape.i = surplus
         return surplus >= 0 or (surplus == NO and self._fails(j))
 
