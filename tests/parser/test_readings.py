@@ -12,7 +12,7 @@ from unspool.check.promises import literals
 from unspool.dialect.compiling import compile_plan
 from unspool.dialect.markers import CALL, Opening
 from unspool.dialect.markers import text as text_of
-from unspool.dialect.template import unstarted
+from unspool.dialect.template import Template, unstarted
 
 from ..same_events import tokenizer
 from ..support import CALLING, DIALECTS, THINKING, alike, named, notices, pieces, run, splits, tool, values
@@ -418,15 +418,27 @@ def test_a_call_in_dsml_may_end_with_a_bare_tag(name: str) -> None:
             assert message.content == ""
 
 
-@pytest.mark.parametrize(**named(d for d in CALLING if d.argument and 'name="{name}">' in d.call[0].opening))
+def tags_with_a_name(dialect: Dialect) -> list[Template]:
+    """The calls whose tag ends with their name."""
+    return [t for t in dialect.call if re.search(r"""<[^<>]+\{name\}["']?>\s*\{arguments""", t.text)]
+
+
+@pytest.mark.parametrize(**named(d for d in CALLING if tags_with_a_name(d)))
 @pytest.mark.parametrize("end", ["/>", " />"])
 def test_a_tag_with_a_name_may_close_itself(dialect: Dialect, end: str) -> None:
-    raw = write_calls(dialect, [("now", {}), ("bash", {"cmd": "ls"})])
-    closed = re.sub(r'name="now">\s*(?:\]<\]minimax\[>\[)?</[^<>]*(?:invoke|function)>', f'name="now"{end}', raw)
-    assert closed != raw
-    for tools in ([*TOOLS, tool("now")], None):
-        message = read(closed, dialect, tools=tools)
-        assert (values(message), message.content) == ([("now", {}), ("bash", {"cmd": "ls"})], "")
+    for call in tags_with_a_name(dialect):
+        opening = fill(call.opening, name="now", any="x").strip().removesuffix(">")
+        closed = opening + end + fill(call.closing).partition("</")[2].partition(">")[2]
+        block = next((b for b in dialect.calls if b.spelled == call.spelled), dialect.calls[0])
+        calls = [closed, write_call(dialect, 1, "bash", {"cmd": "ls"})]
+        if "{call}" in block.text:
+            raw = "".join(fill(block.text, call=c) for c in calls)
+        else:
+            raw = fill(block.text, calls=dialect.separator.calls.join(calls))
+        for tools in ([*TOOLS, tool("now")], None):
+            message = read(raw, dialect, tools=tools)
+            assert (values(message), message.content) == ([("now", {}), ("bash", {"cmd": "ls"})], ""), raw
+            assert "/>" not in render(message, dialect)
 
 
 @pytest.mark.parametrize("name", ["deepseekv32", "deepseekv4", "deepseekv41"])

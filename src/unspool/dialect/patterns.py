@@ -408,6 +408,10 @@ class Pattern:
             end = text.rfind(atom.stops[0], i + 1, end)
             if end < 0:
                 return NO
+        elif text[end - 1] == "/" and text.startswith(">", end):  # the tag closes itself
+            end -= 1
+            if end == i:
+                return NO
         fields["name"] = text[i:end]
         return end
 
@@ -459,7 +463,7 @@ def _simply(atom: Atom) -> str:
         return SPACES
     slash = "(?!/)" if atom.tag else ""
     if kind == NAME and not atom.stops:
-        return rf"{slash}([\w.\-:/]{{1,{MAX_FIELD}}}+)"
+        return rf"{slash}([\w.\-:/]{{1,{MAX_FIELD}}}+)(?!(?<=/)>)"
     if atom.stops and (kind == UNTIL or (kind == NAME and atom.quote)):
         return rf"{slash}([^\n&\\<{re.escape(''.join(stop[0] for stop in atom.stops))}]{{1,{MAX_ANY}}}+)"
     return "([0-9]{1,18}+)" if kind == DIGITS else "([A-Za-z_]{1,32}+)" if kind == WORD else ""
