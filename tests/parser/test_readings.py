@@ -583,18 +583,28 @@ def test_a_call_s_tag_may_stand_in_place_of_the_first_key_s(dialect: str, betwee
 ADDRESSED = [
     ("harmony", "bash<|channel|>commentary json<|message|>"),
     ("harmony", "functions.bash<|channel|>commentary <|constrain|>json<|message|>"),
+    ("harmony", "functions.bash<|message|>"),
+    ("harmony", "functions.bash <|constrain|>json<|message|>"),
+    ("harmony", "bash<|constrain|>json<|message|>"),
     ("llm-jp-4", "functions.bash<|channel|> commentary <|constrain|>  json<|message|> "),
+    ("llm-jp-4", "functions.bash<|message|> "),
+    ("llm-jp-4", "functions.bash <|constrain|>  json<|message|> "),
     ("beam", "bash<|channel|>analysis <|constrain|>xml<|message|>"),
+    ("beam", "bash<|message|>"),
+    ("beam", "bash <|constrain|>xml<|message|>"),
     ("muse", "bash<|message|>"),
 ]
 
 
+@pytest.mark.parametrize("space", [" ", "\n"])
 @pytest.mark.parametrize(("name", "header"), ADDRESSED)
-def test_in_a_message_that_was_not_ended_a_recipient_opens_a_call_if_its_token_follows(name: str, header: str) -> None:
+def test_in_a_message_that_was_not_ended_a_recipient_opens_a_call_if_its_token_follows(
+    name: str, header: str, space: str
+) -> None:
     dialect = get_dialect(name)
     call = write_call(dialect, 0, "bash", {"cmd": "ls"}).partition("<|message|>")[2].lstrip()
     for begun in (write_reasoning(dialect, "It is"), write_content(dialect, "It is")):
-        raw = begun.partition("It is")[0].removeprefix(dialect.start[0]) + f"It is to=it to={header}"
+        raw = begun.partition("It is")[0].removeprefix(dialect.start[0]) + f"It is to=it{space}to={header}"
         for tools in (TOOLS, None):
             message = read(raw + call, dialect, tools=tools)
             assert (message.reasoning + message.content, values(message)) == ("It is to=it", [("bash", {"cmd": "ls"})])

@@ -191,12 +191,15 @@ class _Parts(msgspec.Struct, frozen=True):
     """What begins a message only where none has begun: openings without their ``start``, and starts without a tag."""
 
     def within(self, markers: Iterable[_M]) -> list[_M]:
-        """The markers that count in a message that has begun: those that begin with a tag, or with a space, a word and
-        a name that a special token follows."""
+        """The markers that count in a message that has begun: those that begin with a tag, or, behind a space or a line
+        break, with a word and a name that a special token follows directly."""
         found = list(markers)
         words = [m for m in found if m.pattern.first in self.words]
         addressed = (
-            msgspec.structs.replace(m, pattern=m.pattern.spaced()) for m in words if m.pattern.addresses(TOKENS)
+            msgspec.structs.replace(m, pattern=m.pattern.behind_space(space), addressed=True)
+            for m in words
+            if m.pattern.addresses(TOKENS)
+            for space in " \n"
         )
         return [*(m for m in found if m not in words), *addressed]
 

@@ -317,17 +317,18 @@ class Pattern:
         return part.match(text, i, {})
 
     def addresses(self, tokens: tuple[str, ...]) -> bool:
-        """Whether it begins with a word, perhaps with a name behind it, and directly behind that one of some texts."""
-        solid = [a for a in self.atoms if a.kind != SPACE]
-        behind = next((a for n, a in enumerate(solid[1:3]) if n or a.kind != NAME), None)
-        if behind is None or behind.kind != LITERAL or not self.first or self.first.startswith(tokens):
+        """Whether it begins with text that is no token, then perhaps a name, then directly one of some tokens."""
+        if not self.first or self.first.startswith(tokens):
             return False
-        return behind.text.startswith(tokens)
+        behind = [a for a in self.atoms[1:] if a.kind != SPACE]
+        if behind and behind[0].kind == NAME:
+            del behind[0]
+        return bool(behind) and behind[0].kind == LITERAL and behind[0].text.startswith(tokens)
 
-    def spaced(self) -> "Pattern":
-        """The pattern with a space before it, which must be there."""
+    def behind_space(self, space: str) -> "Pattern":
+        """The pattern with this space before it, which must be there."""
         first, *others = self.atoms
-        return _of([Atom(LITERAL, f" {first.text}"), *others])
+        return _of([Atom(LITERAL, space + first.text), *others])
 
     def head(self) -> "Pattern":
         """The text before the first field."""

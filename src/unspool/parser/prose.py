@@ -439,7 +439,7 @@ class Prose(Steps):
         sign (``[``), unless the file says that it counts anywhere.
         """
         buf, pattern = self._tape.buf, o.pattern
-        if not buf.startswith(pattern.first, p) or _is_word(o):
+        if not buf.startswith(pattern.first, p) or o.addressed:
             return False
         if shows(pattern.first):
             return True
@@ -450,7 +450,7 @@ class Prose(Steps):
         """Whether enough of a marker is at ``p``, where the output's end cuts it: a whole tag or special token, or what
         `_is_begun_marker` asks of a call's opening."""
         call = o.kind == CALL
-        if not o.marked or _is_word(o) or (call and (self._ledger.thinking or not self._look.outline.calls)):
+        if not o.marked or o.addressed or (call and (self._ledger.thinking or not self._look.outline.calls)):
             return False
         if not self._openings.begun(o.pattern, p):
             return False
@@ -657,8 +657,3 @@ class Prose(Steps):
             return NO
         self._calls.open(o, i, match)
         return match.end
-
-
-def _is_word(o: Marker) -> bool:
-    """Whether a marker begins with a space and a word, which are text until its special token comes."""
-    return o.pattern.first[:1] == " "
