@@ -613,6 +613,22 @@ def test_in_a_message_that_was_not_ended_a_recipient_opens_a_call_if_its_token_f
         assert {*notices(message)} <= {"unclosed_reasoning"}
 
 
+@pytest.mark.parametrize(("name", "header"), ADDRESSED)
+def test_text_behind_what_may_be_a_recipient_waits_for_no_more_than_a_name(name: str, header: str) -> None:
+    dialect = get_dialect(name)
+    begun = write_content(dialect, "It is").partition("It is")[0].removeprefix(dialect.start[0])
+    text = f"It goes to={header.partition('bash')[0]}" + "abcdefgh" * 50
+    parser = Parser(dialect, tools=TOOLS)
+    parser.feed(begun)
+    for at, c in enumerate(text, 1):
+        parser.feed(c)
+        assert at - len(parser.message.content) <= len(" to=functions.") + 64
+    longest = "a" * 64
+    call = write_call(dialect, 0, longest, {"cmd": "ls"}).partition("<|message|>")[2].lstrip()
+    message = read(f"{begun}It is to={header.replace('bash', longest)}{call}", dialect, tools=[tool(longest)])
+    assert (message.content, values(message)) == ("It is", [(longest, {"cmd": "ls"})])
+
+
 def test_in_a_message_that_was_not_ended_a_call_or_an_answer_opens_with_its_token() -> None:
     message = read(" to=self<|message|>It is 4. to=user<|message|>4 to=user", "muse")
     assert (message.reasoning, message.content) == ("It is 4.", "4 to=user")
