@@ -557,7 +557,7 @@ def _argument(d: Dialect, t: Template, barriers: tuple[str, ...]) -> Pattern:
 
 
 def other_closings(t: Template, d: Dialect) -> list[Pattern]:
-    """What closes an argument in other spellings of its token, which models mix; not in the one without a token."""
+    """The closings of an argument in its other spellings; the spelling without a token does not count."""
     others = [u for u in d.argument if u.spelled or (u.spelled is None and t.spelled is not None)]
     found = {text(p): p for p in (closing(u.after) for u in others) if text(p) != text(closing(t.after))}
     return [*found.values()]

@@ -502,8 +502,10 @@ class Prose(Steps):
             return NO
         end = self._openings.surplus(p, ())
         for k in range(p + 1, skip_brackets(buf, p) + 1):  # as few as possible: a call may begin with others
+            if end != NO:
+                break
             j = skip_space(buf, k)
-            if end == NO and j - k <= MAX_SPACE:
+            if j - k <= MAX_SPACE:
                 end = min(self._openings.opens_next(j), k)
         return self._drop(p, end, "stray_close") if end >= 0 else end
 
