@@ -12,7 +12,7 @@ from unspool.check.promises import literals
 from unspool.dialect.compiling import compile_plan
 from unspool.dialect.markers import CALL, Opening
 from unspool.dialect.markers import text as text_of
-from unspool.dialect.template import unstarted
+from unspool.dialect.template import Template, unstarted
 
 from ..same_events import tokenizer
 from ..support import CALLING, DIALECTS, THINKING, alike, named, notices, pieces, run, splits, tool, values
@@ -418,15 +418,27 @@ def test_a_call_in_dsml_may_end_with_a_bare_tag(name: str) -> None:
             assert message.content == ""
 
 
-@pytest.mark.parametrize(**named(d for d in CALLING if d.argument and 'name="{name}">' in d.call[0].opening))
+def tags_with_a_name(dialect: Dialect) -> list[Template]:
+    """The calls whose tag ends with their name."""
+    return [t for t in dialect.call if re.search(r"""<[^<>]+\{name\}["']?>\s*\{arguments""", t.text)]
+
+
+@pytest.mark.parametrize(**named(d for d in CALLING if tags_with_a_name(d)))
 @pytest.mark.parametrize("end", ["/>", " />"])
 def test_a_tag_with_a_name_may_close_itself(dialect: Dialect, end: str) -> None:
-    raw = write_calls(dialect, [("now", {}), ("bash", {"cmd": "ls"})])
-    closed = re.sub(r'name="now">\s*(?:\]<\]minimax\[>\[)?</[^<>]*(?:invoke|function)>', f'name="now"{end}', raw)
-    assert closed != raw
-    for tools in ([*TOOLS, tool("now")], None):
-        message = read(closed, dialect, tools=tools)
-        assert (values(message), message.content) == ([("now", {}), ("bash", {"cmd": "ls"})], "")
+    for call in tags_with_a_name(dialect):
+        opening = fill(call.opening, name="now", any="x").strip().removesuffix(">")
+        closed = opening + end + fill(call.closing).partition("</")[2].partition(">")[2]
+        block = next((b for b in dialect.calls if b.spelled == call.spelled), dialect.calls[0])
+        calls = [closed, write_call(dialect, 1, "bash", {"cmd": "ls"})]
+        if "{call}" in block.text:
+            raw = "".join(fill(block.text, call=c) for c in calls)
+        else:
+            raw = fill(block.text, calls=dialect.separator.calls.join(calls))
+        for tools in ([*TOOLS, tool("now")], None):
+            message = read(raw, dialect, tools=tools)
+            assert (values(message), message.content) == ([("now", {}), ("bash", {"cmd": "ls"})], ""), raw
+            assert "/>" not in render(message, dialect)
 
 
 @pytest.mark.parametrize("name", ["deepseekv32", "deepseekv4", "deepseekv41"])
@@ -571,24 +583,50 @@ def test_a_call_s_tag_may_stand_in_place_of_the_first_key_s(dialect: str, betwee
 ADDRESSED = [
     ("harmony", "bash<|channel|>commentary json<|message|>"),
     ("harmony", "functions.bash<|channel|>commentary <|constrain|>json<|message|>"),
+    ("harmony", "functions.bash<|message|>"),
+    ("harmony", "functions.bash <|constrain|>json<|message|>"),
+    ("harmony", "bash<|constrain|>json<|message|>"),
     ("llm-jp-4", "functions.bash<|channel|> commentary <|constrain|>  json<|message|> "),
+    ("llm-jp-4", "functions.bash<|message|> "),
+    ("llm-jp-4", "functions.bash <|constrain|>  json<|message|> "),
     ("beam", "bash<|channel|>analysis <|constrain|>xml<|message|>"),
+    ("beam", "bash<|message|>"),
+    ("beam", "bash <|constrain|>xml<|message|>"),
     ("muse", "bash<|message|>"),
 ]
 
 
+@pytest.mark.parametrize("space", [" ", "\n"])
 @pytest.mark.parametrize(("name", "header"), ADDRESSED)
-def test_in_a_message_that_was_not_ended_a_recipient_opens_a_call_if_its_token_follows(name: str, header: str) -> None:
+def test_in_a_message_that_was_not_ended_a_recipient_opens_a_call_if_its_token_follows(
+    name: str, header: str, space: str
+) -> None:
     dialect = get_dialect(name)
     call = write_call(dialect, 0, "bash", {"cmd": "ls"}).partition("<|message|>")[2].lstrip()
     for begun in (write_reasoning(dialect, "It is"), write_content(dialect, "It is")):
-        raw = begun.partition("It is")[0].removeprefix(dialect.start[0]) + f"It is to=it to={header}"
+        raw = begun.partition("It is")[0].removeprefix(dialect.start[0]) + f"It is to=it{space}to={header}"
         for tools in (TOOLS, None):
             message = read(raw + call, dialect, tools=tools)
             assert (message.reasoning + message.content, values(message)) == ("It is to=it", [("bash", {"cmd": "ls"})])
         message = read(raw.partition("bash")[0] + "bash", dialect)
         assert (message.reasoning + message.content)[-4:] == "bash"
         assert {*notices(message)} <= {"unclosed_reasoning"}
+
+
+@pytest.mark.parametrize(("name", "header"), ADDRESSED)
+def test_text_behind_what_may_be_a_recipient_waits_for_no_more_than_a_name(name: str, header: str) -> None:
+    dialect = get_dialect(name)
+    begun = write_content(dialect, "It is").partition("It is")[0].removeprefix(dialect.start[0])
+    text = f"It goes to={header.partition('bash')[0]}" + "abcdefgh" * 50
+    parser = Parser(dialect, tools=TOOLS)
+    parser.feed(begun)
+    for at, c in enumerate(text, 1):
+        parser.feed(c)
+        assert at - len(parser.message.content) <= len(" to=functions.") + 64
+    longest = "a" * 64
+    call = write_call(dialect, 0, longest, {"cmd": "ls"}).partition("<|message|>")[2].lstrip()
+    message = read(f"{begun}It is to={header.replace('bash', longest)}{call}", dialect, tools=[tool(longest)])
+    assert (message.content, values(message)) == ("It is", [(longest, {"cmd": "ls"})])
 
 
 def test_in_a_message_that_was_not_ended_a_call_or_an_answer_opens_with_its_token() -> None:

@@ -138,22 +138,6 @@ def white_space_beside_a_value(r: Reading) -> Iterator[Found]:
 # -- calls -------------------------------------------------------------------------------------------------------------
 
 
-@HINTS.row(
-    "call", "a name may contain '/'", ", so {read!r} is read as one",
-    "add a template for calls without arguments: call = [{call!r}, {proposal!r}]",
-)  # fmt: skip
-def a_tag_that_closes_itself(r: Reading) -> Iterator[Found]:
-    named = [call.name for call in r.message.tool_calls]
-    for call in r.example.tool_calls:
-        at = r.raw.find(f"{call.name}/")
-        if call.arguments or call.name in named or at < 0 or not r.dialect.call:
-            continue
-        after = r.raw[at + len(call.name) :].partition(">")[0] + ">"
-        own = r.dialect.call[0].text.partition("{name}")[0] + "{name}" + after
-        yield found("call", read=f"{call.name}/", call=r.dialect.call[0], proposal=own)
-        return
-
-
 _KEYWORD = re.compile(r"\s*+[(]?\s*+[A-Za-z_]\w*+\s*+=")
 
 

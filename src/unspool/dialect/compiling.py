@@ -1,5 +1,6 @@
 """Compiles a dialect into a plan: which of its markers count, where, and in which order."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
@@ -39,10 +40,12 @@ from .markers import (
 from .patterns import ANY, DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Pattern, closing, joined, pattern, solid, worded
 from .plan import ArgumentPlan, CallPlan, Plan, ReasoningPlan
 from .syntax import Syntax
-from .template import ObjectShape, Piece, Template, unstarted
+from .template import ObjectShape, Piece, Template, parse_template, unstarted
 
 _M = TypeVar("_M", bound=Marker)
 _FENCE = Regex(r"```\w*")
+_TAG_OF_CALL = Regex(r"""(<[^<>]+\{name\}["']?)>\s*\{arguments\}.*?</[^<>]*>""", re.DOTALL)
+"""A call from its tag, which ends with its name, to the tag's closing."""
 
 
 def _longest(texts: list[str]) -> str:
@@ -188,12 +191,15 @@ class _Parts(msgspec.Struct, frozen=True):
     """What begins a message only where none has begun: openings without their ``start``, and starts without a tag."""
 
     def within(self, markers: Iterable[_M]) -> list[_M]:
-        """The markers that count in a message that has begun: those that begin with a tag, or with a space, a word and
-        a name that a special token follows."""
+        """The markers that count in a message that has begun: those that begin with a tag, or, behind a space or a line
+        break, with a word and a name that a special token follows directly."""
         found = list(markers)
         words = [m for m in found if m.pattern.first in self.words]
         addressed = (
-            msgspec.structs.replace(m, pattern=m.pattern.spaced()) for m in words if m.pattern.addresses(TOKENS)
+            msgspec.structs.replace(m, pattern=m.pattern.behind_space(space), addressed=True)
+            for m in words
+            if m.pattern.addresses(TOKENS)
+            for space in " \n"
         )
         return [*(m for m in found if m not in words), *addressed]
 
@@ -381,13 +387,25 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
 
 
 def _forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
-    forms = [_form(t, before, d, barriers) for t in d.call for before in _openings(t, d)]
+    calls = (*d.call, *_self_closing(d))
+    forms = [_form(t, before, d, barriers) for t in calls for before in _openings(t, d)]
     forms += _text_forms(d, barriers)
     named = {text(f.opening) for f in forms if ANY not in [a.kind for a in f.opening.atoms]}
     for form in forms:
         kinds = [a.kind for a in form.opening.atoms if a.kind in (ANY, NAME)]
         form.demands = kinds[:1] == [ANY] and text(form.opening) in named
     return forms
+
+
+def _self_closing(d: Dialect) -> list[Template]:
+    """Calls whose tag ends with their name and closes itself, which are read and never written."""
+    texts = {_TAG_OF_CALL.sub(r"\1 />", t.text): t for t in d.call if t.object is None}
+    known = {solid(t.text) for t in d.call}
+    return [
+        msgspec.structs.replace(parse_template("call", text, d.name, first=False), spelled=t.spelled)
+        for text, t in texts.items()
+        if solid(text) not in known
+    ]
 
 
 def _starts(d: Dialect) -> list[str]:
@@ -540,7 +558,7 @@ def _argument(d: Dialect, t: Template, barriers: tuple[str, ...]) -> Pattern:
 
 
 def other_closings(t: Template, d: Dialect) -> list[Pattern]:
-    """What closes an argument in other spellings of its token, which models mix; not in the one without a token."""
+    """The closings of an argument in its other spellings; the spelling without a token does not count."""
     others = [u for u in d.argument if u.spelled or (u.spelled is None and t.spelled is not None)]
     found = {text(p): p for p in (closing(u.after) for u in others) if text(p) != text(closing(t.after))}
     return [*found.values()]
@@ -708,6 +726,7 @@ def quotes_value(t: Template, d: Dialect) -> bool:
 
 def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Closing]:
     """The closings of calls, or of blocks if calls have none of their own; only those with a word in them."""
+    forms = [f for f in forms if f.arguments]
     found = [Closing(CALL_END, _outer(f)) for f in forms if f.closing.worded]
     if len(found) < len(forms):
         found += [Closing(BLOCK_END, b.closing, block=b) for b in blocks if b.closing.worded]

@@ -439,7 +439,7 @@ class Prose(Steps):
         sign (``[``), unless the file says that it counts anywhere.
         """
         buf, pattern = self._tape.buf, o.pattern
-        if not buf.startswith(pattern.first, p) or _is_word(o):
+        if not buf.startswith(pattern.first, p) or o.addressed:
             return False
         if shows(pattern.first):
             return True
@@ -450,7 +450,7 @@ class Prose(Steps):
         """Whether enough of a marker is at ``p``, where the output's end cuts it: a whole tag or special token, or what
         `_is_begun_marker` asks of a call's opening."""
         call = o.kind == CALL
-        if not o.marked or _is_word(o) or (call and (self._ledger.thinking or not self._look.outline.calls)):
+        if not o.marked or o.addressed or (call and (self._ledger.thinking or not self._look.outline.calls)):
             return False
         if not self._openings.begun(o.pattern, p):
             return False
@@ -502,8 +502,10 @@ class Prose(Steps):
             return NO
         end = self._openings.surplus(p, ())
         for k in range(p + 1, skip_brackets(buf, p) + 1):  # as few as possible: a call may begin with others
+            if end != NO:
+                break
             j = skip_space(buf, k)
-            if end == NO and j - k <= MAX_SPACE:
+            if j - k <= MAX_SPACE:
                 end = min(self._openings.opens_next(j), k)
         return self._drop(p, end, "stray_close") if end >= 0 else end
 
@@ -657,8 +659,3 @@ class Prose(Steps):
             return NO
         self._calls.open(o, i, match)
         return match.end
-
-
-def _is_word(o: Marker) -> bool:
-    """Whether a marker begins with a space and a word, which are text until its special token comes."""
-    return o.pattern.first[:1] == " "
