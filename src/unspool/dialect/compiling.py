@@ -387,8 +387,12 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
 
 
 def _forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
-    calls = (*d.call, *_self_closing(d))
-    forms = [_form(t, before, d, barriers) for t in calls for before in _openings(t, d)]
+    forms = [_form(t, before, d, barriers) for t in d.call for before in _openings(t, d)]
+    for t in _self_closing(d):  # most calls do not close themselves
+        discount = len(solid(t.text.rpartition("{name}")[2]))
+        forms += [
+            msgspec.structs.replace(_form(t, before, d, barriers), discount=discount) for before in _openings(t, d)
+        ]
     forms += _text_forms(d, barriers)
     named = {text(f.opening) for f in forms if ANY not in [a.kind for a in f.opening.atoms]}
     for form in forms:

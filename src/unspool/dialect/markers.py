@@ -95,6 +95,7 @@ class Form(msgspec.Struct, eq=False, dict=True):
     key: str = ""  # the tool's argument, if the form contains bare text
     triggers: frozenset[str] = frozenset()  # the texts that may end the bare text
     demands: bool = False  # whether it must have arguments, because it skips text that is the name in another form
+    discount: int = 0  # how many literal characters do not count when it is tried, so that it comes after its like
     template: Template | None = None
 
     @cached_property
@@ -345,8 +346,9 @@ def ranked(markers: Iterable[_M]) -> list[_M]:
     """Markers with the most literal first; among equals, the ends of turns come last, and other formats after all."""
 
     def rank(m: Marker) -> tuple[bool, int, bool]:
-        other = isinstance(m, Opening) and m.form is not None and m.form.other
-        return other, -m.pattern.weight, m.kind in (END, START)
+        form = m.form if isinstance(m, Opening) else None
+        other, discount = (False, 0) if form is None else (form.other, form.discount)
+        return other, discount - m.pattern.weight, m.kind in (END, START)
 
     return sorted(markers, key=rank)
 
