@@ -45,7 +45,7 @@ def test_an_unmarked_call_of_an_undeclared_tool_is_text(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["qwen3-coder", "deepseekv31", "functionary-v3.2", "glm45"])
-@pytest.mark.parametrize("name", [":", "--", "./"])
+@pytest.mark.parametrize("name", [":", "--", "./."])
 def test_a_name_of_punctuation_alone_must_be_declared(dialect: str, name: str) -> None:
     call = {"id": "functions.f:0", "function": {"name": name, "arguments": "{}"}}
     tool = {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
