@@ -432,6 +432,7 @@ class _Writing:
         self._variables = prompts.variables_of(msgspec.structs.replace(request, template=self._template))
         self._declared = described(prompts.tools_of(request), self._known.traits)
         self._given: tuple[list[dict[str, Any]], str]
+        self._digest: bytes | None = None
         self._tools: dict[Change, list[Any]] = {}
         self._messages: dict[tuple[Change, int], tuple[Mapping[str, Any], dict[str, Any]]] = {}
 
@@ -491,10 +492,9 @@ class _Writing:
         word of its own for each text.
         """
         stand_ins, words = with_words(messages, self._prompts.word)
-        shaped = shape([*stand_ins, *last], traits)
-        form = hashlib.sha256(json.dumps([shaped, self._declared, self._variables], default=str).encode()).digest()
+        form = self._form_of([stand_ins, last, hash(traits)])
         if form not in self._known.forms:
-            written = self._rendered(shaped, self._neutral, generate)
+            written = self._rendered(shape([*stand_ins, *last], traits), self._neutral, generate)
             if not written.error:  # else it reads what the texts say
                 for i, mine in enumerate(words):
                     if not all(word in written.text for word in mine):
@@ -503,6 +503,12 @@ class _Writing:
                 self._known.forms.clear()
             self._known.forms.add(form)
         return missing(messages, clean(prompt), self._known.switches)
+
+    def _form_of(self, messages: Any) -> bytes:
+        """A digest of messages, and of all else that the template is given."""
+        if self._digest is None:
+            self._digest = _sha256([self._declared, self._variables])
+        return _sha256([messages, self._digest.hex()])
 
     def _proven(
         self,
@@ -553,6 +559,10 @@ class _Writing:
                 self._messages[key] = message, changed
             made.append(self._messages[key][1])
         return made
+
+
+def _sha256(value: Any) -> bytes:
+    return hashlib.sha256(json.dumps(value, default=str).encode()).digest()
 
 
 class _Examined(NamedTuple):
