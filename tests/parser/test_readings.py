@@ -580,63 +580,6 @@ def test_a_call_s_tag_may_stand_in_place_of_the_first_key_s(dialect: str, betwee
     assert [(c.name, c.status) for c in message.tool_calls] == [("now", "incomplete"), ("bash", "ok")]
 
 
-ADDRESSED = [
-    ("harmony", "bash<|channel|>commentary json<|message|>"),
-    ("harmony", "functions.bash<|channel|>commentary <|constrain|>json<|message|>"),
-    ("harmony", "functions.bash<|message|>"),
-    ("harmony", "functions.bash <|constrain|>json<|message|>"),
-    ("harmony", "bash<|constrain|>json<|message|>"),
-    ("llm-jp-4", "functions.bash<|channel|> commentary <|constrain|>  json<|message|> "),
-    ("llm-jp-4", "functions.bash<|message|> "),
-    ("llm-jp-4", "functions.bash <|constrain|>  json<|message|> "),
-    ("beam", "bash<|channel|>analysis <|constrain|>xml<|message|>"),
-    ("beam", "bash<|message|>"),
-    ("beam", "bash <|constrain|>xml<|message|>"),
-    ("muse", "bash<|message|>"),
-]
-
-
-@pytest.mark.parametrize("space", [" ", "\n"])
-@pytest.mark.parametrize(("name", "header"), ADDRESSED)
-def test_in_a_message_that_was_not_ended_a_recipient_opens_a_call_if_its_token_follows(
-    name: str, header: str, space: str
-) -> None:
-    dialect = get_dialect(name)
-    call = write_call(dialect, 0, "bash", {"cmd": "ls"}).partition("<|message|>")[2].lstrip()
-    for begun in (write_reasoning(dialect, "It is"), write_content(dialect, "It is")):
-        raw = begun.partition("It is")[0].removeprefix(dialect.start[0]) + f"It is to=it{space}to={header}"
-        for tools in (TOOLS, None):
-            message = read(raw + call, dialect, tools=tools)
-            assert (message.reasoning + message.content, values(message)) == ("It is to=it", [("bash", {"cmd": "ls"})])
-        message = read(raw.partition("bash")[0] + "bash", dialect)
-        assert (message.reasoning + message.content)[-4:] == "bash"
-        assert {*notices(message)} <= {"unclosed_reasoning"}
-
-
-@pytest.mark.parametrize(("name", "header"), ADDRESSED)
-def test_text_behind_what_may_be_a_recipient_waits_for_no_more_than_a_name(name: str, header: str) -> None:
-    dialect = get_dialect(name)
-    begun = write_content(dialect, "It is").partition("It is")[0].removeprefix(dialect.start[0])
-    text = f"It goes to={header.partition('bash')[0]}" + "abcdefgh" * 50
-    parser = Parser(dialect, tools=TOOLS)
-    parser.feed(begun)
-    for at, c in enumerate(text, 1):
-        parser.feed(c)
-        assert at - len(parser.message.content) <= len(" to=functions.") + 64
-    longest = "a" * 64
-    call = write_call(dialect, 0, longest, {"cmd": "ls"}).partition("<|message|>")[2].lstrip()
-    message = read(f"{begun}It is to={header.replace('bash', longest)}{call}", dialect, tools=[tool(longest)])
-    assert (message.content, values(message)) == ("It is", [(longest, {"cmd": "ls"})])
-
-
-def test_in_a_message_that_was_not_ended_a_call_or_an_answer_opens_with_its_token() -> None:
-    message = read(" to=self<|message|>It is 4. to=user<|message|>4 to=user", "muse")
-    assert (message.reasoning, message.content) == ("It is 4.", "4 to=user")
-    call = write_call(get_dialect("muse"), 0, "now", {}).partition("<|message|>")[2]
-    message = read(f" to=user<|message|>It is<|message|>{call}", "muse")
-    assert (message.content, values(message)) == ("It is", [("now", {})])
-
-
 def test_a_name_may_lack_the_token_behind_it() -> None:
     tools = [*TOOLS, tool("now")]
     for end in ("</tool_call:opensource>", "</arg_value:opensource>", "</arg_value></tool_call></tool_calls>"):

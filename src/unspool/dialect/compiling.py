@@ -191,30 +191,20 @@ class _Parts(msgspec.Struct, frozen=True):
     """What begins a message only where none has begun: openings without their ``start``, and starts without a tag."""
 
     def within(self, markers: Iterable[_M]) -> list[_M]:
-        """The markers that count in a message that has begun: those that begin with a tag, or, behind a space or a line
-        break, with a word and a name that a special token follows directly."""
-        found = list(markers)
-        words = [m for m in found if m.pattern.first in self.words]
-        addressed = (
-            msgspec.structs.replace(m, pattern=m.pattern.behind_space(space), addressed=True)
-            for m in words
-            if m.pattern.addresses(TOKENS)
-            for space in " \n"
-        )
-        return [*(m for m in found if m not in words), *addressed]
+        """The markers that count in a message that has begun."""
+        return [m for m in markers if m.pattern.first not in self.words]
 
     @property
     def headers(self) -> list[Opening]:
-        """The openings of frames in full (those that begin with a ``start`` are found by it), or from a token, or a
-        word before one, to a token, unless they end other openings too."""
+        """The openings of frames in full (those that begin with a ``start`` are found by it), or from a token to a
+        token, unless they end other openings too."""
         texts = {text(o.pattern) for o in (*self.frames, *self.reasoning)}
         ends = {t for t in texts if any(other != t and other.endswith(t) for other in texts)}
         return [o for o in self.frames if self._whole(o) or self._counts(o, ends)]
 
     @staticmethod
     def _counts(o: Opening, ends: set[str]) -> bool:
-        opened = _has_token(o.pattern) or o.pattern.addresses(TOKENS)
-        return opened and not worded(text(o.pattern)[-1:]) and text(o.pattern) not in ends
+        return _has_token(o.pattern) and not worded(text(o.pattern)[-1:]) and text(o.pattern) not in ends
 
     @staticmethod
     def _whole(o: Opening) -> bool:

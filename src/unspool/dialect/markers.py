@@ -141,7 +141,6 @@ class Marker(msgspec.Struct, eq=False):
     marked: bool = True
     """Whether letters or digits mark it. If not, it counts for declared tools, where content or a line begins."""
     block: Block | None = None  # the block that it opens or closes, alone or with a call's marker
-    addressed: bool = False  # whether it begins with a word, which is text until its special token comes
 
 
 class Opening(Marker, eq=False):

@@ -21,7 +21,6 @@ MORE: Final = -2
 MAX_SPACE: Final = 4096
 MAX_FIELD: Final = 1024
 MAX_ANY: Final = 256
-SHORT_NAME: Final = 64  # the longest name behind a word that prose contains too, such as "to="
 
 TAG_BEGINS: Final = "<[]◁"
 TAG_ENDS: Final = "]>▷"  # the characters around tags and special tokens
@@ -91,7 +90,6 @@ class Atom(msgspec.Struct, eq=False):
     any_case: bool = False  # whether the literal is a tag that is matched in any case
     # Whether the field is a tag's name, as in ``<{name}>``: it neither begins with ``/`` nor contains ``<``.
     tag: bool = False
-    longest: int = MAX_FIELD  # the most characters of a name outside quotes
 
 
 class Pattern:
@@ -318,20 +316,6 @@ class Pattern:
         part.atoms = self.atoms[:at]
         return part.match(text, i, {})
 
-    def addresses(self, tokens: tuple[str, ...]) -> bool:
-        """Whether it begins with text that is no token, then perhaps a name, then directly one of some tokens."""
-        if not self.first or self.first.startswith(tokens):
-            return False
-        behind = [a for a in self.atoms[1:] if a.kind != SPACE]
-        if behind and behind[0].kind == NAME:
-            del behind[0]
-        return bool(behind) and behind[0].kind == LITERAL and behind[0].text.startswith(tokens)
-
-    def behind_space(self, space: str) -> "Pattern":
-        """The pattern with this space before it, which must be there, and with short names: a text waits for them."""
-        first, *others = [msgspec.structs.replace(a, longest=SHORT_NAME) for a in self.atoms]
-        return _of([Atom(LITERAL, space + first.text), *others])
-
     def head(self) -> "Pattern":
         """The text before the first field."""
         atoms = list(itertools.takewhile(lambda atom: atom.kind in (LITERAL, SPACE), self.atoms))
@@ -405,8 +389,6 @@ class Pattern:
         if m is None:
             return MORE if i == n else NO
         end = m.end()
-        if end - i > atom.longest:
-            return NO
         if end == n and end - i < MAX_FIELD:
             return MORE
         if atom.stops:
@@ -468,7 +450,7 @@ def _simply(atom: Atom) -> str:
         return SPACES
     slash = "(?!/)" if atom.tag else ""
     if kind == NAME and not atom.stops:
-        return rf"{slash}([\w.\-:/]{{1,{atom.longest}}}+)(?!(?<=/)>)"
+        return rf"{slash}([\w.\-:/]{{1,{MAX_FIELD}}}+)(?!(?<=/)>)"
     if atom.stops and (kind == UNTIL or (kind == NAME and atom.quote)):
         return rf"{slash}([^\n&\\<{re.escape(''.join(stop[0] for stop in atom.stops))}]{{1,{MAX_ANY}}}+)"
     return "([0-9]{1,18}+)" if kind == DIGITS else "([A-Za-z_]{1,32}+)" if kind == WORD else ""

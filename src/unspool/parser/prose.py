@@ -439,7 +439,7 @@ class Prose(Steps):
         sign (``[``), unless the file says that it counts anywhere.
         """
         buf, pattern = self._tape.buf, o.pattern
-        if not buf.startswith(pattern.first, p) or o.addressed:
+        if not buf.startswith(pattern.first, p):
             return False
         if shows(pattern.first):
             return True
@@ -450,7 +450,7 @@ class Prose(Steps):
         """Whether enough of a marker is at ``p``, where the output's end cuts it: a whole tag or special token, or what
         `_is_begun_marker` asks of a call's opening."""
         call = o.kind == CALL
-        if not o.marked or o.addressed or (call and (self._ledger.thinking or not self._look.outline.calls)):
+        if not o.marked or (call and (self._ledger.thinking or not self._look.outline.calls)):
             return False
         if not self._openings.begun(o.pattern, p):
             return False
