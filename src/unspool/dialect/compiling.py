@@ -20,7 +20,6 @@ from .markers import (
     REASONING,
     REASONING_END,
     START,
-    TOKENS,
     Block,
     Candidates,
     Closing,
@@ -169,7 +168,7 @@ def compile_plan(d: Dialect, policy: Policy | None = None, choice: str = "auto")
 
 def _has_token(pattern: Pattern) -> bool:
     """Whether a pattern begins with a special token, which no prose contains."""
-    return tag_of(pattern).startswith(TOKENS)
+    return tag_of(pattern).startswith(("<|", "<｜"))
 
 
 class _Parts(msgspec.Struct, frozen=True):

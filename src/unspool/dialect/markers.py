@@ -378,10 +378,6 @@ def tags(pattern: Pattern) -> tuple[Pattern, ...]:  # one pass that groups atoms
     return tuple(found)
 
 
-TOKENS: Final = ("<|", "<｜")
-"""What special tokens, which no prose contains, begin with."""
-
-
 def tag_of(pattern: Pattern) -> str:
     """The tag or special token with which a pattern begins; ``""`` if it begins otherwise."""
     first = pattern.first
