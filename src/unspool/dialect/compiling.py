@@ -106,7 +106,7 @@ def loose(block: Template, call: Template, anywhere: tuple[str, ...]) -> bool:
     return any((block.opening + call.opening).startswith(a) for a in anywhere if not a.strip(_BRACKETS))
 
 
-def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[str, ...]) -> Form:
+def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[str, ...], discount: int = 0) -> Form:
     syntax: str | None
     if t.object is not None:
         quote = t.object.quote
@@ -121,7 +121,7 @@ def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[st
         else:
             syntax = Syntax.PYTHON if d.codec.name == "python" else Syntax.JSON
     known = marked(before, d.anywhere) or (before != t.before and marked(t.before, d.anywhere))
-    return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known, template=t)
+    return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known, discount=discount, template=t)
 
 
 def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
@@ -379,9 +379,7 @@ def _forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
     forms = [_form(t, before, d, barriers) for t in d.call for before in _openings(t, d)]
     for t in _self_closing(d):  # most calls do not close themselves
         discount = len(solid(t.text.rpartition("{name}")[2]))
-        forms += [
-            msgspec.structs.replace(_form(t, before, d, barriers), discount=discount) for before in _openings(t, d)
-        ]
+        forms += [_form(t, before, d, barriers, discount) for before in _openings(t, d)]
     forms += _text_forms(d, barriers)
     named = {text(f.opening) for f in forms if ANY not in [a.kind for a in f.opening.atoms]}
     for form in forms:
@@ -550,10 +548,13 @@ def _argument(d: Dialect, t: Template, barriers: tuple[str, ...]) -> Pattern:
     return pattern(t.before, barriers, ends=ends)
 
 
-def other_closings(t: Template, d: Dialect) -> list[Pattern]:
-    """The closings of an argument in its other spellings; the spelling without a token does not count."""
+def argument_closings(t: Template, d: Dialect) -> list[Pattern]:
+    """The closings of an argument: its own first, then those of its other spellings; the spelling without a token does
+    not count."""
     others = [u for u in d.argument if u.spelled or (u.spelled is None and t.spelled is not None)]
-    found = {text(p): p for p in (closing(u.after) for u in others) if text(p) != text(closing(t.after))}
+    found: dict[str, Pattern] = {}
+    for p in (closing(u.after) for u in (t, *others)):
+        found.setdefault(text(p), p)
     return [*found.values()]
 
 
@@ -570,8 +571,9 @@ def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template], barrie
     openings = {first for t in d.argument if (first := opened[id(t)].first)}
     found: list[Parameter] = []
     for t in templates:
-        own, others = closing(t.after), other_closings(t, d)
-        triggers = frozenset((own.first, *(p.first for p in others), *outer, *openings))
+        closings = argument_closings(t, d)
+        own = closings[0]
+        triggers = frozenset((*(p.first for p in closings), *outer, *openings))
         trail = t.inner_trail
         gap = _gap(d, t)
         opening = opened[id(t)]
@@ -581,7 +583,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template], barrie
             Parameter(
                 opening=opening,
                 closing=own,
-                closings=[own, *others],
+                closings=closings,
                 lead=t.inner_lead,
                 trail=trail,
                 triggers=triggers,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect.compiling import other_closings, plain_arguments
+from ..dialect.compiling import argument_closings, plain_arguments
 from ..dialect.file import Dialect
 from ..dialect.follows import follows
 from ..dialect.loose import value_tags
@@ -127,9 +127,8 @@ class Arguments:
         """The texts that may end the value of an argument with one of these names, in a call of this tool."""
         own = closing(template.after).first
         ends = _named(own, names) if template.tail[1:2] and template.tail[1].name == "key" else [own]
-        ends += [
-            p.first for p in (*map(closing, (t.after for t in self.d.item[:1])), *other_closings(template, self.d))
-        ]
+        ends += [closing(t.after).first for t in self.d.item[:1]]
+        ends += [p.first for p in argument_closings(template, self.d)[1:]]
         outer = (_named(s.first, [tool]) if s.begins_with_name else [s.first] for s in self.outer)
         return tuple(dict.fromkeys((*ends, *itertools.chain.from_iterable(outer))))
 
@@ -442,7 +441,7 @@ def _follows(follow: list[tuple[str, Node]]) -> Node:
 def _guard(template: Template, plan: Plan) -> tuple[Node, ...]:
     """The ends of a text value: a closing, and something that may follow it. None if a closing contains a field,
     which lexers cannot handle: the text then contains no closing at all."""
-    rule = follows(plan, [closing(template.after), *other_closings(template, plan.dialect)])
+    rule = follows(plan, argument_closings(template, plan.dialect))
     if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
         return ()
     found: list[Node] = []

@@ -214,13 +214,12 @@ class Call:
         self.started = True
         holds = ledger.holds
         header = bool(holds) and holds[-1].why == Why.HEADER
-        # A control character, or one that cannot be seen, may steer the terminals and the logs of clients.
-        odd = not known and not self.name.isprintable()
-        if odd or (known is False and policy.unknown_tool != "forward"):
+        refused = self._refused()
+        if refused:
             self.sink = Sink.DROP if policy.unknown_tool == "drop" and known is False else Sink.TEXT
             if header:
                 ledger.discard()
-            ledger.notice("call_without_name" if odd else "undeclared_tool", self.name)
+            ledger.notice(refused, self.name)
             self.pass_by(end)
             return
         # In reasoning, a call of an unknown tool does not count before its arguments are complete.
@@ -245,6 +244,13 @@ class Call:
         if ledger.thinking:
             ledger.end_reasoning(ledger.at, pause=policy.call_in_reasoning == "resume")
         ledger.start_call(self.id, self.name, end, known)
+
+    def _refused(self) -> str:
+        """The notice of a call that is not sent because of its name; empty if it is sent."""
+        # A control character, or one that cannot be seen, may steer the terminals and the logs of clients.
+        if not self.known and not self.name.isprintable():
+            return "call_without_name"
+        return "undeclared_tool" if self.known is False and self.desk.plan.policy.unknown_tool != "forward" else ""
 
     def put(self, fragment: str, end: int) -> None:
         """Emit arguments that were read up to an offset."""
@@ -275,6 +281,12 @@ class Call:
     def notice(self, kind: str, detail: str) -> None:
         """Emit a notice: the call deviates from the format."""
         self.desk.ledger.notice(kind, detail)
+
+    def notice_surplus(self, brackets: str) -> None:
+        """Emit a notice if there are brackets before its closing that are too many."""
+        too_many = self.form.surplus(brackets)
+        if too_many:
+            self.notice("stray_close", too_many)
 
     def replayed(self) -> None:
         """Start over as the first call of the output, which the prompt opened, and emit its beginning."""

@@ -381,12 +381,13 @@ class Calls(Steps):
             return True
         if j == len(tape.buf) and not tape.final:
             return False
-        r = self._look.stands(call.form.closing, j, dict(call.fields))
+        own = call.form.closing
+        r = self._look.stands(own, j, dict(call.fields))
         if r < 0:  # other calls' closings, which a model may write instead; if it is broken, brackets may be missing
-            own = call.form.closing
             closings = [own, *(s for s in self._plan.calls.call_closings if s is not own)]
             bare = [own.unbracketed()] if call.status != "ok" and call.form.shape is not None else []
-            r = first_of(self._look.stands(c, j, dict(call.fields)) for c in (*closings, *bare))
+            others = (self._look.stands(c, j, dict(call.fields)) for c in (*closings[1:], *bare))
+            r = first_of((r, *others))
         if r >= 0:
             tape.i = r
             self._end_call(call.status, tape.here)
@@ -398,9 +399,7 @@ class Calls(Steps):
         if r == MORE:
             return False
         if r >= 0:  # brackets that are too many; the closing follows
-            too_many = call.form.surplus(tape.buf[j:r])
-            if too_many:
-                self._ledger.notice("stray_close", too_many)
+            call.notice_surplus(tape.buf[j:r])
             tape.i = r
             return True
         end = len(tape.buf) if cut else max(self._look.progress(p, j) for p in closings)

@@ -190,9 +190,7 @@ class MarkupReader(Reader):
         closings, openings = self._plan.calls.closings, [p.opening for p in self._children(level) if p.opening.first]
         surplus = NO if level.parameter is not None else self._openings.surplus(j, [*closings, *openings])
         if surplus >= 0:
-            too_many = self._call.form.surplus(buf[j:surplus])
-            if too_many:
-                self._call.notice("stray_close", too_many)
+            self._call.notice_surplus(buf[j:surplus])
             tape.i = surplus
         return surplus >= 0 or (surplus == NO and self._fails(j))
 
@@ -609,10 +607,11 @@ class MarkupReader(Reader):
             begins = len(buf) - j < len(tag) and tag.startswith(buf[j:])
             if begins and j < len(buf) and not tape.final:
                 return MORE  # it is asked for each character: what follows is not looked for in the beginning of a tag
-            r = NO if tape.base + end in self._refused else self._follows(end)
+            refused = tape.base + end in self._refused
+            r = NO if refused else self._follows(end)
             if r != NO or not tag:
                 return i if r >= 0 else r
-            if not tape.final and tape.base + end not in self._refused:
+            if not tape.final and not refused:
                 self._refused.append(tape.base + end)
             if j - end > MAX_SPACE:
                 return NO
