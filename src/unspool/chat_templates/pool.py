@@ -48,12 +48,12 @@ class Pool:
         waiting: Waiting | None = None,
         now: datetime.datetime | None = None,
     ) -> list[Rendered]:
-        """Render with each of these variables, now if no time is given; see `Worker.render`. When nobody waits any
-        more, the process is killed, and what ``waiting`` raises is raised."""
+        """Render with each of these variables; see `Worker.render`. When nobody waits any more, the process is killed,
+        and what ``waiting`` raises is raised."""
         worker = self._taken()
         try:
             with _stopped(worker, waiting):
-                answers = worker.render(requests, now or datetime.datetime.now())
+                answers = worker.render(requests, now)
         except BaseException:
             worker.end()
             if waiting is not None:

@@ -218,7 +218,7 @@ class Local:
                     stack.callback(start_local(options, self._files[name], self._failed).close)
                     self._starting = False
                     if self._ending:
-                        raise SystemExit(128 + self._ending)
+                        self._end(self._ending, None)
             yield {name: options.address for name, options in self._of_models.items()}
 
     def code(self, code: int) -> int:

@@ -14,6 +14,7 @@ import logging
 import os.path
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
@@ -83,8 +84,7 @@ class Prompts:
         self._form = Form()
         self._no_tools: list[Any] | None = None
         """What the template is given as tools if there are none."""
-        self.word = f"Zq{os.urandom(8).hex()}"
-        """Random, so that no text contains it."""
+        self.word = _random_word()
         self._dialect: Dialect | None = None
         self._examined: _Examined | None = None
 
@@ -136,10 +136,8 @@ class Prompts:
         going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
         writing = _Writing(self, going_on, waiting)
         found = self._found(writing, going_on.messages, len(request.messages), ends)
-        try:
+        with _refusals():
             asked = [writing.write(request.messages, generate=opens) for opens in (True, False)]
-        except (BadRequest, TemplateError) as error:
-            raise NoBridge(f"the chat template: {error}"[:500]) from None
         before = solid(os.path.commonprefix(asked))  # noqa: RUF071 - of strings
         if not all(solid(text).startswith(before) for text in found.wholes):  # white space may differ
             raise NoBridge("the chat template writes earlier turns differently")
@@ -168,14 +166,14 @@ class Prompts:
 
         A second rendering with another word checks the result, since the template is not trusted.
         """
-        word, other = (f"Zq{os.urandom(8).hex()}" for _ in range(2))  # random, so that no text contains them
+        word, other = _random_word(), _random_word()
         history, new = messages[:at], messages[at + 1 :]
         stand_in = _stand_in(messages[at], word)
 
         def written(*messages: Mapping[str, Any], generate: bool = generate) -> str:
             return writing.write([*history, *messages], generate=generate)
 
-        try:
+        with _refusals():
             others = [m if m["role"] == "assistant" else {**m, "content": f"{other}x{i}x"} for i, m in enumerate(new)]
             probe = written(stand_in, *others)
             whole = written(stand_in, *new)
@@ -183,8 +181,6 @@ class Prompts:
             found = between(
                 tail, self.ends(ends), tail.find(other), lambda: behind(word, written(stand_in, generate=False))
             )
-        except (BadRequest, TemplateError) as error:
-            raise NoBridge(f"the chat template: {error}"[:500]) from None
         if any(m["content"] not in found.text for m in others if m["role"] != "assistant"):
             results = _one_by_one(messages, at)
             if not results:
@@ -559,6 +555,20 @@ class _Writing:
                 self._messages[key] = message, changed
             made.append(self._messages[key][1])
         return made
+
+
+def _random_word() -> str:
+    """A word that no text contains."""
+    return f"Zq{os.urandom(8).hex()}"
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """A context in which there is no bridge if the template refuses a conversation."""
+    try:
+        yield
+    except (BadRequest, TemplateError) as error:
+        raise NoBridge(f"the chat template: {error}"[:500]) from None
 
 
 def _sha256(value: Any) -> bytes:

@@ -71,8 +71,7 @@ def turn_marks(probes: Iterable[str], literals: Iterable[str], special: Iterable
     closings = {"", *(parts[-1].strip() for parts in divided)} & {"", *bare}
     written = [one.strip() for one in literals if "\n" not in one.strip()]
     for gap in bare:
-        found |= {line.strip() for closing in closings for line in gap.removeprefix(closing).split("\n")}
-        found |= {one for one in written if one in gap}
+        found |= _pieces(gap, closings, written)
     found |= {os.path.commonprefix(pair).strip() for pair in pairwise(sorted(found))}  # noqa: RUF071 - of strings
     return {one for one in found if 1 < len(one) <= _LONGEST_MARK and "\n" not in one and _is_mark(one)}
 
@@ -82,6 +81,12 @@ def _without(text: str, known: Iterable[str]) -> str:
     for token in (*known, *sorted(markers([text]), key=len, reverse=True)):
         text = text.replace(token, "\n")
     return text
+
+
+def _pieces(gap: str, closings: Iterable[str], literals: Iterable[str]) -> set[str]:
+    """The lines of a text between two messages, also behind what closes the first, and the literals in it."""
+    lines = {line.strip() for closing in closings for line in gap.removeprefix(closing).split("\n")}
+    return lines | {one for one in literals if one in gap}
 
 
 def _is_token_like(word: str) -> bool:
