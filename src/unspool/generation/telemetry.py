@@ -121,7 +121,7 @@ class Telemetry:
                 # The message of an engine that refuses a request may quote it.
                 _fail(span, str(error.status), str(error) if error.status >= 500 else None)
                 raise
-            except Exception as error:
+            except Exception as error:  # of any kind: it only passes here
                 _fail(span, type(error).__name__)
                 raise
 
