@@ -180,6 +180,12 @@ def test_no_two_calls_are_written_with_one_id() -> None:
     assert len({c.id for c in unspool.parse(written, "kimi_k2").tool_calls}) == 4
 
 
+def test_no_two_calls_are_given_the_same_random_letters() -> None:
+    dialect = dialect_of("id = '?'\ncall = '<call>{id}<c>{name} {arguments}</c>'")
+    written = render(message("", "", *([("f", {})] * 30)), dialect)
+    assert len({*re.findall("<call>(.)<c>", written)}) == 30
+
+
 @pytest.mark.parametrize("name", ["deepseek", "deepseek-r1"])
 def test_a_marker_that_would_end_a_string_is_escaped(name: str) -> None:
     arguments = {"a": "x<｜tool▁call▁end｜><｜tool▁calls▁end｜>", "b<|tool▁call▁end|>": "\\<｜tool▁call▁end｜>"}

@@ -3,7 +3,7 @@
 import random
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from .values import JSON, PYTHON, Raw, Value, declare, escaped, kind, quoted, un
 
 _ALPHABET: Final = string.ascii_letters + string.digits
 _choice = random.SystemRandom().choice
+_TRIES: Final = 100  # to draw an id that is not given yet
 _MAX_SHOWN: Final = 60
 
 
@@ -390,6 +391,7 @@ def _call_ids(template: str, calls: Sequence[Call]) -> list[tuple[str, str]]:
     counted = "{index}" in template or "{number}" in template
     indices = [_index_in(template, c) if c.id else None for c in calls]
     taken = {_fill_id(template, c.name, i) for c, i in zip(calls, indices, strict=True) if i is not None}
+    given = {c.id for c in calls if c.id}
     found: list[tuple[str, str]] = []
     for position, (call, index) in enumerate(zip(calls, indices, strict=True)):
         if index is None:
@@ -397,9 +399,20 @@ def _call_ids(template: str, calls: Sequence[Call]) -> list[tuple[str, str]]:
             while counted and _fill_id(template, call.name, index) in taken:
                 index = str(int(index) + 1)
             taken.add(_fill_id(template, call.name, index))
-        own = call.id or "".join(_choice(_ALPHABET) if c == "?" else c for c in _fill_id(template, call.name, index))
+        own = call.id or _drawn(_fill_id(template, call.name, index), given)
+        given.add(own)
         found.append((index, own))
     return found
+
+
+def _drawn(template: str, given: Container[str]) -> str:
+    """An id with random letters, of which a few tries find one that is not given yet."""
+    own = template
+    for _ in range(_TRIES if "?" in template else 0):
+        own = "".join(_choice(_ALPHABET) if c == "?" else c for c in template)
+        if own not in given:
+            break
+    return own
 
 
 def _fill_id(template: str, name: str, index: str) -> str:
