@@ -66,11 +66,15 @@ class Victim:
         return {k: int(v) for k, v in re.findall(rf"^unspool_({names}) (\d+)$", self.ask("/metrics")[1], re.M)}
 
     def sockets(self) -> int:
-        """How many sockets the process has open."""
+        """How many TCP sockets the process has open. The pipes to its tool servers, which may end and start again at
+        any time, are sockets of another kind."""
+        process = Path(f"/proc/{self.running.pid}")
+        listed = [line.split() for table in ("tcp", "tcp6") for line in (process / "net" / table).open()]
+        inodes = {f"socket:[{fields[9]}]" for fields in listed}
         found = 0
-        for entry in Path(f"/proc/{self.running.pid}/fd").iterdir():
+        for entry in (process / "fd").iterdir():
             with contextlib.suppress(OSError):
-                found += os.readlink(entry).startswith("socket:")
+                found += os.readlink(entry) in inodes
         return found
 
     def rss(self) -> int:
