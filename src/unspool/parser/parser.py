@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, Final
 
 from ..arguments import check, check_ids, check_prompt, check_tokenizer, described, wrong_type
 from ..dialect.compiling import compile_plan
@@ -333,7 +333,7 @@ class Parser:
         """
         tokens = self._tokens
         # Most pieces are one token whose text is known: it needs no decoding.
-        if tokens is not None and tokens.whole and stage is None and ids.__class__ is list and len(ids) == 1:
+        if tokens is not None and tokens.whole and stage is None and isinstance(ids, _LISTS) and len(ids) == 1:
             text = tokens.pieces.get(ids[0]) if ids[0].__class__ is int else None
             if text.__class__ is str and not self._closed:
                 starts = tokens.starts
@@ -443,6 +443,7 @@ def to_stage(value: Stage | str, where: str) -> Stage:
         raise ValueError(f"{where}: {value!r} is not one of {', '.join(Stage)}") from None
 
 
+_LISTS: Final = (list, tuple)
 _REASON = "a string or None"
 
 

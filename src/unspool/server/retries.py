@@ -36,37 +36,35 @@ class _Answer:
         self._send: Send | None = send
         self._changed = asyncio.Event()
         self._retries = 0
-        self._kept = 0
         self._whole = True  # whether all of it is kept: one that is too large is not, unless a retry reads it
-        self.messages: list[Any] = []
+        self._parts: list[Any] = []  # the message that begins it, then the bytes of each that follows
+        self._over = False  # the last one was sent
+        self.size = 0  # the bytes that are kept
         self.ended = time.monotonic()
         self.work: asyncio.Future[None]
 
     def send(self, message: Any) -> Awaitable[None]:
         """Keep a part of the answer, and send it to the first client, as long as that reads."""
-        self._kept += len(message.get("body", b""))
-        if self._kept > _SIZE and not self._retries:
-            self._whole = False
-            del self.messages[1:]
         if self._whole:
-            self.messages.append(message)
+            body = message.get("body", b"")
+            self._over = not message.get("more_body", False)
+            self._parts.append(body if self._parts else message)
+            self.size += len(body)
+            if self.size > _SIZE and not self._retries:
+                self._whole, self.size = False, 0
+                del self._parts[1:]
         if self._retries:
             self._changed.set()
         return _nowhere(message) if self._send is None else self._send(message)
-
-    @property
-    def size(self) -> int:
-        """The bytes that are kept."""
-        return sum(len(message.get("body", b"")) for message in self.messages)
 
     @property
     def good(self) -> bool:
         """Whether a retry may have it: it is being written, or it is a whole one without an error."""
         if not self._whole or not self.work.done():
             return self._whole
-        if self.work.cancelled() or self.work.exception() is not None or not self.messages:
+        if self.work.cancelled() or self.work.exception() is not None or len(self._parts) < 2:
             return False
-        return bool(self.messages[0]["status"] == 200 and not self.messages[-1].get("more_body", False))
+        return self._over and bool(self._parts[0]["status"] == 200)
 
     async def first(self) -> None:
         """Wait for its end, for the client that asked for it."""
@@ -84,25 +82,30 @@ class _Answer:
             sent = 0
             while True:
                 self._changed.clear()
-                for message in self.messages[sent:]:
-                    await send(message)
+                while sent < len(self._parts):
+                    await send(self._message(sent))
                     sent += 1
-                if self.work.done() and sent == len(self.messages):
+                if self.work.done():
                     self.work.result()
                     return
-                if sent == len(self.messages):
-                    changed: asyncio.Future[Any] = asyncio.ensure_future(self._changed.wait())
-                    waiting: set[asyncio.Future[Any]] = {changed, self.work}
-                    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                    changed.cancel()
+                changed: asyncio.Future[Any] = asyncio.ensure_future(self._changed.wait())
+                waiting: set[asyncio.Future[Any]] = {changed, self.work}
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
         finally:
             self._retries -= 1
             if self._send is None:
                 self._left()
 
+    def _message(self, i: int) -> Any:
+        """The message of a part."""
+        part = self._parts[i]
+        more = not self._over or i + 1 < len(self._parts)
+        return {"type": "http.response.body", "body": part, "more_body": more} if i else part
+
     def _left(self) -> None:
         """A client is gone, which may come again if nothing was sent."""
-        if self.messages:
+        if self._parts:
             self._leave()
         else:
             asyncio.get_running_loop().call_later(_GRACE, self._leave)

@@ -98,6 +98,9 @@ class _Logprobs(msgspec.Struct):
     content: list[_Probability] | None = None
 
 
+_NO_LOGPROBS: Final = _Logprobs()
+
+
 class _Said(msgspec.Struct):
     content: str | None = None
     reasoning: str | None = None
@@ -152,13 +155,12 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
     event = _decode(data, _Completion)
     usage = None if event.usage is None else _usage(event.usage)
     prompt_ids = tuple(event.prompt_token_ids or ())
-    places = (event.mm_placeholders or {}).items()
-    media = tuple((kind, one.offset, one.length) for kind, ranges in places for one in ranges)
+    media = _media(event.mm_placeholders) if event.mm_placeholders else ()
     if not event.choices:
         return Delta(usage=usage, prompt_ids=prompt_ids, media=media)
     choice = event.choices[0]
     ids = tuple(choice.token_ids or ())
-    logprobs = choice.logprobs or _Logprobs()
+    logprobs = choice.logprobs or _NO_LOGPROBS
     found = Delta(
         text=_text(choice),
         token_ids=ids,
@@ -171,6 +173,10 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
     )
     by_text = isinstance(choice.stop_reason, str) or isinstance(choice.matched_stop, str)
     return _without_end(found) if choice.finish_reason == "stop" and not keep_end and not by_text else found
+
+
+def _media(reported: Mapping[str, Sequence[_Range]]) -> tuple[tuple[str, int, int], ...]:
+    return tuple((kind, one.offset, one.length) for kind, ranges in reported.items() for one in ranges)
 
 
 def _chosen(choice: _Choice, ids: tuple[int, ...], logprobs: _Logprobs) -> Sampled | None:
