@@ -43,15 +43,12 @@ def plain_arguments(
     """
     found: dict[str, str] = {}
     while True:
-        begin = skip_space(text, i)
         for parameter in parameters:
-            if not parameter.opening.begins(text, begin):
-                continue
-            plain = parameter.plain
-            m = None if plain is None else plain.match(text, i)
+            m = None if parameter.plain is None else parameter.plain.match(text, i)
             if m is not None:
                 break
-            if parameter.opening.match(text, begin, {}) != NO:
+            begin = skip_space(text, i)
+            if parameter.opening.begins(text, begin) and parameter.opening.match(text, begin, {}) != NO:
                 return found, i
         else:
             return found, i
