@@ -1,9 +1,7 @@
 """AG-UI's own client in a page of a headless Chromium, whose origin is not the server's."""
 
 import os
-import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from unspool.engines.capture import Asked, write_recording
 
 from ..chromium import chromium
 from ..loopback import serving
+from ..server.processes import Process
 from ..server.support import PATIENCE, live, until
 from ..server.workshop import Workshop, call, model
 from .test_agui_loop import activities, user
@@ -107,20 +106,12 @@ def test_the_command_serves_pages_of_other_origins_on_this_machine(client: Clien
     answers = {asked: call("python", code="print(1234 * 5678)"), product: f"It is {product}."}
     for words, raw in answers.items():
         write_recording(tmp_path / f"{len(words)}.jsonl", Asked(match=words, dialect="hermes"), [raw])
-    command = [sys.executable, "-m", "unspool", "serve", "--port", "0", "--tool-server", "demo"]
-    command += ["--engine", f"replay:{tmp_path}"]
-    log = tmp_path / "stderr"
-    with log.open("wb") as stderr, subprocess.Popen([*command, "--tool-approval", "python"], stderr=stderr) as process:
-        try:
-            until(lambda: "listening on" in log.read_text() or process.poll() is not None, patience=120)
-            found = re.search(r"listening on (http://\S+);", log.read_text())
-            assert found, log.read_text()
-            client.open(found[1])
-            assert activities(client.run(asked)) == [("python", "awaiting_approval")]
-            (asked,) = client.events[-1]["outcome"]["interrupts"]
-            entry = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}
-            shown = [m for m in client.run(resume=[entry]) if m["role"] in ("tool", "assistant")]
-            assert [(m["role"], product in m["content"]) for m in shown] == [("tool", True), ("assistant", True)]
-        finally:
-            process.terminate()
-            process.wait(60)
+    tools = ("--tool-server", "demo", "--tool-approval", "python")
+    with Process(*tools, "--engine", f"replay:{tmp_path}") as server:
+        assert server.url, server.lines
+        client.open(server.url)
+        assert activities(client.run(asked)) == [("python", "awaiting_approval")]
+        (asked,) = client.events[-1]["outcome"]["interrupts"]
+        entry = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}
+        shown = [m for m in client.run(resume=[entry]) if m["role"] in ("tool", "assistant")]
+        assert [(m["role"], product in m["content"]) for m in shown] == [("tool", True), ("assistant", True)]

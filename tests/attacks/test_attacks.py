@@ -1,4 +1,4 @@
-"""Short attacks on a server process; `test_long` repeats them with a thousand clients and the default times."""
+"""Attacks on a server process: short ones, and with `make attacks` a thousand clients and the default times."""
 
 import resource
 import time
@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.server.support import until
 from unspool.engines.capture import read_recordings
 
 from . import victim as victims
-from .clients import SLOW, Leaving, burst, exchange, hold, never_read, request
+from .clients import SLOW, Leaving, burst, dribble, exchange, hold, never_read, request
 from .upstream import upstream
-from .victim import CHAT, FLOOD, PATIENCE, QUICK, TEMPLATE, Victim, recordings, survives, victim
+from .victim import CHAT, FLOOD, GROWTH, PATIENCE, QUICK, TEMPLATE, Victim, recordings, survives, victim
 
 STREAM = {**SLOW, "stream": True}
 BODIES = (STREAM, SLOW, {**STREAM, "n": 3})
@@ -21,46 +22,47 @@ FLOODED = {"messages": [{"role": "user", "content": FLOOD}], "stream": True}
 LIMITS = ("--max-stall", "1", "--max-head", "1", "--max-receive", "1", "--max-text", "1000000")
 
 
+@pytest.fixture(scope="module", params=["short", pytest.param("long", marks=pytest.mark.attacks)])
+def long(request: pytest.FixtureRequest) -> bool:
+    """Whether there are many clients, and the server has the default times."""
+    return bool(request.param == "long")
+
+
 @pytest.fixture(scope="module")
-def replaying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+def replaying(long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
     """A server whose answers take long."""
-    with victim(recordings(tmp_path_factory.mktemp("r")), "--dialect", "hermes", *LIMITS) as server:
+    limits = () if long else LIMITS
+    with victim(recordings(tmp_path_factory.mktemp("r")), "--dialect", "hermes", *limits) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def computing() -> Iterator[Victim]:
+def computing(long: bool) -> Iterator[Victim]:
     """A server with a tokenizer, a chat template and grammars."""
-    with victims.computing(*LIMITS) as server:
+    with victims.computing(*(() if long else LIMITS)) as server:
         yield server
 
 
 # -- clients that leave ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("leaving", ["at once", "one by one"])
-@pytest.mark.parametrize("after", [0.0, "byte"])
-def test_two_hundred_clients_that_leave_leak_nothing(replaying: Victim, leaving: Leaving, after: str | float) -> None:
-    begun = []
-    survives(replaying, lambda: begun.append(burst(replaying.port, 200, leaving, bodies=BODIES, after=after)))
+@pytest.mark.parametrize(("leaving", "after"), [("at once", "byte"), ("one by one", 0.0)])
+def test_clients_that_leave_leak_nothing(replaying: Victim, long: bool, leaving: Leaving, after: str | float) -> None:
+    begun, count = [], 1000 if long else 200
+    survives(replaying, lambda: begun.append(burst(replaying.port, count, leaving, bodies=BODIES, after=after)))
     if after == "byte":
-        assert all(0 < n < 200 for n in begun), "some had their place, some waited for one"
+        assert all(0 < n < count for n in begun), "some had their place, some waited for one"
 
 
 @pytest.mark.sampled(0)
-def test_clients_that_never_read_are_given_up_and_their_sockets_closed(replaying: Victim) -> None:
-    given_up = []
-    survives(replaying, lambda: given_up.append(never_read(replaying, 30, FLOODED, PATIENCE)))
-    assert given_up == [30, 30]
-
-
-@pytest.mark.sampled(0)
-def test_whole_answers_that_nobody_reads_are_given_up(replaying: Victim) -> None:
-    given_up = []
-    body = {**FLOODED, "stream": False}
-    survives(replaying, lambda: given_up.append(never_read(replaying, 5, body, PATIENCE)))
-    assert given_up == [5, 5]
+@pytest.mark.parametrize("stream", [True, False])
+def test_clients_that_never_read_are_given_up_and_their_sockets_closed(
+    replaying: Victim, long: bool, stream: bool
+) -> None:
+    given_up, count, patience = [], (90 if long else 30) if stream else 5, 65 if long else PATIENCE
+    body = {**FLOODED, "stream": stream}
+    survives(replaying, lambda: given_up.append(never_read(replaying, count, body, patience)))
+    assert given_up == [count, count]
 
 
 # -- heads and headers -------------------------------------------------------------------------------------------------
@@ -91,13 +93,32 @@ def test_headers_behind_bodies_are_not_kept(replaying: Victim) -> None:
     survives(replaying, attack)
 
 
+@pytest.mark.attacks
+def test_slow_heads_and_bodies_are_refused_after_the_default_times(replaying: Victim) -> None:
+    head = request(SLOW).replace(b"Host: localhost", b"Host: localhost\r\nX: " + b"x" * 2000)
+    body = b"POST /parse HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 99999\r\n\r\n" + b"x" * 2000
+    for sent in (head, body):
+        answers: list[bytes] = []
+        survives(replaying, lambda sent=sent, answers=answers: answers.extend(dribble(replaying.port, 100, sent, 90)))
+        assert all(b" 408 " in answer for answer in answers)
+    survives(replaying, lambda: dribble(replaying.port, 500, b"", 30))
+
+
 # -- work that takes the server long -----------------------------------------------------------------------------------
 
 
-def test_parsing_stops_when_the_client_leaves(replaying: Victim) -> None:
+def test_parsing_stops_when_the_client_leaves(replaying: Victim, long: bool) -> None:
     calls = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>\n'
-    bodies = [{"text": calls * (900_000 // len(calls)), "format": "events"}]
-    survives(replaying, lambda: burst(replaying.port, 30, "at once", bodies=bodies, path="/parse"))
+    size, count, after = (4_000_000, 60, 2.0) if long else (900_000, 30, 0.3)
+    bodies = [{"text": calls * (size // len(calls)), "format": "events"}]
+    survives(replaying, lambda: burst(replaying.port, count, "at once", bodies=bodies, path="/parse", after=after))
+
+
+@pytest.mark.attacks
+@pytest.mark.parametrize("leaving", ["at once", "one by one"])
+def test_the_server_survives_a_thousand_clients_of_a_model_that_computes(computing: Victim, leaving: Leaving) -> None:
+    bodies = [STREAM, call(of(city={"type": "string"}), n=4), {**SLOW, "n": 16}]
+    survives(computing, lambda: burst(computing.port, 1000, leaving, bodies=bodies, after=2.0))
 
 
 def test_a_text_that_is_too_long_is_refused_by_its_characters(computing: Victim) -> None:
@@ -111,9 +132,10 @@ def test_a_text_that_is_too_long_is_refused_by_its_characters(computing: Victim)
     survives(computing, attack)
 
 
-def test_long_prompts_of_clients_that_left_do_not_delay_others(computing: Victim) -> None:
-    body = {"messages": [{"role": "user", "content": "long " * 150_000}], "n": 16}
-    survives(computing, lambda: burst(computing.port, 20, "at once", bodies=[body], after=0.2))
+def test_long_prompts_of_clients_that_left_do_not_delay_others(computing: Victim, long: bool) -> None:
+    size, count, after = (800_000, 60, 2.0) if long else (150_000, 20, 0.2)
+    body = {"messages": [{"role": "user", "content": "long " * size}], "n": 16}
+    survives(computing, lambda: burst(computing.port, count, "at once", bodies=[body], after=after))
 
 
 def of(**properties: Any) -> dict[str, Any]:
@@ -170,11 +192,11 @@ def test_hostile_schemas_are_refused_by_their_place_or_kept_within_limits(comput
     survives(computing, attack)
 
 
-def test_grammars_of_clients_that_left_are_not_compiled(computing: Victim) -> None:
-    bodies = [
-        call(of(**{f"a{i}": {"type": "integer", "multipleOf": 9967}, f"b{i}": {"multipleOf": 9949}})) for i in range(50)
-    ]
-    survives(computing, lambda: burst(computing.port, 50, "at once", bodies=bodies, after=0.5))
+def test_grammars_of_clients_that_left_are_not_compiled(computing: Victim, long: bool) -> None:
+    slow = [of(**{f"a{i}": {"type": "integer", "multipleOf": 9967}, f"b{i}": {"multipleOf": 9949}}) for i in range(50)]
+    bodies = list(map(call, [*slow, *(schema for schema, _ in HOSTILE.values())] if long else slow))
+    count, after = (200, 5.0) if long else (50, 0.5)
+    survives(computing, lambda: burst(computing.port, count, "at once", bodies=bodies, after=after))
 
 
 # -- the engine floods, or dies ---------------------------------------------------------------------------------------
@@ -190,30 +212,24 @@ def test_an_upstream_that_has_much_ready_delays_no_answer() -> None:
 
 
 @pytest.mark.sampled(0)
-def test_an_upstream_that_is_killed_ends_its_streams_and_is_used_again_when_it_is_back() -> None:
+def test_an_upstream_that_is_killed_ends_its_streams_and_is_used_again_when_it_is_back(long: bool) -> None:
+    sizes = []
     with upstream() as engine, victim(f"http://127.0.0.1:{engine.port}", *TEMPLATE, *LIMITS) as server:
-        for _ in range(2):
+        for _ in range(5 if long else 2):
             engine.start()
-            _until_ok(server)
-            statuses = burst(server.port, 50, "one by one", bodies=[STREAM], after="byte")
-            assert statuses > 0
+            until(lambda: server.ask("/health")[0] == 200, PATIENCE)
+            assert burst(server.port, 500 if long else 50, "one by one", bodies=[STREAM], after="byte") > 0
             engine.kill()
             taken = server.stopwatch()
             assert server.ask(CHAT, SLOW)[0] in (502, 503)
             assert server.ask("/health")[0] == 503
             assert taken() < 2
+            sizes.append(server.rss())
         engine.start()
-        _until_ok(server)
+        until(lambda: server.ask("/health")[0] == 200, PATIENCE)
         assert server.small() < 2
-        time.sleep(0.2)
-        assert not any(server.gauges().values())
-
-
-def _until_ok(server: Victim) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while server.ask("/health")[0] != 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+        until(lambda: not any(server.gauges().values()), PATIENCE)
+    assert sizes[-1] - sizes[1] < GROWTH
 
 
 def test_a_full_disk_ends_recordings_but_no_answer(tmp_path: Path) -> None:
@@ -222,33 +238,30 @@ def test_a_full_disk_ends_recordings_but_no_answer(tmp_path: Path) -> None:
         server.small()
         kept = {file.name for file in folder.iterdir()}
         for limit in (2000, 0):  # of a file; the request has more
-            resource.prlimit(server.running.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
             long = {"messages": [{"role": "user", "content": f"{'word ' * 1000} {QUICK}"}]}
             assert server.ask(CHAT, long)[0] == 200
             assert server.ask("/health")[0] == 200
             assert server.ask(CHAT, long)[0] == 200
         assert {file.name for file in folder.iterdir()} == kept, "what was written in part is removed"
-        resource.prlimit(server.running.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
         server.small()
         assert len(read_recordings(folder)) == len(kept) + 1
-        deadline = time.monotonic() + PATIENCE
-        while len(told := [line for line in server.log if "recorded" in line]) < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert ["not recorded" in line for line in told] == [True, False], told
+        until(lambda: ["not recorded" in line for line in server.lines if "recorded" in line] == [True, False])
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.sampled(0)
-def test_the_server_stops_in_time_though_clients_do_not_read(tmp_path: Path) -> None:
+def test_the_server_stops_in_time_though_clients_do_not_read(tmp_path: Path, long: bool) -> None:
     with victim(recordings(tmp_path), "--dialect", "hermes", "--max-drain", "1") as server:
-        held = [hold(server.port, request(FLOODED)) for _ in range(20)]
+        held = [hold(server.port, request(FLOODED)) for _ in range(500 if long else 20)]
         held += [hold(server.port, request(SLOW)[:60]) for _ in range(5)]
-        time.sleep(0.5)
+        until(lambda: server.sockets() > len(held))
         began = time.monotonic()
-        server.running.terminate()
-        server.running.wait(PATIENCE)
+        server.process.terminate()
+        server.process.wait(PATIENCE)
         assert time.monotonic() - began < 15, "by default clients have longer to read"
         for one in held:
             one.close()

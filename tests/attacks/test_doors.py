@@ -12,7 +12,7 @@ import pytest
 
 from .clients import burst
 from .upstream import upstream
-from .victim import CHAT, QUICK, Victim, call, serving, survives, workshop
+from .victim import CHAT, QUICK, Victim, call, survives, workshop
 
 RESPONSES, MESSAGES, AGUI = "/v1/responses", "/v1/messages", "/ag-ui"
 SURROGATE = "\ud800"
@@ -22,7 +22,7 @@ CALLS = call("f", a=1) * 3000
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
-    with serving("--config", str(workshop(tmp_path_factory.mktemp("w")))) as found:
+    with Victim("--config", str(workshop(tmp_path_factory.mktemp("w")))) as found:
         yield found
 
 
@@ -32,7 +32,7 @@ def computing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
     with upstream() as engine:
         engine.start()
         other = f"http://127.0.0.1:{engine.port}"
-        with serving("--config", str(workshop(tmp_path_factory.mktemp("c"), other))) as found:
+        with Victim("--config", str(workshop(tmp_path_factory.mktemp("c"), other))) as found:
             yield found
 
 
@@ -154,7 +154,7 @@ def test_a_tool_with_an_odd_schema_is_left_out_alone(computing: Victim) -> None:
 
     survives(computing, attack)
     for name in ("odd_number", "odd_type", "odd_itself", "odd_depth"):
-        assert 0 < sum(f"tool {name!r} of server shop is left out" in line for line in computing.log) <= 4, name
+        assert 0 < sum(f"tool {name!r} of server shop is left out" in line for line in computing.lines) <= 4, name
 
 
 # -- grammars of custom tools ------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Attacks of further kinds: odd HTTP, dialect files to ``/parse``, policies, and requests of every protocol."""
+"""Attacks of further kinds: odd HTTP, and dialect files."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from .clients import exchange
-from .victim import CHAT, QUICK, Victim, quick, recordings, survives, victim
+from .victim import QUICK, Victim, recordings, survives, victim
 
 PARSE = "/parse"
 EXAMPLE = "\n[[examples]]\nraw = 'hello'\ncontent = 'hello'\n"
@@ -22,13 +22,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
     with victim(
         recordings(tmp_path_factory.mktemp("r")), "--dialect", "hermes", "--max-head", "1", "--max-receive", "1"
     ) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def prompt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
-    """A server that answers everything at once."""
-    with victim(quick(tmp_path_factory.mktemp("q")), "--dialect", "hermes") as found:
         yield found
 
 
@@ -187,62 +180,3 @@ def test_fences_that_close_no_call_take_about_as_long_as_letters(server: Victim,
         assert ratio < 20, f"{ratio:.0f} times as long"
 
     survives(server, attack)
-
-
-# -- odd requests of every protocol ------------------------------------------------------------------------------------
-
-VALUES: list[Any] = [
-    None,
-    True,
-    -1,
-    1e308,
-    2**70,
-    "",
-    "\ud800",
-    "\0" * 1000,
-    [],
-    [[]],
-    {},
-    {"": {}},
-    [None],
-    ["x"] * 5000,
-]
-FIELDS: dict[str, tuple[dict[str, Any], str]] = {
-    CHAT: (
-        {"messages": [{"role": "user", "content": QUICK}], "max_tokens": 4},
-        "messages max_tokens temperature stop tools tool_choice response_format n seed logprobs stream metadata model "
-        "tool_limits server_tools reasoning_effort stream_options",
-    ),
-    "/v1/responses": (
-        {"input": QUICK, "max_output_tokens": 16},
-        "input instructions tools tool_choice text reasoning include metadata previous_response_id",
-    ),
-    "/v1/messages": (
-        {"messages": [{"role": "user", "content": QUICK}], "max_tokens": 4},
-        "messages system tools tool_choice thinking stop_sequences mcp_servers context_management",
-    ),
-    "/ag-ui": (
-        {"threadId": "t", "runId": "r", "state": {}, "messages": [], "tools": [], "context": []},
-        "threadId runId state messages tools context forwardedProps resume",
-    ),
-    PARSE: ({"text": "x"}, "text pieces tools tool_choice stage prompt policy toml format"),
-}
-
-
-@pytest.mark.attacks
-@pytest.mark.parametrize("path", FIELDS)
-def test_any_value_in_any_field_is_answered_or_refused(prompt: Victim, path: str) -> None:
-    body, fields = FIELDS[path]
-
-    def attack() -> None:
-        for field, value in itertools.product(fields.split(), VALUES):
-            status, text = prompt.ask(path, {**body, field: value})
-            assert status in (200, 400, 404, 422), (field, value, text[:300])
-            nested = {
-                **body,
-                field: [{"role": value, "type": value, "content": value, "name": value, "function": value}],
-            }
-            status, text = prompt.ask(path, nested)
-            assert status in (200, 400, 404, 422), (field, value, text[:300])
-
-    survives(prompt, attack)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.loopback import answering, sends
 from tests.media import gif, png, url, webp
+from tests.tools.test_browser import SPELT
 
 from .victim import CHAT, QUICK, Victim, quick, survives, victim
 
@@ -58,7 +59,7 @@ def refused(server: Victim, *requests: tuple[list[dict[str, Any]], str]) -> None
             assert len(text) < 1000
 
     survives(server, attack)
-    assert max(map(len, server.log)) < 1000
+    assert max(map(len, server.lines)) < 1000
 
 
 def test_an_image_is_answered(server: Victim) -> None:
@@ -89,32 +90,11 @@ def test_a_thousand_parts_are_refused(server: Victim) -> None:
     refused(server, (sent, "1,000 parts; allowed are 100"), (linked, "1,000 parts"))
 
 
-LOCAL = [
-    "http://127.0.0.1:{}/a.png",
-    "http://localhost:{}/a.png",
-    "http://LOCALHOST.:{}/a.png",
-    "http://127.1:{}/a.png",
-    "http://2130706433:{}/a.png",
-    "http://0x7f000001:{}/a.png",
-    "http://0177.0.0.1:{}/a.png",
-    "http://0:{}/a.png",
-    "http://0.0.0.0:{}/a.png",
-    "http://[::1]:{}/a.png",
-    "http://[::]:{}/a.png",
-    "http://[::ffff:127.0.0.1]:{}/a.png",
-    "http://[::ffff:7f00:1]:{}/a.png",
-    "http://127.0.0.1.:{}/a.png",
-    "http://①②⑦.⓪.⓪.①:{}/a.png",
-    "http://example.com#@127.0.0.1:{}/a.png",
-]
-
-
-@pytest.mark.parametrize("at", LOCAL)
-def test_no_url_reaches_the_servers_own_machine(server: Victim, trap: str, at: str) -> None:
-    before = len(visits)
-    status, text = server.ask(CHAT, asked(image(at.format(trap))))
-    assert status == 400, text
-    assert len(visits) == before
+def test_no_url_reaches_the_servers_own_machine(server: Victim, trap: str) -> None:
+    for host in SPELT:
+        status, text = server.ask(CHAT, asked(image(f"http://{host}:{trap}/a.png")))
+        assert status == 400, (host, text)
+    assert visits == []
 
 
 def test_addresses_of_the_network_are_not_told(server: Victim) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.server.support import until
+
 from .clients import burst
 from .victim import CHAT, Victim, recordings, victim
 
@@ -65,7 +67,7 @@ def test_renderings_without_processor_time_are_not_the_requests_fault(
     templated: Victim, path: str, body: object, word: str
 ) -> None:
     templated.small()  # now a process is warm
-    threads = Path(f"/proc/{templated.running.pid}/task").iterdir()
+    threads = Path(f"/proc/{templated.process.pid}/task").iterdir()
     own = [pid for thread in threads for pid in (thread / "children").read_text().split()]
     warm = [int(pid) for pid in own if b"chat_templates" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     assert warm
@@ -83,11 +85,8 @@ def test_hanging_renderings_end_with_their_clients(templated: Victim) -> None:
     for _ in range(2):
         burst(templated.port, 12, "at once", bodies=[hostile("loop"), hostile("power")], after=1.0)
         assert templated.small() < 5.0, "all twelve together would compute for half a minute"
-        deadline = time.monotonic() + 20
-        while any(templated.gauges().values()):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-    assert not [line for line in templated.log if "Traceback" in line or line.startswith("ERROR")], templated.log
+        until(lambda: not any(templated.gauges().values()))
+    assert not [line for line in templated.lines if "Traceback" in line or line.startswith("ERROR")], templated.lines
 
 
 @pytest.mark.sampled(0)

@@ -5,9 +5,9 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.server.processes import Process
+from tests.server.support import until
 from tests.tokenizer import FOLDER
 
 from .upstream import upstream
@@ -33,19 +35,10 @@ GROWTH = 100 * 1024
 """KiB that a second identical attack may add."""
 
 
-class Victim:
-    """A process that serves.
+class Victim(Process):
+    """A process that serves."""
 
-    Args:
-        running: the process.
-        port: the port on which it listens.
-        log: the lines of its log so far.
-    """
-
-    def __init__(self, running: "subprocess.Popen[str]", port: int, log: list[str]) -> None:
-        self.running = running
-        self.port = port
-        self.log = log
+    ends_with = signal.SIGKILL
 
     def ask(self, path: str, body: Any = None, timeout: float = PATIENCE) -> tuple[int, str]:
         """The status and the text of an answer."""
@@ -68,7 +61,7 @@ class Victim:
     def sockets(self) -> int:
         """How many TCP sockets the process has open. The pipes to its tool servers, which may end and start again at
         any time, are sockets of another kind."""
-        process = Path(f"/proc/{self.running.pid}")
+        process = Path(f"/proc/{self.process.pid}")
         listed = [line.split() for table in ("tcp", "tcp6") for line in (process / "net" / table).open()]
         inodes = {f"socket:[{fields[9]}]" for fields in listed}
         found = 0
@@ -81,7 +74,7 @@ class Victim:
         """The memory of the server and its children, in KiB."""
         listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,rss="], capture_output=True, text=True, check=True)
         rows = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()]
-        family = {self.running.pid}
+        family = {self.process.pid}
         for _ in range(3):
             family |= {pid for pid, parent, _ in rows if parent in family}
         return sum(size for pid, _, size in rows if pid in family)
@@ -90,7 +83,7 @@ class Victim:
         """Count seconds from now on, without those for which the server or this process waits for a processor."""
 
         def now() -> float:
-            queued = (Path(f"/proc/{pid}/schedstat").read_text().split()[1] for pid in (os.getpid(), self.running.pid))
+            queued = (Path(f"/proc/{pid}/schedstat").read_text().split()[1] for pid in (os.getpid(), self.process.pid))
             return time.monotonic() - sum(map(int, queued)) / 1e9
 
         began = now()
@@ -106,9 +99,9 @@ class Victim:
         return taken()
 
 
-def victim(engine: str, *options: str) -> contextlib.AbstractContextManager[Victim]:
-    """`unspool serve` as a process of its own."""
-    return serving("--engine", engine, *options)
+def victim(engine: str, *options: str) -> Victim:
+    """`unspool serve` with an engine."""
+    return Victim("--engine", engine, *options)
 
 
 @contextlib.contextmanager
@@ -118,28 +111,6 @@ def computing(*options: str) -> Iterator[Victim]:
         engine.start()
         with victim(f"http://127.0.0.1:{engine.port}", *TEMPLATE, *options) as server:
             yield server
-
-
-@contextlib.contextmanager
-def serving(*options: str) -> Iterator[Victim]:
-    """`unspool serve` with any options."""
-    command = [sys.executable, "-m", "unspool", "serve", "--port", "0", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
-        assert running.stderr is not None
-        log: list[str] = []
-        reading = threading.Thread(target=lambda: log.extend(running.stderr or ()), daemon=True)
-        try:
-            while not (match := re.search(r"listening on http://127\.0\.0\.1:(\d+)", "".join(log))):
-                line = running.stderr.readline()
-                assert line, f"it did not start: {log}"
-                log.append(line)
-            reading.start()
-            yield Victim(running, int(match[1]), log)
-        finally:
-            running.kill()
-            running.wait()
-            if reading.ident is not None:
-                reading.join()
 
 
 def recordings(folder: Path) -> str:
@@ -204,7 +175,7 @@ def _written(file: Path, lines: list[dict[str, Any]]) -> str:
     return f"replay:{file}"
 
 
-def survives(server: Victim, attack: Callable[[], Any], *, patience: float = PATIENCE) -> None:
+def survives(server: Victim, attack: Callable[[], Any]) -> None:
     """Attack twice. Each time, a small request must be answered within two seconds, and nothing may be left behind."""
     server.small()
     idle = server.sockets()
@@ -212,11 +183,8 @@ def survives(server: Victim, attack: Callable[[], Any], *, patience: float = PAT
     for _ in range(2):
         attack()
         assert server.small() < 2.0
-        deadline = time.monotonic() + patience
-        while any(server.gauges().values()) or server.sockets() > idle:
-            assert time.monotonic() < deadline, (server.gauges(), server.sockets(), idle)
-            time.sleep(0.05)
+        until(lambda: not any(server.gauges().values()) and server.sockets() <= idle, PATIENCE)
         assert server.ask("/health")[0] == 200
         sizes.append(server.rss())
     assert sizes[1] - sizes[0] < GROWTH, sizes
-    assert not [line for line in server.log if "Traceback" in line or line.startswith("ERROR")], server.log
+    assert not [line for line in server.lines if "Traceback" in line or line.startswith("ERROR")], server.lines

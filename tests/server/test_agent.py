@@ -4,9 +4,6 @@ recording, so the tools are what is tested."""
 import json
 import random
 import re
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ import pytest
 from unspool.engines.capture import Asked, write_recording
 
 from ..loopback import serving
+from .processes import Process
 from .workshop import call
 
 pytestmark = pytest.mark.agent
@@ -53,27 +51,15 @@ def recordings(folder: Path, page: tuple[str, str]) -> str:
 def agent(page: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     """The command of `make agent`, on another port, with the page's host and with recordings."""
     makefile = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8")
-    found = re.search(r"^agent:.*\n\t\$\(BIN\)/unspool (.*) \$\(ARGS\)$", makefile, re.MULTILINE)
+    found = re.search(r"^agent:.*\n\t\$\(BIN\)/unspool serve (.*) \$\(ARGS\)$", makefile, re.MULTILINE)
     assert found
     host = page[0].split("/")[2]
-    command = [sys.executable, "-m", "unspool", *found[1].split(), "--browser-host", host, "--port", "0"]
-    command += ["--engine", recordings(tmp_path_factory.mktemp("engine"), page)]
-    log = tmp_path_factory.mktemp("log") / "stderr"
-    with log.open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as process:
-        try:
-            address = None
-            for _ in range(600):
-                address = re.search(r"listening on (http://\S+);", log.read_text())
-                if address or process.poll() is not None:
-                    break
-                threading.Event().wait(0.2)
-            assert address, log.read_text()
-            with httpx2.Client(base_url=address[1], timeout=120, verify=False) as client:
-                yield client
-        finally:
-            process.terminate()
-            process.wait(60)
-    assert "Traceback" not in log.read_text()
+    engine = recordings(tmp_path_factory.mktemp("engine"), page)
+    with Process(*found[1].split(), "--browser-host", host, "--engine", engine) as process:
+        assert process.url, process.lines
+        with httpx2.Client(base_url=process.url, timeout=120, verify=False) as client:
+            yield client
+    assert "Traceback" not in "".join(process.lines)
 
 
 def ask(agent: httpx2.Client, text: str, **more: Any) -> Any:

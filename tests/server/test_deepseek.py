@@ -14,8 +14,8 @@ import pytest
 from unspool import parse
 
 from ..support import random_split
+from .processes import Process
 from .support import PATIENCE, both, write_lines
-from .test_operating import started
 
 V3 = (
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n"
@@ -50,9 +50,9 @@ def serving(folder: Path, model: str, port: int = 0) -> Iterator[int]:
         request, last = {"type": "request", "match": f"({asked})"}, {"type": "chunk", "finish_reason": "stop"}
         write_lines(folder / f"{asked}.jsonl", request, *pieces, last)
     arguments = ["--model", model, "--port", str(port), "--reasoning-parser", "deepseek"]
-    with started(*arguments, "--tool-call-parser", "deepseek", "--engine", f"replay:{folder}") as process:
+    with Process(*arguments, "--tool-call-parser", "deepseek", "--engine", f"replay:{folder}") as process:
         assert f"model={model}; dialect=deepseek; " in process.lines[0], process.lines
-        yield int(process.url.rpartition(":")[2])
+        yield process.port
 
 
 @pytest.mark.parametrize("model", OUTPUTS)

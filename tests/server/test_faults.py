@@ -16,6 +16,7 @@ import pytest
 from unspool.engines import EngineError
 from unspool.wire import Usage
 
+from .processes import Process
 from .support import (
     CHAT,
     HEAD,
@@ -31,7 +32,6 @@ from .support import (
     until,
     write_lines,
 )
-from .test_operating import Process, started
 
 BIG = ["x" * 20_000] * 1000
 
@@ -218,8 +218,8 @@ def slow(tmp_path: Path, pause: float, count: int, *options: str) -> Iterator[tu
     lines += [{"type": "chunk", "at": i * pause, "text": f"{i} "} for i in range(count)]
     recording = tmp_path / "slow.jsonl"
     write_lines(recording, *lines)
-    with started("--dialect", "hermes", "--engine", f"replay:{recording}", *options) as running:
-        yield running, int(running.url.rpartition(":")[2])
+    with Process("--dialect", "hermes", "--engine", f"replay:{recording}", *options) as running:
+        yield running, running.port
 
 
 def read_all(connection: socket.socket) -> bytes:

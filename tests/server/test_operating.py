@@ -14,8 +14,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,50 +23,8 @@ import pytest
 from unspool.server.logs import AccessLog, JsonLines, Lines
 from unspool.server.workers import Worker
 
+from .processes import Process
 from .support import CHAT, HELLO, PATIENCE, until, write_lines
-
-
-class Process:
-    """A running command, with the lines of its log."""
-
-    def __init__(self, *arguments: str) -> None:
-        line = [sys.executable, "-m", "unspool", "serve", "--port", "0", *arguments]
-        self.process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
-        self.lines: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        until(lambda: self.url or self.process.poll() is not None, 10 * PATIENCE)
-
-    @property
-    def url(self) -> str:
-        found = re.search(r"listening on (https?://[0-9.:]+)", "\n".join(self.lines))
-        return found[1] if found else ""
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.lines.append(line)
-
-    def logged(self) -> list[Any]:
-        return [json.loads(line) for line in self.lines]
-
-    def end(self) -> int:
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(PATIENCE)
-        self._reader.join(PATIENCE)
-        return code
-
-
-@contextlib.contextmanager
-def started(*arguments: str) -> Iterator[Process]:
-    process = Process(*arguments)
-    try:
-        yield process
-    finally:
-        process.end()
-        assert process.process.stderr is not None
-        process.process.stderr.close()
 
 
 @pytest.fixture
@@ -85,7 +41,7 @@ def test_workers_share_a_port_add_up_their_counts_come_back_and_drain_together(
 ) -> None:
     file = tmp_path / "unspool.toml"
     file.write_text('workers = 2\nlog-format = "json"\naccess-log = true\nreplay-speed = 0\n', encoding="utf-8")
-    with started(*recording, "--config", str(file)) as server:
+    with Process(*recording, "--config", str(file)) as server:
         assert server.url, server.lines
 
         def ask() -> int:
@@ -120,7 +76,7 @@ def ask_until_two(ask: Any, workers: Any) -> bool:
 def test_workers_let_answers_end_and_the_first_one_tells_why_none_can_start(
     recording: list[str], tmp_path: Path
 ) -> None:
-    with started(*recording, "--workers", "2") as server:
+    with Process(*recording, "--workers", "2") as server:
         body = {"messages": HELLO, "stream": True}
         with httpx2.stream("POST", server.url + CHAT, json=body, timeout=PATIENCE) as response:
             parts = response.iter_text()
@@ -130,7 +86,7 @@ def test_workers_let_answers_end_and_the_first_one_tells_why_none_can_start(
         assert " there" in streamed
         assert "data: [DONE]" in streamed
         assert server.end() == 0
-    with started(*recording[:2], "--workers", "2", "--dialect", "hermse") as server:
+    with Process(*recording[:2], "--workers", "2", "--dialect", "hermse") as server:
         assert server.process.wait(PATIENCE) == 2
         assert server.lines == ["unspool serve: --dialect: " + server.lines[0].split("--dialect: ")[1]]
 
@@ -147,7 +103,7 @@ async def test_a_worker_whose_parent_is_gone_before_it_is_ready_ends_as_any_orph
 
 @pytest.mark.processes
 def test_the_log_begins_with_the_engine_and_a_command_that_asks_it(recording: list[str]) -> None:
-    with started(*recording, "--api-key", "k") as server:
+    with Process(*recording, "--api-key", "k") as server:
         until(lambda: any("try: curl " in line for line in server.lines))
         first, second = (line for line in server.lines if "listening on" in line or "try: curl" in line)
         assert first.endswith(f"; engine={recording[1]}\n")
@@ -216,13 +172,13 @@ def test_a_certificate_makes_it_https(recording: list[str], tmp_path: Path) -> N
     line += f" -addext subjectAltName=IP:127.0.0.1 -keyout {key} -out {certificate}"
     subprocess.run(line.split(), check=True, capture_output=True)
     trust = ssl.create_default_context(cafile=str(certificate))
-    with started(*recording, "--replay-speed", "0", "--ssl-certfile", str(certificate), "--ssl-keyfile", str(key)) as s:
+    with Process(*recording, "--replay-speed", "0", "--ssl-certfile", str(certificate), "--ssl-keyfile", str(key)) as s:
         assert s.url.startswith("https://"), s.lines
         answer = httpx2.post(s.url + CHAT, json={"messages": HELLO}, verify=trust, timeout=PATIENCE)
         assert answer.json()["choices"][0]["message"]["content"] == "hi there"
         assert any(f"curl {s.url}" in line for line in s.lines)
         assert s.end() in (0, -signal.SIGTERM)  # uvicorn ends itself with the signal
-    with started(*recording, "--ssl-certfile", str(key)) as wrong:
+    with Process(*recording, "--ssl-certfile", str(key)) as wrong:
         assert wrong.process.wait(PATIENCE) == 2
         assert wrong.lines[0].startswith(f"unspool serve: --ssl-certfile: {key}: ")
         assert len(wrong.lines) == 1

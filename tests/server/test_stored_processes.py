@@ -8,8 +8,9 @@ from typing import Any
 import openai
 import pytest
 
+from .processes import Process
 from .support import PATIENCE, until
-from .test_operating import Process, recording, started
+from .test_operating import recording
 
 pytestmark = pytest.mark.processes
 __all__ = ["recording"]
@@ -33,7 +34,7 @@ def test_acknowledged_turns_survive_kill_9(recording: list[str], tmp_path: Path)
         except openai.APIConnectionError:
             return
 
-    with started(*options) as server, client_of(server) as client:
+    with Process(*options) as server, client_of(server) as client:
         talking = [threading.Thread(target=talk, args=(client,)) for _ in range(8)]
         for one in talking:
             one.start()
@@ -41,7 +42,7 @@ def test_acknowledged_turns_survive_kill_9(recording: list[str], tmp_path: Path)
         server.process.kill()
         for one in talking:
             one.join(PATIENCE)
-    with started(*options) as server, client_of(server) as client:
+    with Process(*options) as server, client_of(server) as client:
         found = [client.responses.retrieve(id) for id, _ in known]
         assert [(one.id, one.previous_response_id) for one in found] == known
         assert {one.output_text for one in found} == {"hi there"}
@@ -53,7 +54,7 @@ def test_acknowledged_turns_survive_kill_9(recording: list[str], tmp_path: Path)
 @pytest.mark.parametrize("file", [True, False])
 def test_workers_share_what_they_store(recording: list[str], tmp_path: Path, file: bool) -> None:
     store = ["--store", str(tmp_path / "store.db")] if file else []
-    with started(
+    with Process(
         *recording, "--replay-speed", "0", "--workers", "2", "--log-format", "json", "--access-log", *store
     ) as server:
 
@@ -79,7 +80,7 @@ def test_workers_share_what_they_store(recording: list[str], tmp_path: Path, fil
 
 def test_a_store_that_cannot_be_opened_is_one_line(recording: list[str], tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database")
-    with started(*recording, "--store", str(tmp_path / "text")) as server:
+    with Process(*recording, "--store", str(tmp_path / "text")) as server:
         assert server.process.wait(PATIENCE) == 2
         assert "--store: " in server.lines[-1]
         assert "file is not a database" in server.lines[-1]

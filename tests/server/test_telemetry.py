@@ -27,8 +27,8 @@ from unspool.tools.config import read_list
 
 from ..engines.upstream.support import DONE, Fake, said, says, threaded
 from ..sessions.support import Model, ask, made
+from .processes import Process
 from .support import CHAT, HELLO, Live, Scripted, live, replay, until, write_lines
-from .test_operating import started
 from .workshop import Workshop, call, model
 from .writing import template
 
@@ -379,6 +379,6 @@ def test_without_the_argument_nothing_of_opentelemetry_is_imported() -> None:
 @pytest.mark.processes
 def test_the_command_sends_spans(collector: Collector, tmp_path: Path) -> None:
     write_lines(tmp_path / "r.jsonl", {"type": "request"}, {"type": "chunk", "text": "hi", "finish_reason": "stop"})
-    with started("--engine", f"replay:{tmp_path / 'r.jsonl'}", "--dialect", "hermes", "--otel") as process:
+    with Process("--engine", f"replay:{tmp_path / 'r.jsonl'}", "--dialect", "hermes", "--otel") as process:
         httpx2.post(process.url + CHAT, json={"messages": HELLO}).raise_for_status()
     assert [span.name for span in collector.spans] == ["chat hermes", f"POST {CHAT}"]

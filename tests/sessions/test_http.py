@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import msgspec
 import openai
+import pyarrow as pa
 import pytest
 
 from unspool.engines import Delta, Request
@@ -120,38 +121,13 @@ def test_each_key_is_good_for_its_own_session_and_the_servers_for_all(locked: Li
 
 def test_without_a_key_of_the_server_sessions_are_for_the_loopback_alone(server: Live) -> None:
     session = made(server)
-    app = server.server.config.loaded_app
+    app: Any = server.server.config.loaded_app
 
-    async def asked(method: str, path: str, host: str) -> int:
-        sent: list[Any] = []
-        scope = {
-            "type": "http",
-            "method": method,
-            "path": path,
-            "raw_path": path.encode(),
-            "headers": [],
-            "query_string": b"",
-            "scheme": "http",
-            "server": (host, 80),
-        }
+    async def status(host: str) -> int:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as client:
+            return (await client.get(f"http://{host}/sessions/{session['id']}")).status_code
 
-        async def receive() -> Any:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await app(scope, receive, send)
-        return int(sent[0]["status"])
-
-    loop = asyncio.new_event_loop()
-    about = f"/sessions/{session['id']}"
-    assert [loop.run_until_complete(asked("GET", about, host)) for host in ("127.0.0.1", "::1", "10.0.0.1")] == [
-        200,
-        200,
-        401,
-    ]
-    loop.close()
+    assert [asyncio.run(status(host)) for host in ("127.0.0.1", "[::1]", "10.0.0.1")] == [200, 200, 401]
 
 
 def test_the_end_waits_for_requests_in_flight_and_then_refuses_more(server: Live, model: Model) -> None:
@@ -362,24 +338,24 @@ def test_a_retry_of_an_answered_request_gets_the_same_answer(
     assert calls(server, session) == 2
 
 
-def test_an_answer_that_is_too_large_for_retries_is_not_kept_while_it_is_written() -> None:
-    async def main() -> None:
-        answer = _Answer(_nowhere)
-        await answer.send({"type": "http.response.start", "status": 200})
-        for _ in range(100):
-            await answer.send({"type": "http.response.body", "body": bytes(100_000), "more_body": True})
-            assert answer.size <= 8 << 20
-        assert not answer.good
-
-    asyncio.run(main())
+async def test_an_answer_that_is_too_large_for_retries_is_not_kept_while_it_is_written() -> None:
+    answer = _Answer(_nowhere)
+    await answer.send({"type": "http.response.start", "status": 200})
+    for _ in range(100):
+        await answer.send({"type": "http.response.body", "body": bytes(100_000), "more_body": True})
+        assert answer.size <= 8 << 20
+    assert not answer.good
 
 
 def test_a_client_that_gives_up_and_tries_again_joins_its_first_attempt(server: Live, model: Model) -> None:
     session = made(server)
-    model.pause = 0.2  # so that it gives up several times
-    client = server.openai.with_options(api_key=session["key"], timeout=0.2, max_retries=9)
-    answer = client.chat.completions.create(model="m", messages=HI)
-    assert answer.choices[0].message.content == "Hello."
+    model.pause = 0.2
+    headers, ask = bearer(session["key"]), {"url": CHAT, "json": {"messages": HI}}
+    for attempt in "01":
+        with pytest.raises(httpx2.TimeoutException):
+            server.http.post(**ask, headers={**headers, "x-stainless-retry-count": attempt}, timeout=0.4)
+    answer = server.http.post(**ask, headers={**headers, "x-stainless-retry-count": "2"})
+    assert answer.json()["choices"][0]["message"]["content"] == "Hello."
     assert len(model.requests) == 1
     assert calls(server, session) == 1
 
@@ -428,11 +404,9 @@ def test_trajectories_come_in_the_shapes_of_trainers(server: Live, model: Model)
     skyrl = trajectory(server, session, format="skyrl")
     assert skyrl["response_ids"] == [row["input_ids"][at:]]
     path = f"/sessions/{session['id']}/trajectory"
-    for form in ("json", "trl", "verl", "prime-rl", "nemo-rl", "skyrl"):
+    for form in FORMATS:
         lines = server.http.get(path, params={"format": form, "encoding": "jsonl"}).text.splitlines()
         assert [isinstance(json.loads(line), dict) for line in lines] == [True]
-        import pyarrow as pa
-
         data = server.http.get(path, params={"format": form, "encoding": "arrow"}).content
         assert pa.ipc.open_stream(data).read_all().num_rows == 1
     assert server.http.get(path, params={"format": "x"}).status_code == 400

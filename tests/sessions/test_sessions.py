@@ -1,12 +1,13 @@
 """An agent's run is recorded token by token, whatever it does with its history."""
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from unspool.engines import Request
 from unspool.store import Store
 
 from ..server.support import CHAT, HELLO, WEATHER, Live, live
@@ -24,44 +25,57 @@ CALL = (
 VARIABLE = TEMPLATE + "{% if add_more %}(more) {% endif %}"
 
 
+class Run(NamedTuple):
+    """A model, a server before it that records sessions, and one of these."""
+
+    model: Model
+    server: Live
+    session: dict[str, Any]
+
+    def ask(self, path: str = CHAT, **body: Any) -> Any:
+        answer = ask(self.session, self.server, path, **body)
+        assert answer.status_code == 200, answer.text
+        return answer
+
+    def chat(self, messages: list[Any], **options: Any) -> dict[str, Any]:
+        message: dict[str, Any] = self.ask(messages=messages, **options).json()["choices"][0]["message"]
+        return message
+
+    def found(self) -> Any:
+        """What was recorded, which must be what the model was sent and sampled."""
+        found = trajectory(self.server, self.session)
+        check(found, self.model.record)
+        return found
+
+
 def answers(*outputs: str) -> Model:
-    found: Model
     waiting = list(outputs)
-
-    def write(request: Request) -> str:
-        return waiting.pop(0)
-
-    found = Model(write)
-    return found
+    return Model(lambda request: waiting.pop(0))
 
 
-def chat(server: Live, session: dict[str, Any], messages: list[Any], **options: Any) -> dict[str, Any]:
-    answer = ask(session, server, CHAT, messages=messages, **options)
-    assert answer.status_code == 200, answer.text
-    message: dict[str, Any] = answer.json()["choices"][0]["message"]
-    return message
+@contextlib.contextmanager
+def recorded(model: Model, text: str = TEMPLATE, **fields: Any) -> Iterator[Run]:
+    with live(model, "hermes", prompts=template(text), sessions=True) as server:
+        yield Run(model, server, made(server, **fields))
 
 
 def test_a_tool_loop_is_one_row_of_the_very_tokens() -> None:
-    model = answers(CALL, "<think>\nWarm.\n</think>\n\n20 degrees.", "Bye.")
-    with live(model, "hermes", prompts=template(), sessions=True) as server:
-        session = made(server, metadata={"task": 7})
+    with recorded(answers(CALL, "<think>\nWarm.\n</think>\n\n20 degrees.", "Bye."), metadata={"task": 7}) as run:
         history: list[Any] = [*HELLO]
-        first = chat(server, session, history, tools=[WEATHER])
+        first = run.chat(history, tools=[WEATHER])
         call = first["tool_calls"][0]
         # The client writes the arguments in its own way, and drops the reasoning.
         call["function"]["arguments"] = json.dumps(json.loads(call["function"]["arguments"]), indent=1)
         history += [{"role": "assistant", "content": None, "tool_calls": [call], "refusal": None, "annotations": []}]
         history += [{"role": "tool", "tool_call_id": call["id"], "content": "20 C"}]
-        second = chat(server, session, history, tools=[WEATHER])
+        second = run.chat(history, tools=[WEATHER])
         history += [{"role": "assistant", "content": second["content"]}, {"role": "user", "content": "Thanks"}]
-        chat(server, session, history, tools=[WEATHER])
-        found = trajectory(server, session)
-    check(found, model.record)
+        run.chat(history, tools=[WEATHER])
+        found = run.found()
     assert tree(found) == [(None, None), (0, None), (1, None)]
     (row,) = found["rows"]
     assert row["role"] == "agent"
-    text = model.tokenizer.decode(row["input_ids"], skip_special_tokens=False)
+    text = run.model.tokenizer.decode(row["input_ids"], skip_special_tokens=False)
     assert "Which city?" in text
     assert '{"name":  "get_weather"' in text
     assert text.count("<|im_end|>") == 6, "the engine leaves the end out of an answer's text, not out of its tokens"
@@ -92,21 +106,18 @@ def user(text: str) -> dict[str, Any]:
     ],
 )
 def test_a_prompt_that_does_not_simply_continue_says_why(reason: str, change: dict[str, Any]) -> None:
-    model = answers("<think>\nHm.\n</think>\n\nOne.", "Two.", "Three.", "Four.")
-    with live(model, "hermes", prompts=template(VARIABLE), sessions=True) as server:
-        session = made(server)
+    with recorded(answers("<think>\nHm.\n</think>\n\nOne.", "Two.", "Three.", "Four."), VARIABLE) as run:
         history = [SYSTEM, user("Hi")]
         for text in ("And", "So"):
-            history += [said(chat(server, session, history, tools=[WEATHER])), user(text)]
+            history += [said(run.chat(history, tools=[WEATHER])), user(text)]
         changed = [change.get("messages", {}).get(i, m) for i, m in enumerate(history)]
         more = {name: value for name, value in change.items() if name not in ("messages", "begun")}
         begun = [{"role": "assistant", "content": change["begun"]}] if "begun" in change else []
-        last = said(chat(server, session, changed + begun, **{"tools": [WEATHER], **more}))
+        last = said(run.chat(changed + begun, **{"tools": [WEATHER], **more}))
         if begun:
             last["content"], more = change["begun"] + last["content"], {}
-        chat(server, session, [*changed, last, user("Go on")], **{"tools": [WEATHER], **more})
-        found = trajectory(server, session)
-    check(found, model.record)
+        run.chat([*changed, last, user("Go on")], **{"tools": [WEATHER], **more})
+        found = run.found()
     if reason == "rewritten":  # the first answer is gone, so nothing is left to continue
         assert tree(found) == [(None, None), (0, None), (None, "rewritten"), (2, None)]
     else:
@@ -124,26 +135,24 @@ def test_reasoning_that_the_client_drops_is_restored_where_the_template_writes_t
     model, thinking = answers(raw, "20."), TEMPLATE.replace("m.content or ''", "m.reasoning_content or ''")
     options: Any = {"prompts": template(thinking), "sessions": True}
     with live(model, "hermes", **options, store=Store(tmp_path / "store.db")) as server:
-        session = made(server)
-        message = chat(server, session, [SYSTEM, user("Hi")], tools=[WEATHER])
+        run = Run(model, server, made(server))
+        message = run.chat([SYSTEM, user("Hi")], tools=[WEATHER])
     result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "20"}
     with live(model, "hermes", **options, store=Store(tmp_path / "store.db")) as server:
-        chat(server, session, [user("Hi"), said(message), result], tools=[WEATHER])
-        assert tree(trajectory(server, session)) == [(None, None), (0, "system")]
+        run = run._replace(server=server)
+        run.chat([user("Hi"), said(message), result], tools=[WEATHER])
+        assert tree(run.found()) == [(None, None), (0, "system")]
     assert f"assistant\n{message['reasoning_content']}" in str(model.requests[1].prompt)
 
 
 def test_a_history_that_is_rewritten_late_keeps_the_tokens_before_the_change() -> None:
-    model = answers("One.", "Two.", "Three.")
-    with live(model, "hermes", prompts=template(), sessions=True) as server:
-        session = made(server)
+    with recorded(answers("One.", "Two.", "Three.")) as run:
         history = [user("Hi")]
         for text in ("And", "So"):
-            history += [said(chat(server, session, history)), user(text)]
+            history += [said(run.chat(history)), user(text)]
         history[3] = {"role": "assistant", "content": "2."}
-        chat(server, session, history)
-        found = trajectory(server, session)
-    check(found, model.record)
+        run.chat(history)
+        found = run.found()
     assert tree(found) == [(None, None), (0, None), (0, "rewritten")]
     assert [len(row["calls"]) for row in found["rows"]] == [2, 2]
     assert [sum(row["loss_mask"]) for row in found["rows"]] == [
@@ -153,34 +162,28 @@ def test_a_history_that_is_rewritten_late_keeps_the_tokens_before_the_change() -
 
 
 def test_an_answer_without_text_that_the_client_leaves_out_is_a_rewritten_history() -> None:
-    model = answers("<think>\nHm.\n</think>\n\n", "Two.", "Three.")
-    with live(model, "hermes", prompts=template(), sessions=True) as server:
-        session = made(server)
+    with recorded(answers("<think>\nHm.\n</think>\n\n", "Two.", "Three.")) as run:
         for messages in ([user("Hi")], [user("Hi"), user("Well?")], [user("Hi")]):
-            chat(server, session, messages)
-        found = trajectory(server, session)
-    check(found, model.record)
+            run.chat(messages)
+        found = run.found()
     assert tree(found) == [(None, None), (None, "rewritten"), (None, None)]
 
 
 def test_titles_and_sub_agents_are_roots_with_roles_of_their_own() -> None:
-    model = answers(CALL, "A title", "A sub-agent's answer.", "Done.")
-    with live(model, "hermes", prompts=template(), sessions=True) as server:
-        session = made(server)
+    with recorded(answers(CALL, "A title", "A sub-agent's answer.", "Done.")) as run:
         history = [SYSTEM, user("Hi")]
-        answer = ask(session, server, CHAT, messages=history, tools=[WEATHER]).json()
+        answer = run.ask(messages=history, tools=[WEATHER]).json()
         first = said(answer["choices"][0]["message"])
-        chat(server, session, [{"role": "system", "content": "Write a title."}, user("Hi")])
-        server.http.headers["X-Session-Edge"] = f"subagent_call={answer['id']}, compaction=unknown"
-        chat(server, session, [{"role": "system", "content": "You search."}, user("Search")], tools=[WEATHER])
-        server.http.headers["X-Session-Edge"] = "no edge"
-        wrong = ask(session, server, CHAT, messages=[user("Hi")])
+        run.chat([{"role": "system", "content": "Write a title."}, user("Hi")])
+        run.server.http.headers["X-Session-Edge"] = f"subagent_call={answer['id']}, compaction=unknown"
+        run.chat([{"role": "system", "content": "You search."}, user("Search")], tools=[WEATHER])
+        run.server.http.headers["X-Session-Edge"] = "no edge"
+        wrong = ask(run.session, run.server, CHAT, messages=[user("Hi")])
         assert (wrong.status_code, "X-Session-Edge: must be TYPE=ID" in wrong.text) == (400, True)
-        del server.http.headers["X-Session-Edge"]
+        del run.server.http.headers["X-Session-Edge"]
         result = {"role": "tool", "tool_call_id": first["tool_calls"][0]["id"], "content": "20 C"}
-        chat(server, session, [*history, first, result], tools=[WEATHER])
-        found = trajectory(server, session)
-    check(found, model.record)
+        run.chat([*history, first, result], tools=[WEATHER])
+        found = run.found()
     assert tree(found) == [(None, None), (None, None), (None, None), (0, None)]
     first_call, _, sub_agent, _ = found["calls"]
     assert (first_call["answer"], first_call["edges"]) == (answer["id"], [])
@@ -189,32 +192,27 @@ def test_titles_and_sub_agents_are_roots_with_roles_of_their_own() -> None:
 
 
 def test_an_answer_that_was_passed_over_for_another_is_discarded() -> None:
-    model = answers("One.", "One or two.", "Three.")
-    with live(model, "hermes", prompts=template(), sessions=True) as server:
-        session = made(server)
-        answer = ask(session, server, CHAT, messages=[user("Hi")], n=2)
+    with recorded(answers("One.", "One or two.", "Three.")) as run:
+        answer = run.ask(messages=[user("Hi")], n=2)
         choices = [said(c["message"]) for c in answer.json()["choices"]]
-        chat(server, session, [user("Hi"), choices[1], user("And")])
-        found = trajectory(server, session)
-        learnt = trajectory(server, session, format="trl")
-    check(found, model.record)
+        run.chat([user("Hi"), choices[1], user("And")])
+        found = run.found()
+        learnt = trajectory(run.server, run.session, format="trl")
     assert [row["role"] for row in found["rows"]] == ["agent", "discarded"]
     assert found["rows"][0]["calls"][0] == found["calls"][2]["parent"]
     assert len(learnt["prompt_ids"]) == 1
 
 
 def test_results_of_tools_and_kinds_of_output_are_told_apart() -> None:
-    model = answers(CALL, "<think>\nWarm.\n</think>\n\n20 degrees.")
-    with live(model, "hermes", prompts=template(), sessions=True) as server:
-        session = made(server)
-        first = said(chat(server, session, [user("Hi")], tools=[WEATHER]))
+    with recorded(answers(CALL, "<think>\nWarm.\n</think>\n\n20 degrees.")) as run:
+        first = said(run.chat([user("Hi")], tools=[WEATHER]))
         result = {"role": "tool", "tool_call_id": first["tool_calls"][0]["id"], "content": "20 Celsius"}
-        chat(server, session, [user("Hi"), first, result], tools=[WEATHER])
-        (row,) = trajectory(server, session)["rows"]
+        run.chat([user("Hi"), first, result], tools=[WEATHER])
+        (row,) = run.found()["rows"]
 
     def text(kind: str) -> str:
         ids = [i for i, k in zip(row["input_ids"], row["kinds"], strict=True) if k == kind]
-        return str(model.tokenizer.decode(ids, skip_special_tokens=False))
+        return str(run.model.tokenizer.decode(ids, skip_special_tokens=False))
 
     assert text("results") == "20 Celsius"
     assert text("content") == "20 degrees."
@@ -248,11 +246,11 @@ def test_rounds_with_the_servers_tools_are_calls_of_one_path_also_after_a_restar
         options: Any = {"servers": [Workshop()], "sessions": True, "store": Store(file)}
         with live(model, "hermes", prompts=template(), **options) as server:
             session = session or made(server)
+            run = Run(model, server, session)
             server.openai = server.openai.with_options(api_key=session["key"])
             history.append(user(question))
             history += ask_(server, history, stream=streamed)
-            found = trajectory(server, session)
-    check(found, model.record)
+            found = run.found()
     assert tree(found) == [(None, None), (0, None), (1, None), (2, None), (3, None)]
     (row,) = found["rows"]
     assert "results" in row["kinds"]
@@ -260,31 +258,25 @@ def test_rounds_with_the_servers_tools_are_calls_of_one_path_also_after_a_restar
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_an_answer_that_a_stop_string_ends_keeps_all_of_its_tokens(streamed: bool) -> None:
-    model = answers("One. STOP two", "Three.")
-    with live(model, "hermes", prompts=template(), sessions=True) as server:
-        session = made(server)
-        answer = ask(session, server, CHAT, messages=HELLO, stop=["STOP"], stream=streamed)
+    with recorded(answers("One. STOP two", "Three.")) as run:
+        answer = run.ask(messages=HELLO, stop=["STOP"], stream=streamed)
         assert "STOP" not in answer.text
-        chat(server, session, [*HELLO, {"role": "assistant", "content": "One. "}, user("And")])
-        found = trajectory(server, session)
+        run.chat([*HELLO, {"role": "assistant", "content": "One. "}, user("And")])
+        found = trajectory(run.server, run.session)
     assert found["calls"][0]["stop"] == "STOP"
     assert tree(found) == [(None, None), (0, None)]
-    kept = model.tokenizer.decode(found["calls"][0]["output_ids"], skip_special_tokens=False)
+    kept = run.model.tokenizer.decode(found["calls"][0]["output_ids"], skip_special_tokens=False)
     assert kept == "One. STOP"
-    model.record[0].ids = found["calls"][0]["output_ids"]  # what was read before the stream was closed
-    model.record[0].logprobs = found["calls"][0]["logprobs"]
-    check(found, model.record)
+    first = run.model.record[0]  # what was read before the stream was closed
+    first.ids, first.logprobs = found["calls"][0]["output_ids"], found["calls"][0]["logprobs"]
+    check(found, run.model.record)
 
 
 def test_raw_completions_are_recorded_as_they_were_sent() -> None:
-    model = answers("One.")
-    with live(model, "hermes", prompts=template(), sessions=True) as server:
-        session = made(server)
-        ids = model.tokenizer.encode("Hello", add_special_tokens=False).ids
-        answer = ask(session, server, "/v1/completions", prompt=ids, max_tokens=20)
-        assert answer.status_code == 200, answer.text
-        found = trajectory(server, session)
+    with recorded(answers("One.")) as run:
+        ids = run.model.tokenizer.encode("Hello", add_special_tokens=False).ids
+        run.ask("/v1/completions", prompt=ids, max_tokens=20)
+        found = run.found()
     (call,) = found["calls"]
     assert call["prompt_ids"] == ids
-    assert found["exact"]
     assert sum(found["rows"][0]["loss_mask"]) == len(call["output_ids"])

@@ -193,21 +193,18 @@ def test_idle_sessions_leave_the_memory_and_come_back_from_the_store(monkeypatch
             assert sum(call["parent"] is not None for call in found["calls"]) == 2
 
 
-def test_sessions_of_a_store_are_listed_page_by_page() -> None:
-    async def main() -> list[str]:
-        store = Store()
-        sessions = Sessions(store)
-        for number in range(5):
-            await sessions.create(f"s{number}", {}, Limits(), {})
-        found: list[str] = []
-        after = None
-        while page := await sessions.all(after, 2):
-            found += [about.id for _, about in page]
-            after = page[-1][0]
-        store.close()
-        return found
-
-    assert asyncio.run(main()) == [f"s{number}" for number in range(5)]
+async def test_sessions_of_a_store_are_listed_page_by_page() -> None:
+    store = Store()
+    sessions = Sessions(store)
+    for number in range(5):
+        await sessions.create(f"s{number}", {}, Limits(), {})
+    found: list[str] = []
+    after = None
+    while page := await sessions.all(after, 2):
+        found += [about.id for _, about in page]
+        after = page[-1][0]
+    store.close()
+    assert found == [f"s{number}" for number in range(5)]
 
 
 def test_a_session_that_the_store_could_not_delete_is_still_there(tmp_path: Path) -> None:

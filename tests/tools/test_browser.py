@@ -192,6 +192,7 @@ async def test_a_page_that_is_made_to_keep_the_parser_busy_is_given_up(site: str
 
 SPELT = (
     *("localhost", "127.0.0.1", "[::1]", "0x7f.1", "2130706433", "0.0.0.0", "[::ffff:127.0.0.1]", "0177.0.0.1"),
+    *("LOCALHOST.", "127.1", "0", "[::]", "[::ffff:7f00:1]", "127.0.0.1."),
     *("127\u30020\u30020\u30021", "127\uff0e0\uff0e0\uff0e1", "\u2460\u2461\u2466.0.0.1", "\u24dbocalhost"),
 )
 """Spellings of this machine, which URL parsers treat alike."""
@@ -200,7 +201,6 @@ SPELT = (
 async def test_private_addresses_are_not_connected_to_even_where_the_name_is_allowed(site: str) -> None:
     port = site.rpartition(":")[2]
     async with browsing(["*", f"*:{port}"], private=False) as call:
-        port = site.rpartition(":")[2]
         for host in SPELT:
             result = await call("open", id=f"http://{host}:{port}/")
             assert result.error, host

@@ -1,10 +1,7 @@
 """A server that writes scripted outputs at vLLM's endpoint, over real sockets, for the engine `Upstream`."""
 
-import asyncio
 import codecs
-import contextlib
 import socket
-import threading
 import zlib
 from collections.abc import Iterator
 from itertools import count
@@ -40,22 +37,6 @@ class Completions(Fake):
         self.context = CONTEXT
         self.tokens = self.answering = 0
         self.fail_after: int | None = None
-
-    @contextlib.contextmanager
-    def in_thread(self) -> Iterator["Completions"]:
-        """A context in which it runs, in an event loop of its own."""
-        loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=loop.run_forever, daemon=True)
-        thread.start()
-        running = self.running()
-        asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result(20)
-        try:
-            yield self
-        finally:
-            asyncio.run_coroutine_threadsafe(running.__aexit__(None, None, None), loop).result(20)
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join(20)
-            loop.close()
 
     async def _complete(self, connection: Connection, asked: Asked) -> None:
         prompt, limit = asked.body["prompt"], asked.body["max_tokens"]

@@ -15,6 +15,7 @@ from unspool.engines.capture import Asked
 from unspool.wire import Usage
 
 from ..generation import byte_tokenizer
+from ..upstream.support import threaded
 from .completions import Completions
 
 LIMIT: Final = 200
@@ -115,7 +116,7 @@ def upstream(folder: Path) -> Iterator[Made]:
     from unspool.engines.upstream import Upstream
 
     prompts = ("Hello", "Good morning", "!and so on")
-    with Completions().in_thread() as server:
+    with threaded(Completions()) as server:
 
         def failing(count: int) -> str:
             server.fail_after = count

@@ -6,9 +6,7 @@
 import contextlib
 import json
 import os
-import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -27,6 +25,8 @@ from unspool.cli.local import find_local
 from unspool.engines import read_recordings
 from unspool.engines.local import Launch, LlamaProcess
 
+from ...server.processes import Process
+from ...server.support import until
 from ...small import need_small_model
 
 PATIENCE = 120.0
@@ -38,15 +38,16 @@ TOOL: Any = {
 PARIS: Any = [{"role": "user", "content": "What is the weather in Paris?"}]
 
 
-class Serving:
+class Serving(Process):
     """A running `unspool serve`, and the folder of its recordings."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", url: str, recordings: Path) -> None:
-        self.process = process
-        self.url = url
+    def __init__(self, recordings: Path, *arguments: str) -> None:
+        need_small_model()
+        super().__init__("--context", "2048", "--slots", "2", *arguments, "--capture", str(recordings))
         self.recordings = recordings
-        self.openai = openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0, timeout=PATIENCE)
-        self.anthropic = anthropic.Anthropic(base_url=url, api_key="any", max_retries=0, timeout=PATIENCE)
+        clients: Any = {"api_key": "any", "max_retries": 0, "timeout": PATIENCE}
+        self.openai = openai.OpenAI(base_url=f"{self.url}/v1", **clients)
+        self.anthropic = anthropic.Anthropic(base_url=self.url, **clients)
 
     def chat(self, messages: Any = PARIS, **fields: Any) -> Any:
         return self.openai.chat.completions.create(
@@ -74,26 +75,9 @@ class Serving:
 
 @contextlib.contextmanager
 def serving(folder: Path, *arguments: str) -> Iterator[Serving]:
-    need_small_model()
-    log = folder / "log"
-    command = [sys.executable, "-m", "unspool", "serve", "--port", "0", "--context", "2048", "--slots", "2"]
-    with log.open("wb") as stderr:
-        process = subprocess.Popen([*command, *arguments, "--capture", str(folder / "r")], stderr=stderr)
-    try:
-        deadline = time.monotonic() + PATIENCE
-        while not (found := re.search(r"listening on (http://[0-9.:]+)", log.read_text())):
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.05)
-        one = Serving(process, found[1], folder / "r")
-        while one.json("/health")[0] != 200:
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.05)
-        with one.openai, one.anthropic:
-            yield one
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(PATIENCE)
+    with Serving(folder / "r", *arguments) as one, one.openai, one.anthropic:
+        until(lambda: one.json("/health")[0] == 200, PATIENCE)
+        yield one
 
 
 @pytest.fixture(scope="module")
@@ -189,10 +173,7 @@ def child() -> Iterator[Callable[..., str]]:
 
     process.start()
     try:
-        deadline = time.monotonic() + PATIENCE
-        while process.address.status().state != "ready":
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: process.address.status().state == "ready", PATIENCE)
         yield complete
     finally:
         process.close()

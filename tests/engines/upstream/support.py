@@ -21,8 +21,6 @@ ENDLESS = HEAD + b"Connection: close\r\n\r\n"
 GENERATE = ("/v1/completions", "/completion", "/generate", "/api/generate")
 """The paths of requests to generate."""
 
-T = TypeVar("T")
-
 
 class Asked(msgspec.Struct):
     """A request as it arrived."""
@@ -214,8 +212,11 @@ async def connected(*fakes: Fake, **options: Any) -> AsyncIterator[Upstream]:
             await engine.close()
 
 
+F = TypeVar("F", bound=Fake)
+
+
 @contextlib.contextmanager
-def threaded(fake: Fake) -> Iterator[Fake]:
+def threaded(fake: F) -> Iterator[F]:
     """A server that runs in a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
@@ -253,8 +254,3 @@ async def fault(engine: Upstream, asked: Request | None = None) -> tuple[str, En
     except EngineError as error:
         return found, error
     raise AssertionError(f"no error after {found!r}")
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    while not condition():
-        await asyncio.sleep(0.01)

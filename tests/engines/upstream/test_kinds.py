@@ -25,6 +25,7 @@ from unspool.grammar.gbnf import gbnf
 from unspool.wire import Usage
 
 from ...conftest import run
+from ..generation import until
 from .support import (
     GENERATE,
     STREAM,
@@ -40,7 +41,6 @@ from .support import (
     says,
     tells,
     text,
-    until,
 )
 
 OWNERS = {k.name: k.owner for k in KINDS.values()}

@@ -8,6 +8,7 @@ import pytest
 from unspool.engines import EngineError
 from unspool.engines.upstream import Upstream
 
+from ..generation import until
 from .support import (
     DONE,
     STREAM,
@@ -25,7 +26,6 @@ from .support import (
     said,
     says,
     text,
-    until,
 )
 
 HI = says(said("Hi", "stop"), DONE)

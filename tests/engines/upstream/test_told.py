@@ -8,7 +8,8 @@ import pytest
 from unspool.engines.upstream import Upstream
 
 from ...conftest import run
-from .support import DONE, STREAM, Asked, Connection, Fake, chunk, collect, connected, request, said, says, until
+from ..generation import until
+from .support import DONE, STREAM, Asked, Connection, Fake, chunk, collect, connected, request, said, says
 
 HI = says(said("Hi", "stop"), DONE)
 
