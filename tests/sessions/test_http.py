@@ -350,11 +350,11 @@ async def test_an_answer_that_is_too_large_for_retries_is_not_kept_while_it_is_w
 def test_a_client_that_gives_up_and_tries_again_joins_its_first_attempt(server: Live, model: Model) -> None:
     session = made(server)
     model.pause = 0.2
-    headers, ask = bearer(session["key"]), {"url": CHAT, "json": {"messages": HI}}
+    headers, sent = bearer(session["key"]), {"messages": HI}
     for attempt in "01":
         with pytest.raises(httpx2.TimeoutException):
-            server.http.post(**ask, headers={**headers, "x-stainless-retry-count": attempt}, timeout=0.4)
-    answer = server.http.post(**ask, headers={**headers, "x-stainless-retry-count": "2"})
+            server.http.post(CHAT, json=sent, headers={**headers, "x-stainless-retry-count": attempt}, timeout=0.4)
+    answer = server.http.post(CHAT, json=sent, headers={**headers, "x-stainless-retry-count": "2"})
     assert answer.json()["choices"][0]["message"]["content"] == "Hello."
     assert len(model.requests) == 1
     assert calls(server, session) == 1

@@ -27,7 +27,6 @@ from unspool.wire import Usage
 from ...conftest import run
 from ..generation import until
 from .support import (
-    GENERATE,
     STREAM,
     Answer,
     Asked,
@@ -79,11 +78,11 @@ def server(kind: str, answer: Answer | None = None) -> Fake:
     return fake
 
 
-def seen(kind: str, asked: Request, **options: Any) -> tuple[Asked, list[Delta]]:
+def seen(kind: str, asked: Request, written: bytes | None = None, **options: Any) -> tuple[Asked, list[Delta]]:
     """The request as the server got it, and the resulting output."""
 
     async def main() -> tuple[Asked, list[Delta]]:
-        fake = server(kind)
+        fake = server(kind, None if written is None else says(written))
         options.setdefault("kind", kind if kind.endswith("llguidance") else None)
         async with connected(fake, **options) as engine:
             deltas = await collect(engine, asked)
@@ -501,17 +500,7 @@ def test_a_reasoning_budget_is_sent_to_servers_that_support_it() -> None:
 # -- tokens for training -----------------------------------------------------------------------------------------------
 
 
-def captured(kind: str, written: bytes, **options: Any) -> tuple[Asked, list[Delta]]:
-    """The request as the server got it, and the output with its tokens."""
-
-    async def main() -> tuple[Asked, list[Delta]]:
-        fake = server(kind, says(written))
-        async with connected(fake, kind=kind, **options) as engine:
-            deltas = await collect(engine, Request(prompt="Hi", prompt_ids=[1, 15043], capture=True))
-        (one,) = [a for a in fake.asked if a.path in GENERATE]
-        return one, deltas
-
-    return run(main())
+CAPTURE = Request(prompt="Hi", prompt_ids=[1, 15043], capture=True)
 
 
 @pytest.mark.parametrize("keep_end", [False, True])
@@ -520,7 +509,7 @@ def captured(kind: str, written: bytes, **options: Any) -> tuple[Asked, list[Del
 )
 def test_captured_tokens_are_those_that_were_sampled_with_their_log_probabilities(name: str, keep_end: bool) -> None:
     kind = name.partition("-captured")[0]
-    asked, deltas = captured(kind, stream(name), keep_end=keep_end)
+    asked, deltas = seen(kind, CAPTURE, stream(name), keep_end=keep_end)
     assert asked.body.get("prompt", asked.body.get("input_ids")) == [1, 15043]
     found = [d.sampled for d in deltas if d.sampled is not None]
     assert [i for s in found for i in s.ids] == [151667, 52, 151645]
@@ -534,7 +523,7 @@ def test_captured_tokens_are_those_that_were_sampled_with_their_log_probabilitie
 
 
 def test_sglang_is_asked_for_tokens_at_its_own_endpoint() -> None:
-    asked, deltas = captured("sglang", stream("sglang-captured"))
+    asked, deltas = seen("sglang", CAPTURE, stream("sglang-captured"))
     assert asked.path == "/generate"
     assert asked.body == {
         "input_ids": [1, 15043],
@@ -555,7 +544,7 @@ def test_sglang_is_asked_for_tokens_at_its_own_endpoint() -> None:
 
 def test_log_probabilities_that_do_not_belong_to_the_tokens_are_left_out() -> None:
     one_too_many = stream("vllm-captured").replace(b'"token_logprobs":[-0.25]', b'"token_logprobs":[-0.25,-0.5]')
-    _, deltas = captured("vllm", one_too_many)
+    _, deltas = seen("vllm", CAPTURE, one_too_many)
     assert [p for d in deltas if d.sampled for p in d.sampled.logprobs] == [-0.5, None, -0.125]
 
 

@@ -5,9 +5,6 @@ import logging
 
 import pytest
 
-from unspool.engines.upstream import Upstream
-
-from ...conftest import run
 from ..generation import until
 from .support import DONE, STREAM, Asked, Connection, Fake, chunk, collect, connected, request, said, says
 
@@ -36,19 +33,13 @@ async def test_a_server_gets_the_clients_or_the_responses_id_and_never_one_in_us
         assert sent_ids[3].startswith("mine-")
 
 
-def test_details_of_a_server_are_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        fake = Fake("vllm", HI)
-        async with fake.running():
-            engine = Upstream(fake.url, check_interval=0.05)
-            before = engine.context
-            await engine.health()
-            after = engine.context
-            assert (before, after) == (None, 4096)
-            fake.context = 8192
-            await until(lambda: engine.context == 8192)
-            await engine.close()
-
+async def test_details_of_a_server_are_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "unspool.engines")
-    run(main())
+    fake = Fake("vllm", HI)
+    async with connected(fake, check_interval=0.05) as engine:
+        before = engine.context
+        await engine.health()
+        assert (before, engine.context) == (None, 4096)
+        fake.context = 8192
+        await until(lambda: engine.context == 8192)
     assert "is now Served(model='model-of-it', context=8192)" in caplog.text
