@@ -1,6 +1,5 @@
 """`unspool serve`: what its arguments mean, and the errors when they are wrong."""
 
-import asyncio
 import base64
 import json
 import shlex
@@ -91,16 +90,14 @@ def test_every_option_reaches_the_settings(served: list[Any], recording: str, tm
     )
 
 
-def test_a_capture_can_be_parsed_again_with_both_parsers(served: list[Any], recording: str, tmp_path: Path) -> None:
+async def test_a_capture_can_be_parsed_again_with_both_parsers(
+    served: list[Any], recording: str, tmp_path: Path
+) -> None:
     options = ["--reasoning-parser", "deepseek", "--tool-call-parser", "hermes", "--capture", str(tmp_path / "c")]
     assert main(["serve", "--engine", recording, *options]) == 0
     engine = served[0][1]
     assert isinstance(engine, Capture)
-
-    async def run() -> None:
-        assert [d.text async for d in engine.generate(Request(stage=unspool.Stage.REASONING))] == ["plan</think>hi"]
-
-    asyncio.run(run())
+    assert [d.text async for d in engine.generate(Request(stage=unspool.Stage.REASONING))] == ["plan</think>hi"]
     message = read_recordings(tmp_path / "c")[0].parse()
     assert (message.reasoning, message.content) == ("plan", "hi")
 

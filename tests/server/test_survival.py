@@ -28,58 +28,52 @@ TWO = f"{CALLS % 'Oslo'}\n{CALLS % 'Rome'} and more"
 
 
 @pytest.mark.parametrize("wide", [1, 3])
-def test_slots_are_not_lost_when_running_and_waiting_clients_leave_at_once(wide: int) -> None:
-    async def main() -> None:
-        admission = Admission(6, 1000)
-        held = asyncio.Event()
+async def test_slots_are_not_lost_when_running_and_waiting_clients_leave_at_once(wide: int) -> None:
+    admission = Admission(6, 1000)
+    held = asyncio.Event()
 
-        async def client() -> None:
-            async with admission.places(wide):
-                await held.wait()
+    async def client() -> None:
+        async with admission.places(wide):
+            await held.wait()
 
-        for _ in range(3):
+    for _ in range(3):
+        tasks = [asyncio.ensure_future(client()) for _ in range(60)]
+        await asyncio.sleep(0)
+        assert admission.running == 6
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert (admission.running, admission.waiting) == (0, 0)
+        for order in (slice(None, None, -1), slice(6, None), slice(0, None, 2)):
             tasks = [asyncio.ensure_future(client()) for _ in range(60)]
             await asyncio.sleep(0)
-            assert admission.running == 6
-            for task in tasks:
+            for task in tasks[order]:
                 task.cancel()
+            held.set()
             await asyncio.gather(*tasks, return_exceptions=True)
+            held.clear()
             assert (admission.running, admission.waiting) == (0, 0)
-            for order in (slice(None, None, -1), slice(6, None), slice(0, None, 2)):
-                tasks = [asyncio.ensure_future(client()) for _ in range(60)]
-                await asyncio.sleep(0)
-                for task in tasks[order]:
-                    task.cancel()
-                held.set()
-                await asyncio.gather(*tasks, return_exceptions=True)
-                held.clear()
-                assert (admission.running, admission.waiting) == (0, 0)
-
-    asyncio.run(main())
 
 
-def test_a_client_is_admitted_to_a_full_queue_whose_clients_are_leaving() -> None:
-    async def main() -> None:
-        admission = Admission(1, 2)
+async def test_a_client_is_admitted_to_a_full_queue_whose_clients_are_leaving() -> None:
+    admission = Admission(1, 2)
 
-        async def client(held: asyncio.Event) -> None:
-            async with admission.places(1):
-                await held.wait()
+    async def client(held: asyncio.Event) -> None:
+        async with admission.places(1):
+            await held.wait()
 
-        never, done = asyncio.Event(), asyncio.Event()
-        done.set()
-        leaving = [asyncio.ensure_future(client(never)) for _ in range(3)]
-        await asyncio.sleep(0)
-        last = asyncio.ensure_future(client(done))
-        await asyncio.sleep(0.05)
-        assert (admission.running, admission.waiting) == (1, 2)
-        for task in leaving:
-            task.cancel()
-        async with asyncio.timeout(5):
-            await last
-        assert (admission.running, admission.waiting) == (0, 0)
-
-    asyncio.run(main())
+    never, done = asyncio.Event(), asyncio.Event()
+    done.set()
+    leaving = [asyncio.ensure_future(client(never)) for _ in range(3)]
+    await asyncio.sleep(0)
+    last = asyncio.ensure_future(client(done))
+    await asyncio.sleep(0.05)
+    assert (admission.running, admission.waiting) == (1, 2)
+    for task in leaving:
+        task.cancel()
+    async with asyncio.timeout(5):
+        await last
+    assert (admission.running, admission.waiting) == (0, 0)
 
 
 def test_the_bytes_held_by_all_requests_are_limited() -> None:
@@ -268,12 +262,9 @@ def test_the_clients_own_id_of_a_request_is_reported_again(stream: bool, caplog:
     assert "(mine-7)" in caplog.text
 
 
-def test_only_their_owner_may_read_captures(tmp_path: Path) -> None:
-    async def main() -> None:
-        engine = Capture(Scripted(["a"]), tmp_path / "c", dialect="hermes")
-        assert [d.text async for d in engine.generate(Request())] == ["a", ""]
-
-    asyncio.run(main())
+async def test_only_their_owner_may_read_captures(tmp_path: Path) -> None:
+    engine = Capture(Scripted(["a"]), tmp_path / "c", dialect="hermes")
+    assert [d.text async for d in engine.generate(Request())] == ["a", ""]
     file = next((tmp_path / "c").iterdir())
     assert [stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "c", file)] == [0o700, 0o600]
 

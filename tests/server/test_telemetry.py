@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from unspool.tools import ToolLimits
 from unspool.tools.config import read_list
 
 from ..engines.upstream.support import DONE, Fake, said, says, threaded
+from ..loopback import answering, sends
 from ..sessions.support import Model, ask, made
 from .processes import Process
 from .support import CHAT, HELLO, Live, Scripted, live, replay, until, write_lines
@@ -37,39 +38,27 @@ TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
 SECRET = "my secret words"
 
 
-class Collector(ThreadingHTTPServer):
+class Collector:
     """Takes spans by OTLP over HTTP."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
         self.spans: list[Span] = []
         self.resources: list[dict[str, Any]] = []
         self.bodies = b""
 
-    def take(self, body: bytes) -> None:
+    def take(self, handler: BaseHTTPRequestHandler) -> None:
+        asked = (handler.command, handler.path, handler.headers["Content-Type"])
+        assert asked == ("POST", "/v1/traces", "application/x-protobuf")
+        body = handler.rfile.read(int(handler.headers["Content-Length"]))
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
             self.resources.append(values(resource.resource))
             for scope in resource.scope_spans:
                 self.spans += scope.spans
         self.bodies += body
+        sends(b"")(handler)
 
     def named(self, prefix: str) -> list[Span]:
         return [span for span in self.spans if span.name.startswith(prefix)]
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        assert self.path == "/v1/traces"
-        assert self.headers["Content-Type"] == "application/x-protobuf"
-        assert isinstance(self.server, Collector)
-        self.server.take(self.rfile.read(int(self.headers["Content-Length"])))
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *args: Any) -> None:
-        """Nothing is logged."""
 
 
 def values(holder: Any) -> dict[str, Any]:
@@ -84,15 +73,12 @@ def values(holder: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    with Collector() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    made = Collector()
+    with answering(made.take) as url:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
         monkeypatch.setenv("OTEL_SERVICE_NAME", "gateway")
         monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
-        yield server
-        server.shutdown()
-        thread.join()
+        yield made
 
 
 @contextmanager

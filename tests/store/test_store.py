@@ -1,6 +1,7 @@
 """The store keeps what it acknowledged, shows it to its owner alone, and stays within its bounds."""
 
 import asyncio
+import contextlib
 import itertools
 import os
 import sqlite3
@@ -8,7 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -22,11 +23,23 @@ from unspool.store.transactions import OVERHEAD
 ME, OTHER = owner_of(b"me"), owner_of(b"other")
 
 
+Opened = Callable[..., Store]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    """Opens stores, by default with one file, which are closed at the end."""
+    with contextlib.ExitStack() as stores:
+
+        def make(file: Path | None = tmp_path / "store.db", **options: Any) -> Store:
+            return stores.enter_context(contextlib.closing(Store(file, **options)))
+
+        yield make
+
+
 @pytest.fixture(params=["memory", "file"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = Store(None if request.param == "memory" else tmp_path / "store.db")
-    yield made
-    made.close()
+def store(request: pytest.FixtureRequest, opened: Opened) -> Store:
+    return opened(None) if request.param == "memory" else opened()
 
 
 def put(store: Store, id: str, data: bytes = b"x", **options: Any) -> int:
@@ -38,14 +51,16 @@ def get(store: Store, id: str, owner: bytes = ME) -> bytes | None:
     return None if found is None else found.data
 
 
-def test_one_of_several_that_use_a_file_may_claim_it_for_something_until_it_ends(tmp_path: Path) -> None:
+def test_one_of_several_that_use_a_file_may_claim_it_for_something_until_it_ends(
+    opened: Opened, tmp_path: Path
+) -> None:
     file = tmp_path / "store.db"
     claims = f"from unspool.store import Store; Store({str(file)!r}).claim('x')"
     code = f"import time; {claims}; print(1, flush=True); time.sleep(60)"
     first = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert first.stdout is not None
     assert first.stdout.readline()
-    store = Store(file)
+    store = opened()
     put(store, "a")
     store.claim("y")
     with pytest.raises(StoreError, match="another process keeps its x there; give each its own file"):
@@ -54,7 +69,6 @@ def test_one_of_several_that_use_a_file_may_claim_it_for_something_until_it_ends
     first.communicate()
     store.claim("x")
     store.claim("x")
-    store.close()
 
 
 def turn(w: Writing, id: str, parent: tuple[str, str] | None = None) -> int:
@@ -209,56 +223,50 @@ class TestWrites:
         assert failed == [50, 150, 250, 350, 450, 550]
         assert [i for i in range(600) if get(store, f"{i}") is None] == failed
 
-    def test_the_event_loop_goes_on_while_the_store_writes(self, store: Store) -> None:
-        async def main() -> None:
-            held = threading.Event()
-            waiting = asyncio.ensure_future(store.writing(lambda w: held.wait(20)))
-            await asyncio.sleep(0.01)
-            assert not waiting.done()
-            held.set()
-            assert await waiting is True
-            await store.writing(lambda w: w.put(ME, "turn", "a", b"x"))
-            assert await store.reading(lambda r: r.get(ME, "turn", "a")) is not None
+    async def test_the_event_loop_goes_on_while_the_store_writes(self, store: Store) -> None:
+        held = threading.Event()
+        waiting = asyncio.ensure_future(store.writing(lambda w: held.wait(20)))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        held.set()
+        assert await waiting is True
+        await store.writing(lambda w: w.put(ME, "turn", "a", b"x"))
+        assert await store.reading(lambda r: r.get(ME, "turn", "a")) is not None
 
-        asyncio.run(main())
-
-    def test_a_closed_store_has_written_everything_and_refuses_more(self, tmp_path: Path) -> None:
-        store = Store(tmp_path / "store.db")
+    def test_a_closed_store_has_written_everything_and_refuses_more(self, opened: Opened) -> None:
+        store = opened()
         writes = [store.write(partial(turn, id=f"{i}")) for i in range(1000)]
         store.close()
         store.close()
         assert all(one.done() for one in writes)
         with pytest.raises(StoreError, match="closed"):
             put(store, "a")
-        again = Store(tmp_path / "store.db")
+        again = opened()
         assert get(again, "999") == b"x"
-        again.close()
 
 
 class TestBounds:
-    def test_the_trees_written_to_longest_ago_go_first(self) -> None:
+    def test_the_trees_written_to_longest_ago_go_first(self, opened: Opened) -> None:
         times = itertools.count()
-        small = Store(size=3 * (OVERHEAD + 200), clock=lambda: float(next(times)))
+        small = opened(None, size=3 * (OVERHEAD + 200), clock=lambda: float(next(times)))
         for id in "abc":
             put(small, id, b"x" * 100)
         put(small, "a2", b"x" * 100, parent=("turn", "a"))  # the tree of a is written to, so it is newer than b
         put(small, "d", b"x" * 300)
         assert [get(small, id) is not None for id in ("a", "a2", "b", "c", "d")] == [True, True, False, False, True]
         assert stored_bytes(small) <= 3 * (OVERHEAD + 200)
-        small.close()
 
-    def test_a_record_without_room_is_refused_and_nothing_goes(self) -> None:
-        store = Store(size=5000)
+    def test_a_record_without_room_is_refused_and_nothing_goes(self, opened: Opened) -> None:
+        store = opened(None, size=5000)
         put(store, "a", b"x" * 1000)
         with pytest.raises(StoreFull, match="5,000 bytes"):
             put(store, "b", b"x" * 5000)
         with pytest.raises(StoreFull):
             put(store, "a", b"x" * 5000)
         assert get(store, "a") == b"x" * 1000
-        store.close()
 
-    def test_pinned_trees_stay_until_they_are_released(self) -> None:
-        store = Store(size=5000)
+    def test_pinned_trees_stay_until_they_are_released(self, opened: Opened) -> None:
+        store = opened(None, size=5000)
         put(store, "open", b"x" * 3000, pinned=True)
         put(store, "a", b"x" * 1000)
         with pytest.raises(StoreFull):
@@ -269,11 +277,10 @@ class TestBounds:
         store.write(lambda w: w.pin(ME, "turn", "open", False)).result()
         put(store, "c", b"x" * 4000)
         assert [get(store, id) is not None for id in ("open", "b", "c")] == [False, False, True]
-        store.close()
 
-    def test_trees_expire_after_their_last_write(self, tmp_path: Path) -> None:
+    def test_trees_expire_after_their_last_write(self, opened: Opened) -> None:
         now = [0.0]
-        store = Store(tmp_path / "store.db", days=100 / 86400, clock=lambda: now[0])
+        store = opened(days=100 / 86400, clock=lambda: now[0])
         put(store, "a", pinned=True)
         put(store, "b")
         now[0] = 90.0
@@ -285,12 +292,11 @@ class TestBounds:
             put(store, "a3", parent=("turn", "a2"))
         put(store, "c")
         assert stored_bytes(store) == OVERHEAD + 2
-        store.close()
 
     @pytest.mark.slow
-    def test_very_many_small_records_stay_within_the_bound(self, tmp_path: Path) -> None:
+    def test_very_many_small_records_stay_within_the_bound(self, opened: Opened, tmp_path: Path) -> None:
         size = 2 << 20
-        store = Store(tmp_path / "store.db", size=size)
+        store = opened(size=size)
 
         def many(w: Writing, begin: int) -> None:
             for i in range(begin, begin + 1000):
@@ -302,8 +308,8 @@ class TestBounds:
         store.close()
         assert sum(f.stat().st_size for f in tmp_path.iterdir()) < 1.1 * size
 
-    def test_the_cost_of_a_turn_does_not_grow_with_its_conversation(self) -> None:
-        store = Store()
+    def test_the_cost_of_a_turn_does_not_grow_with_its_conversation(self, opened: Opened) -> None:
+        store = opened(None)
         steps: list[int] = []
         for i in range(1200):
             before = store._db.total_changes
@@ -311,28 +317,25 @@ class TestBounds:
             steps.append(store._db.total_changes - before)
         assert max(steps[1:]) == min(steps[1:])
         assert stored_bytes(store) == sum(OVERHEAD + 100 + len(f"{i}") for i in range(1200))
-        store.close()
 
 
 class TestFiles:
-    def test_a_file_is_private(self, tmp_path: Path) -> None:
-        store = Store(tmp_path / "store.db")
+    def test_a_file_is_private(self, opened: Opened, tmp_path: Path) -> None:
+        store = opened()
         put(store, "a")
         assert {stat.S_IMODE(f.stat().st_mode) for f in tmp_path.iterdir()} == {0o600}
-        store.close()
 
-    def test_a_file_is_read_again_with_its_secret(self, tmp_path: Path) -> None:
+    def test_a_file_is_read_again_with_its_secret(self, opened: Opened) -> None:
         secrets = []
         for i in range(2):
-            store = Store(tmp_path / "store.db")
+            store = opened()
             assert get(store, "a") == (b"x" if i else None)
             put(store, "a")
             secrets.append(store.secret)
             store.close()
         assert secrets[0] == secrets[1]
-        other = Store()
+        other = opened(None)
         assert other.secret != secrets[0]
-        other.close()
 
     def test_a_newer_file_is_refused(self, tmp_path: Path) -> None:
         path = tmp_path / "store.db"
@@ -358,8 +361,8 @@ class TestFiles:
         with pytest.raises(StoreError, match="No such file"):
             Store(tmp_path / "nowhere" / "store.db")
 
-    def test_full_disks_fail_the_write_and_nothing_else(self, tmp_path: Path) -> None:
-        store = Store(tmp_path / "store.db")
+    def test_full_disks_fail_the_write_and_nothing_else(self, opened: Opened) -> None:
+        store = opened()
         put(store, "a")
         store._db.execute("PRAGMA max_page_count = 30")
         with pytest.raises(StoreFull, match="full"):
@@ -368,7 +371,6 @@ class TestFiles:
         put(store, "c")
         assert (get(store, "a"), get(store, "c")) == (b"x", b"x")
         stored_bytes(store)
-        store.close()
 
     def test_a_file_that_may_not_grow_fails_the_write_and_nothing_else(self, tmp_path: Path) -> None:
         """The write-ahead log meets the limit in the middle of a transaction."""
@@ -394,7 +396,7 @@ class TestFiles:
         assert second == "c written"
         assert found == "[True, False, True]"
 
-    def test_what_was_acknowledged_survives_a_kill(self, tmp_path: Path) -> None:
+    def test_what_was_acknowledged_survives_a_kill(self, opened: Opened, tmp_path: Path) -> None:
         program = """if 1:
             import sys
             from unspool.store import Store
@@ -412,13 +414,12 @@ class TestFiles:
                 if written[-1] == 50:
                     process.kill()
         last = written[-1]
-        store = Store(path)
+        store = opened()
         for i in range(last + 3):
             pair = [store.read(partial(found, kind=kind, id=f"{i}")) for kind in ("one", "two")]
             assert pair == [True, True] if i <= last else pair[0] == pair[1]
-        store.close()
 
-    def test_processes_share_a_file(self, tmp_path: Path) -> None:
+    def test_processes_share_a_file(self, opened: Opened, tmp_path: Path) -> None:
         program = """if 1:
             import sys
             from unspool.store import Store
@@ -435,16 +436,14 @@ class TestFiles:
         ]
         secrets = {process.communicate(timeout=60)[0] for process in processes}
         assert [process.returncode for process in processes] == [0, 0, 0]
-        store = Store(path)
+        store = opened()
         assert secrets == {store.secret.hex() + "\n"}
         assert len(store.read(lambda r: r.children(b"o", "turn"))) == 600
         assert stored_bytes(store) == 600 * (OVERHEAD + 100) + sum(len(f"a-{i}") for i in range(200)) * 3
-        store.close()
 
 
-def test_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_leaves_no_file(opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    store = Store()
+    store = opened(None)
     put(store, "a")
     assert os.listdir() == []
-    store.close()

@@ -189,22 +189,18 @@ def test_demo_has_python_and_the_browser_where_hosts_are_named() -> None:
     assert {tool.kind for tool in found} == {"browser"}
 
 
-def test_python_of_demo_takes_its_code_as_json_and_bare_and_keeps_state_for_one_session() -> None:
+async def test_python_of_demo_takes_its_code_as_json_and_bare_and_keeps_state_for_one_session() -> None:
     tools = opened("--tool-server", "demo", "--tool-time", "5")
     assert tools is not None
-
-    async def main() -> None:
-        python = (await tools.list_tools()).tools[0]
-        session = tools.session()
-        assert (await session.call(python, '{"code": "x = 20"}')).text == ""
-        assert (await session.call(python, "print(x * 2)\nx + 1")).text == "40\n21\n"
-        assert (await session.call(python, '{"cod": "x"}')).error
-        other = tools.session()
-        assert "NameError" in (await other.call(python, '{"code": "x"}')).text
-        await asyncio.gather(session.aclose(), other.aclose())
-        await tools.aclose()
-
-    asyncio.run(main())
+    python = (await tools.list_tools()).tools[0]
+    session = tools.session()
+    assert (await session.call(python, '{"code": "x = 20"}')).text == ""
+    assert (await session.call(python, "print(x * 2)\nx + 1")).text == "40\n21\n"
+    assert (await session.call(python, '{"cod": "x"}')).error
+    other = tools.session()
+    assert "NameError" in (await other.call(python, '{"code": "x"}')).text
+    await asyncio.gather(session.aclose(), other.aclose())
+    await tools.aclose()
 
 
 @pytest.mark.parametrize(

@@ -105,18 +105,14 @@ def test_a_capture_of_a_failure_fails_at_the_same_place(tmp_path: Path) -> None:
         assert caught.value.status == 503
 
 
-def test_a_cancelled_capture_keeps_its_pieces_and_ends_its_engine(tmp_path: Path) -> None:
+async def test_a_cancelled_capture_keeps_its_pieces_and_ends_its_engine(tmp_path: Path) -> None:
     inner = Pieces(*PIECES)
     engine = capture(tmp_path, inner, Request())
-
-    async def run() -> None:
-        stream = engine.generate(Request())
-        await anext(stream)
-        await stream.aclose()
-        with pytest.raises(EngineError, match="never well"):
-            await engine.health()
-
-    asyncio.run(run())
+    stream = engine.generate(Request())
+    await anext(stream)
+    await stream.aclose()
+    with pytest.raises(EngineError, match="never well"):
+        await engine.health()
     assert inner.ended
     (file,) = (tmp_path / "captures").iterdir()
     assert [json.loads(line)["type"] for line in file.read_text().splitlines()] == ["request", "chunk", "cancelled"]
