@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from ..server.support import live
+from ..server.support import live, written
 from ..server.test_continuation import WORDY, WORDY_ANSWER, WORDY_MIXED
 from ..server.workshop import Workshop, call, model
-from ..server.writing import Writing, extends, template
+from ..server.writing import extends
 from .test_agui_node import converse
 
 pytestmark = pytest.mark.node
@@ -55,8 +55,10 @@ def test_the_client_rebuilds_every_round_and_sends_them_back() -> None:
 
 
 def test_text_on_both_sides_of_calls_goes_on_from_what_the_model_wrote() -> None:
-    engine = Writing(WORDY, WORDY_MIXED, WORDY_ANSWER, WORDY_ANSWER)
-    with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
+    with written(WORDY, WORDY_MIXED, WORDY_ANSWER, WORDY_ANSWER, servers=[Workshop()], context="all") as (
+        server,
+        engine,
+    ):
         (first,) = converse(server.url, {}, messages=[user("Hello")])
         assert first.failed is None
         assert not first.warnings, first.warnings

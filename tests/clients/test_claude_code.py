@@ -8,8 +8,8 @@ import pytest
 
 from unspool.request.sealed import Seal
 
-from ..server.support import live
-from ..server.writing import Writing, extends, template
+from ..server.support import written
+from ..server.writing import extends
 from .support import call, program, run, say
 
 pytestmark = pytest.mark.clients
@@ -38,9 +38,8 @@ def test_claude_code_runs_commands_writes_files_and_goes_on_with_its_session(tmp
         say("All done."),
         say("Again."),
     ]
-    engine = Writing(*outputs)
     sealed = Seal([os.urandom(32)])
-    with live(engine, "hermes", prompts=template(), seal=sealed, api_key=KEY) as server:
+    with written(*outputs, seal=sealed, api_key=KEY) as (server, engine):
         first = claude(server.url, tmp_path, "--allowedTools", "Bash", "Write", "--", "Do it")
         again = claude(server.url, tmp_path, "--continue", "--", "Once more")
     assert (tmp_path / "work" / "answer.txt").read_text() == "42\n"

@@ -8,8 +8,8 @@ import pytest
 
 from unspool.request.sealed import Seal
 
-from ..server.support import live
-from ..server.writing import Writing, extends, template
+from ..server.support import written
+from ..server.writing import extends
 from .support import call, program, run, say
 
 pytestmark = pytest.mark.clients
@@ -46,9 +46,8 @@ def test_codex_runs_commands_applies_patches_and_goes_on_with_its_session(tmp_pa
         say("All done."),
         say("Again."),
     ]
-    engine = Writing(*outputs)
     # For models that it knows, Codex declares apply_patch as a custom tool with a Lark grammar.
-    with live(engine, "hermes", prompts=template(), seal=Seal([os.urandom(32)])) as server:
+    with written(*outputs, seal=Seal([os.urandom(32)])) as (server, engine):
         first = codex(server.url, "gpt-5.5", tmp_path, "Do it")
         again = codex(server.url, "gpt-5.5", tmp_path, "resume", "--last", "Once more")
     assert (tmp_path / "work" / "answer.txt").read_text() == "42\n"
@@ -70,8 +69,7 @@ def test_codex_runs_commands_applies_patches_and_goes_on_with_its_session(tmp_pa
 
 
 def test_codex_shows_summaries_of_an_unknown_model_and_gets_flat_namespaces(tmp_path: Path) -> None:
-    engine = Writing(say("Hello."))
-    with live(engine, "hermes", prompts=template()) as server:
+    with written(say("Hello.")) as (server, engine):
         events = codex(server.url, "served", tmp_path, "Say hello")
     assert [m["text"] for m in messages(events, "reasoning")] == ["Now I answer."]
     names = [t["function"]["name"] for t in engine.requests[0].tools]

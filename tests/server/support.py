@@ -26,6 +26,8 @@ from unspool.store import Store
 from unspool.tools import Approval, Tools, ToolServer
 from unspool.wire import Usage
 
+from .writing import Writing, template
+
 PATIENCE = 20.0  # seconds; a loaded machine may take its time
 CHAT = "/v1/chat/completions"
 USAGE = Usage(prompt_tokens=11, completion_tokens=7, cached_tokens=3, reasoning_tokens=2)
@@ -233,6 +235,14 @@ def live(
         server.should_exit = True
         thread.join(PATIENCE)
         assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def written(*outputs: str, ids: bool = True, **options: Any) -> Iterator[tuple[Live, Writing]]:
+    """A server whose model writes these outputs, one after another, behind the prompts of a chat template."""
+    engine = Writing(*outputs, ids=ids)
+    with live(engine, "hermes", **{"prompts": template(), **options}) as server:
+        yield server, engine
 
 
 def until(condition: Callable[[], Any], patience: float = PATIENCE) -> None:

@@ -9,7 +9,7 @@ import pytest
 from unspool.request.edits import CLEARED
 from unspool.request.sealed import Seal
 
-from .support import HELLO, Scripted, live
+from .support import HELLO, Scripted, live, written
 from .test_loop import BETA, MCP_SERVER
 from .test_protocols import ANTHROPIC_TOOL, claude
 from .workshop import Workshop
@@ -17,8 +17,7 @@ from .writing import ANSWER, CALL, TOKENIZER, Writing, extends, template
 
 
 def test_tokens_of_a_prompt_are_counted_by_the_engines_tokenizer() -> None:
-    engine = Writing(CALL)
-    with live(engine, "hermes", prompts=template()) as server, claude(server.url) as client:
+    with written(CALL) as (server, engine), claude(server.url) as client:
         ask: Any = {"model": "m", "messages": HELLO, "system": "Be brief.", "tools": [ANTHROPIC_TOOL]}
         counted = client.messages.count_tokens(**ask).input_tokens
         client.messages.create(**ask, max_tokens=9)

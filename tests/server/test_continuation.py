@@ -9,11 +9,11 @@ import pytest
 from unspool.request.prompts import Prompts
 from unspool.request.prompts import Tokenizer as Files
 
-from .support import CHAT, HELLO, WEATHER, Live, live
+from .support import CHAT, HELLO, WEATHER, Live, live, written
 from .test_loop import BETA, MCP, MCP_SERVER, rebuilt, run
 from .test_protocols import ANTHROPIC_TOOL, RESPONSES_TOOL, claude
 from .workshop import Workshop, call
-from .writing import ANSWER, CALL, MARKS, TEMPLATE, Writing, extends, template
+from .writing import ANSWER, CALL, MARKS, TEMPLATE, Writing, extends
 
 
 def chat(server: Live, history: Sequence[Any], **options: Any) -> Any:
@@ -29,8 +29,7 @@ def answered(message: Any, result: str = "20") -> list[Any]:
 
 @pytest.mark.parametrize("ids", [True, False])
 def test_chat_completions_go_on_from_the_models_own_tokens_within_a_tool_loop(ids: bool) -> None:
-    engine = Writing(CALL, CALL, ANSWER, ids=ids)
-    with live(engine, "hermes", prompts=template()) as server:
+    with written(CALL, CALL, ANSWER, ids=ids) as (server, engine):
         history: list[Any] = list(HELLO)
         for _ in range(2):
             history += answered(chat(server, history))
@@ -68,14 +67,12 @@ def test_turns_with_several_calls_go_on_where_the_template_has_one_call_in_a_mes
 
 
 def test_tokens_of_earlier_turns_are_continued_if_the_flag_or_the_request_says_so() -> None:
-    engine = Writing(ANSWER)
-    with live(engine, "hermes", prompts=template(), context="all") as server:
+    with written(ANSWER, context="all") as (server, engine):
         final = chat(server, HELLO)
         history = [*HELLO, {"role": "assistant", "content": final.content}]
         chat(server, [*history, {"role": "user", "content": "Thanks"}])
         assert extends(engine, 1, ANSWER)
-    engine = Writing(ANSWER)
-    with live(engine, "hermes", prompts=template()) as server:
+    with written(ANSWER) as (server, engine):
         for context, expected in (("all_turns", True), ("current_turn", False), ("auto", False)):
             ask: Any = {"input": HELLO, "reasoning": {"context": context}}
             first = server.post("/v1/responses", **ask).json()
@@ -85,8 +82,7 @@ def test_tokens_of_earlier_turns_are_continued_if_the_flag_or_the_request_says_s
 
 def test_responses_go_on_from_items_that_come_back_with_or_without_the_reasoning() -> None:
     for drop in (False, True):
-        engine = Writing(CALL)
-        with live(engine, "hermes", prompts=template()) as server:
+        with written(CALL) as (server, engine):
             ask: Any = {"model": "m", "tools": [RESPONSES_TOOL]}
             with server.openai.responses.stream(**ask, input="Hello") as stream:
                 output: list[Any] = [i.model_dump(exclude_none=True) for i in stream.get_final_response().output]
@@ -101,8 +97,7 @@ def test_responses_go_on_from_items_that_come_back_with_or_without_the_reasoning
     "raw", [CALL, CALL.replace('{"city":"Paris"}', '{"city":"Par'), CALL.replace('{"city":"Paris"}', "7")]
 )
 def test_messages_go_on_though_their_client_reads_the_input_of_tools(raw: str) -> None:
-    engine = Writing(raw)
-    with live(engine, "hermes", prompts=template()) as server, claude(server.url) as client:
+    with written(raw) as (server, engine), claude(server.url) as client:
         ask: Any = {"model": "m", "max_tokens": 99, "tools": [ANTHROPIC_TOOL]}
         first = client.messages.create(**ask, messages=HELLO)
         call: Any = next(b for b in first.content if b.type == "tool_use")
@@ -115,8 +110,7 @@ def test_messages_go_on_though_their_client_reads_the_input_of_tools(raw: str) -
 
 
 def test_a_turn_that_the_client_changed_is_written_by_the_template() -> None:
-    engine = Writing(CALL)
-    with live(engine, "hermes", prompts=template()) as server:
+    with written(CALL) as (server, engine):
         said, result = answered(chat(server, HELLO))
         other = json.loads(json.dumps(said))
         other["tool_calls"][0]["function"]["arguments"] = '{"city": "Rome"}'
@@ -147,16 +141,14 @@ def test_where_only_an_id_of_a_call_names_a_turn_its_reasoning_goes_to_the_templ
 
 @pytest.mark.parametrize("options", [{"context": "never"}, {"turn_memory": 0}, {"turn_memory": 700}])
 def test_flags_switch_continuation_off_and_bound_its_memory(options: Any) -> None:
-    engine = Writing(CALL)
-    with live(engine, "hermes", prompts=template(), **options) as server:
+    with written(CALL, **options) as (server, engine):
         history = [*HELLO, *answered(chat(server, HELLO))]
         chat(server, history)
     assert not extends(engine, 1, CALL)
 
 
 def test_an_output_that_was_cut_after_its_first_call_goes_on_after_the_cut() -> None:
-    engine = Writing(CALL + CALL)
-    with live(engine, "hermes", prompts=template()) as server:
+    with written(CALL + CALL) as (server, engine):
         first = chat(server, HELLO, parallel_tool_calls=False)
         assert len(first.tool_calls) == 1
         chat(server, [*HELLO, *answered(first)], parallel_tool_calls=False)
@@ -230,8 +222,7 @@ WORDY_ANSWER = "<think>\nIt is warm.\n</think>\n\n 20 degrees.<think>No.</think>
 def test_a_users_turn_goes_on_after_every_round_of_the_last_answer(
     ask: Any, raws: tuple[str, ...], stream: bool, ids: bool
 ) -> None:
-    engine = Writing(*raws, ids=ids)
-    with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
+    with written(*raws, ids=ids, servers=[Workshop()], context="all") as (server, engine):
         history: list[Any] = list(HELLO)
         for turn in range(2):
             history += [*ask(server, history, stream=stream), {"role": "user", "content": f"Now {turn}?"}]
@@ -244,8 +235,7 @@ def test_a_users_turn_goes_on_after_every_round_of_the_last_answer(
 
 @pytest.mark.parametrize("hidden", [False, True])
 def test_chat_completions_continue_turns_with_shown_or_hidden_server_results(hidden: bool) -> None:
-    engine = Writing(TWO, ONE, ANSWER)
-    with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
+    with written(TWO, ONE, ANSWER, servers=[Workshop()], context="all") as (server, engine):
         turn = of_chat(server, HELLO, stream=False, hidden=hidden)
         assert ("tool_results" in turn[0]) is not hidden
         thanks = {"role": "user", "content": "Thanks"}
@@ -293,11 +283,10 @@ CLIENTS_OWN: Any = {
 @pytest.mark.parametrize("ask", PROTOCOLS)
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_round_with_calls_of_server_and_client_is_continued(ask: Any, stream: bool) -> None:
-    engine = Writing(WORDY, WORDY_MIXED, WORDY_ANSWER)
     options: Any = {"tools": CLIENTS_OWN[ask], "stream": stream}
     if ask is of_chat:
         options["hidden"] = stream  # whether the client drops the results of the server's tools
-    with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
+    with written(WORDY, WORDY_MIXED, WORDY_ANSWER, servers=[Workshop()], context="all") as (server, engine):
         actual = ask(server, HELLO, **options)
         history = [*HELLO, *actual, *theirs(ask, actual)]
         history += [*ask(server, history, **options), {"role": "user", "content": "Thanks"}]
@@ -312,8 +301,7 @@ def test_a_round_with_calls_of_server_and_client_is_continued(ask: Any, stream: 
 @pytest.mark.parametrize("ask", PROTOCOLS)
 def test_without_memory_the_template_gets_the_text_of_a_round_before_its_results(ask: Any) -> None:
     both = f"One {call('get_weather', city='Paris')} two <think>Hm.</think> three."
-    engine = Writing(both, ANSWER)
-    with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
+    with written(both, ANSWER, turn_memory=0) as (server, engine):
         options: Any = {"tools": CLIENTS_OWN[ask][-1:], "stream": False}
         options |= {"mcp_servers": [], "betas": []} if ask is of_messages else {}
         actual = ask(server, HELLO, **options)
@@ -326,8 +314,7 @@ def test_without_memory_the_template_gets_the_text_of_a_round_before_its_results
 @pytest.mark.parametrize("ask", [of_responses, of_agui])
 def test_an_answer_that_waited_for_approval_goes_on_after_what_asked_for_it(ask: Any) -> None:
     guarded = f"<think>\nMay I?\n</think>\n\n{call('guarded', a=7)}{call('add', a=1, b=1)}"
-    engine = Writing(guarded, ANSWER)
-    with live(engine, "hermes", prompts=template(), servers=[Workshop()]) as server:
+    with written(guarded, ANSWER, servers=[Workshop()]) as (server, engine):
         if ask is of_responses:
             items = ask(server, HELLO, stream=False)
             id = next(item["id"] for item in items if item["type"] == "mcp_approval_request")
@@ -344,8 +331,7 @@ def test_an_answer_that_waited_for_approval_goes_on_after_what_asked_for_it(ask:
 
 
 def test_reasoning_that_was_changed_in_an_earlier_turn_is_written_by_the_template() -> None:
-    engine = Writing(CALL)
-    with live(engine, "hermes", prompts=template()) as server:
+    with written(CALL) as (server, engine):
         history: list[Any] = list(HELLO)
         for _ in range(2):
             history += answered(chat(server, history))
@@ -355,8 +341,7 @@ def test_reasoning_that_was_changed_in_an_earlier_turn_is_written_by_the_templat
 
 
 def test_turns_are_not_shared_between_api_keys() -> None:
-    engine = Writing(CALL)
-    with live(engine, "hermes", prompts=template()) as server:
+    with written(CALL) as (server, engine):
         history = [*HELLO, *answered(chat(server, HELLO))]
         for key, found in (("other", False), (server.openai.api_key, True)):
             ask = {"model": "m", "messages": history, "tools": [WEATHER]}
@@ -373,8 +358,7 @@ def test_a_tool_of_the_server_keeps_its_name_beside_a_clients_in_every_history()
         of_agui: [{"description": "", **own}],
     }
     for ask, declared in tools.items():
-        engine = Writing(call("workshop__add", a=1, b=1), ANSWER)
-        with live(engine, "hermes", prompts=template(), servers=[Workshop()], turn_memory=0) as server:
+        with written(call("workshop__add", a=1, b=1), ANSWER, servers=[Workshop()], turn_memory=0) as (server, engine):
             turn = ask(server, HELLO, stream=False, tools=declared)
             ask(server, [*HELLO, *turn, {"role": "user", "content": "More"}], stream=False, tools=declared)
             called = [c["function"]["name"] for m in engine.requests[2].messages for c in m.get("tool_calls", ())]

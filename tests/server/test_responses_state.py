@@ -16,7 +16,7 @@ from unspool.engines import Delta, Request
 from unspool.store import Store
 
 from ..sessions.support import Model
-from .support import HELLO, PATIENCE, Live, Scripted, live, until
+from .support import HELLO, PATIENCE, Live, Scripted, live, until, written
 from .test_loop import MCP
 from .test_protocols import RESPONSES_TOOL
 from .workshop import Workshop, call, model
@@ -53,8 +53,7 @@ def another(server: Live, key: str = "another") -> openai.OpenAI:
 @pytest.mark.parametrize("ids", [True, False])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_turns_go_on_by_id_from_the_very_tokens_of_the_turn_before(streamed: bool, ids: bool) -> None:
-    engine = Writing(*FACTS, ids=ids)
-    with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
+    with written(*FACTS, ids=ids, turn_memory=0) as (server, engine):
         previous: str | None = None
         for i in range(3):
             response = create(server.openai, streamed, input=f"Question {i}", previous_response_id=previous)
@@ -66,8 +65,7 @@ def test_turns_go_on_by_id_from_the_very_tokens_of_the_turn_before(streamed: boo
 
 
 def test_input_tokens_are_counted_with_what_is_stored() -> None:
-    engine = Writing(*FACTS)
-    with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
+    with written(*FACTS, turn_memory=0) as (server, engine):
         first = create(server.openai, False)
         more: Any = {"model": "served", "input": "More", "previous_response_id": first.id, "tools": [RESPONSES_TOOL]}
         counted = server.openai.responses.input_tokens.count(**more)
@@ -101,8 +99,7 @@ def test_another_key_finds_nothing_and_says_so_as_openai_does() -> None:
 
 
 def test_instructions_are_not_inherited_and_tools_are() -> None:
-    engine = Writing(*FACTS)
-    with live(engine, "hermes", prompts=template()) as server:
+    with written(*FACTS) as (server, engine):
         first = create(server.openai, False, instructions="Be brief.", tools=[RESPONSES_TOOL])
         second = create(server.openai, False, previous_response_id=first.id)
         third = create(server.openai, False, previous_response_id=first.id, tools=[])
@@ -116,8 +113,7 @@ def test_instructions_are_not_inherited_and_tools_are() -> None:
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_tool_loop_goes_on_with_results_alone(streamed: bool) -> None:
-    engine = Writing(CALL, ANSWER)
-    with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
+    with written(CALL, ANSWER, turn_memory=0) as (server, engine):
         first = create(server.openai, streamed, tools=[RESPONSES_TOOL])
         (made,) = [item for item in first.output if item.type == "function_call"]
         result: Any = [{"type": "function_call_output", "call_id": made.call_id, "output": "20"}]
@@ -130,8 +126,7 @@ def test_a_tool_loop_goes_on_with_results_alone(streamed: bool) -> None:
 
 
 def test_reasoning_is_kept_even_if_the_template_writes_the_turn_again() -> None:
-    engine = Writing(CALL, ANSWER)
-    with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
+    with written(CALL, ANSWER, turn_memory=0) as (server, engine):
         first = create(server.openai, False, tools=[RESPONSES_TOOL])
         body = {"previous_response_id": first.id, "instructions": "New.", "tools": [RESPONSES_TOOL]}
         result = [{"type": "function_call_output", "call_id": "x", "output": "20"}]
@@ -257,8 +252,7 @@ def test_sealed_reasoning_of_stored_responses_needs_no_key(tmp_path: Path) -> No
 
 
 def test_forks_go_on_from_the_same_turn() -> None:
-    engine = Writing(*FACTS)
-    with live(engine, "hermes", prompts=template()) as server:
+    with written(*FACTS) as (server, engine):
         first = create(server.openai, False)
         for i in (1, 2):
             create(server.openai, False, input=f"Fork {i}", previous_response_id=first.id)
@@ -382,8 +376,7 @@ def test_what_a_hostile_client_asks_for_is_refused(client: openai.OpenAI) -> Non
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_conversation_takes_what_is_said_and_goes_on_exactly(streamed: bool) -> None:
-    engine = Writing(*FACTS)
-    with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
+    with written(*FACTS, turn_memory=0) as (server, engine):
         client = server.openai
         conversation = client.conversations.create(metadata={"topic": "facts"})
         for i in range(3):
