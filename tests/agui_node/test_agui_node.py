@@ -147,18 +147,17 @@ def test_reasoning_that_calls_interrupt_is_a_message_of_its_own_each_time() -> N
 
 
 def test_a_tools_result_goes_back_and_the_conversation_goes_on() -> None:
-    engine = Scripted([f"<think>One. {CALL} Two.</think>Let me see."])
-    with live(engine, "hermes", policy=RESUME) as server:
+    with live(Scripted([f"<think>One. {CALL} Two.</think>Let me see."]), "hermes", policy=RESUME) as server:
         (first,) = converse(server.url, {})
         call = first.ended["newMessages"][1]["toolCalls"][0]
-        engine.pieces = ["<think>Three.</think>", "It is ", "warm."]
+        server.engine.pieces = ["<think>Three.</think>", "It is ", "warm."]
         result = {"id": "t", "role": "tool", "toolCallId": call["id"], "content": "20 degrees"}
         thanks = {"id": "v", "role": "user", "content": "Thanks"}
         runs = converse(server.url, {"append": [result]}, {"append": [thanks]}, messages=first.ended["messages"])
     finished(first)
     assert [rebuilt(run) for run in runs] == [(["Three."], "It is warm.", [])] * 2
     answer = {"role": "assistant", "content": "Let me see.", "tool_calls": [call]}
-    assert list(engine.requests[2].messages) == [
+    assert list(server.engine.requests[2].messages) == [
         {"role": "user", "content": "Hello"},
         {**answer, "reasoning_content": "One.  Two."},
         {"role": "tool", "tool_call_id": call["id"], "content": "20 degrees"},
@@ -192,8 +191,7 @@ def test_runs_of_one_thread_share_its_id_and_have_their_own() -> None:
 
 @pytest.mark.parametrize("after", [1, 2, 3])
 def test_an_engine_that_fails_halfway_ends_the_run_with_its_error(after: int) -> None:
-    engine = Scripted(["<think>I see", ".</think>Let", f" me. {CALL[:30]}"], fail_after=after)
-    with live(engine, "hermes") as server:
+    with live(Scripted(["<think>I see", ".</think>Let", f" me. {CALL[:30]}"], fail_after=after), "hermes") as server:
         (run,) = converse(server.url, {})
     assert run.kinds[-1] == "RUN_ERROR"
     assert run.events[-1]["message"] == "the device is lost"
@@ -219,11 +217,10 @@ def test_a_request_that_is_refused_is_reported_with_its_field() -> None:
 
 
 def test_an_aborted_run_stops_the_engine_and_keeps_the_text_so_far() -> None:
-    engine = Scripted(["Once ", "upon ", "a time"], hang_after=2)
-    with live(engine, "hermes") as server:
+    with live(Scripted(["Once ", "upon ", "a time"], hang_after=2), "hermes") as server:
         (run,) = converse(server.url, {"abortAt": "TEXT_MESSAGE_CONTENT"})
-        until(lambda: engine.cancelled == 1)
-        assert engine.running == 0
+        until(lambda: server.engine.cancelled == 1)
+        assert server.engine.running == 0
     assert "RUN_FINISHED" not in run.kinds
     assert [e["code"] for e in run.events if e["type"] == "RUN_ERROR"] in ([], ["abort"])  # the client's own
     content = rebuilt(run)[1]

@@ -62,7 +62,9 @@ class Victim(Process):
         """How many TCP sockets the process has open. The pipes to its tool servers, which may end and start again at
         any time, are sockets of another kind."""
         process = Path(f"/proc/{self.process.pid}")
-        listed = [line.split() for table in ("tcp", "tcp6") for line in (process / "net" / table).open()]
+        listed = [
+            line.split() for table in ("tcp", "tcp6") for line in (process / "net" / table).read_text().splitlines()
+        ]
         inodes = {f"socket:[{fields[9]}]" for fields in listed}
         found = 0
         for entry in (process / "fd").iterdir():

@@ -47,12 +47,11 @@ def test_a_named_choice_finishes_with_stop_or_by_option_with_tool_calls(option: 
 def test_allowed_tools_are_a_mode_and_a_part_of_the_tools() -> None:
     other = {"type": "function", "function": {"name": "now"}}
     allowed = {"mode": "required", "tools": [{"type": "function", "function": {"name": "now"}}]}
-    engine = Scripted(['{"name": "now", "arguments": {}}'])
-    with live(engine) as server:
+    with live(Scripted(['{"name": "now", "arguments": {}}'])) as server:
         choice = {"type": "allowed_tools", "allowed_tools": allowed}
         answer = server.post(messages=HELLO, tools=[WEATHER, other], tool_choice=choice).json()
     assert answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "now"
-    constraint = engine.requests[0].constraint
+    constraint = server.engine.requests[0].constraint
     assert constraint is not None
     assert "get_weather" not in str(constraint.json_schema)
 
@@ -73,10 +72,9 @@ def test_allowed_tools_are_a_mode_and_a_part_of_the_tools() -> None:
     ],
 )
 def test_a_thinking_switch_in_any_spelling_sets_the_stage(ask: dict[str, Any], stage: str | None) -> None:
-    engine = Scripted(["Hm</think>Hi"])
-    with live(engine, "deepseekv31") as server:
+    with live(Scripted(["Hm</think>Hi"]), "deepseekv31") as server:
         message = server.post(messages=HELLO, **ask).json()["choices"][0]["message"]
-    assert engine.requests[0].stage == stage
+    assert server.engine.requests[0].stage == stage
     assert message["content"] == ("Hi" if stage == "reasoning" else "HmHi")
 
 
@@ -96,10 +94,9 @@ def test_history_with_reasoning_in_any_spelling_and_with_broken_arguments_is_tak
         {"role": "assistant", "content": "x", "reasoning_content": "b"},
         {"role": "assistant", "content": "x\ud83d", "reasoning_details": details},
     ]
-    engine = Scripted(["ok"])
-    with live(engine) as server:
+    with live(Scripted(["ok"])) as server:
         assert server.post(messages=history).status_code == 200
-    thoughts = [m.get("reasoning_content") for m in engine.requests[0].messages if m["role"] == "assistant"]
+    thoughts = [m.get("reasoning_content") for m in server.engine.requests[0].messages if m["role"] == "assistant"]
     assert thoughts == ["a", "b", "think"]
 
 

@@ -25,8 +25,7 @@ def entry(token: str, logprob: float, **tops: float) -> dict[str, Any]:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_a_raw_completion_is_the_engines_own_text(stream: bool) -> None:
-    engine = Scripted([RAW[:7], RAW[7:]])
-    with live(engine, "hermes") as server:
+    with live(Scripted([RAW[:7], RAW[7:]]), "hermes") as server:
         if stream:
             pieces = list(server.openai.completions.create(model="m", prompt="Once", stream=True, max_tokens=9))
             text, reason = "".join(c.choices[0].text for c in pieces), pieces[-1].choices[0].finish_reason
@@ -38,22 +37,20 @@ def test_a_raw_completion_is_the_engines_own_text(stream: bool) -> None:
             assert whole.usage is not None
             assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (11, 7)
     assert (text, reason) == (RAW, "stop")
-    (asked,) = engine.requests
+    (asked,) = server.engine.requests
     assert (asked.prompt, asked.max_tokens, asked.messages, asked.constraint) == ("Once", 9, [], None)
     assert (asked.add_special, asked.echo) == (True, False)
 
 
 def test_max_tokens_are_sixteen_unless_the_request_says_otherwise() -> None:
-    engine = Scripted(["x"])
-    with live(engine) as server:
+    with live(Scripted(["x"])) as server:
         server.openai.completions.create(model="m", prompt="Once")
-    assert engine.requests[0].max_tokens == 16
+    assert server.engine.requests[0].max_tokens == 16
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_each_of_several_prompts_has_n_outputs(stream: bool) -> None:
-    engine = Scripted(["x"])
-    with live(engine) as server:
+    with live(Scripted(["x"])) as server:
         asked: Any = {"model": "m", "prompt": ["a", "b", "c"], "n": 2, "seed": 7}
         if stream:
             asked |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -65,18 +62,17 @@ def test_each_of_several_prompts_has_n_outputs(stream: bool) -> None:
             indexes = {c.index for c in whole.choices}
             usage = whole.usage
     assert indexes == set(range(6))
-    found = sorted(engine.requests, key=lambda r: r.choice)
+    found = sorted(server.engine.requests, key=lambda r: r.choice)
     assert [r.prompt for r in found] == ["a", "a", "b", "b", "c", "c"]
     assert [r.sampling.seed for r in found] == [7, 8, 7, 8, 7, 8]
     assert (usage.prompt_tokens, usage.completion_tokens) == (33, 42), "each prompt counts once"
 
 
 def test_prompts_may_be_ids_of_tokens() -> None:
-    engine = Scripted(["x"])
-    with live(engine) as server:
+    with live(Scripted(["x"])) as server:
         server.openai.completions.create(model="m", prompt=[1, 2, 3])
         server.openai.completions.create(model="m", prompt=[[4, 5], [6]])
-    assert [r.prompt for r in engine.requests] == [(1, 2, 3), (4, 5), (6,)]
+    assert [r.prompt for r in server.engine.requests] == [(1, 2, 3), (4, 5), (6,)]
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])

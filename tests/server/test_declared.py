@@ -220,8 +220,7 @@ def test_engines_that_take_no_lark_refuse_its_grammar_and_keep_a_regular_express
 
 def test_namespaces_have_flat_names_for_the_model_and_their_own_for_the_client() -> None:
     outputs = hermes("crm.find", {"id": 1}) + hermes("crm.note", {"input": "n"})
-    engine = Scripted([outputs])
-    with live(engine, "hermes") as server:
+    with live(Scripted([outputs]), "hermes") as server:
         ask: Any = {"model": "m", "tools": [SPACE]}
         response: Any = server.openai.responses.create(**ask, input="Go")
         find, note = response.output
@@ -235,9 +234,9 @@ def test_namespaces_have_flat_names_for_the_model_and_their_own_for_the_client()
             {"type": "allowed_tools", "mode": "required", "tools": [{"type": "namespace", "name": "crm"}]},
         ):
             server.post("/v1/responses", input="Go", tools=[SPACE], tool_choice=choice)
-    names = [c["function"]["name"] for c in engine.requests[1].messages[1]["tool_calls"]]
+    names = [c["function"]["name"] for c in server.engine.requests[1].messages[1]["tool_calls"]]
     assert names == ["crm.find", "crm.note"]
-    assert [r.tool_choice for r in engine.requests[2:]] == [
+    assert [r.tool_choice for r in server.engine.requests[2:]] == [
         {"type": "function", "function": {"name": "crm.note"}},
         {"type": "function", "function": {"name": "crm.find"}},
         "required",
@@ -245,8 +244,7 @@ def test_namespaces_have_flat_names_for_the_model_and_their_own_for_the_client()
 
 
 def test_a_client_that_searches_for_tools_has_them_declared_once_they_are_found() -> None:
-    engine = Scripted([hermes("tool_search", {"query": "late"})])
-    with live(engine, "hermes") as server:
+    with live(Scripted([hermes("tool_search", {"query": "late"})]), "hermes") as server:
         ask: Any = {"model": "m", "tools": [SEARCH, LATER]}
         for response in both(server.openai.responses, **ask, input="Go"):
             (call,) = response.output
@@ -255,9 +253,9 @@ def test_a_client_that_searches_for_tools_has_them_declared_once_they_are_found(
         added = {"type": "additional_tools", "role": "developer", "tools": [PATCH]}
         history = [{"role": "user", "content": "Go"}, call.model_dump(exclude_none=True), found, added]
         assert server.post("/v1/responses", **{**ask, "input": history}).status_code == 200
-    names = [[t["function"]["name"] for t in r.tools] for r in engine.requests]
+    names = [[t["function"]["name"] for t in r.tools] for r in server.engine.requests]
     assert names == [["tool_search"]] * 2 + [["tool_search", "later", "crm.find", "crm.note", "apply_patch"]]
-    messages = engine.requests[-1].messages
+    messages = server.engine.requests[-1].messages
     assert messages[1]["tool_calls"][0]["function"] == {"name": "tool_search", "arguments": '{"query": "late"}'}
     assert json.loads(messages[2]["content"]) == {"tools": ["later", "crm.find", "crm.note"]}
 

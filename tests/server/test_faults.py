@@ -46,59 +46,55 @@ def service(server: Live) -> Any:
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("after", [0, 2])
 def test_a_client_that_goes_away_cancels_its_engine(stream: bool, after: int) -> None:
-    engine = Scripted(["a", "b", "c"], hang_after=after)
-    with live(engine) as server:
+    with live(Scripted(["a", "b", "c"], hang_after=after)) as server:
         connection = server.request(messages=HELLO, stream=stream)
-        until(engine.hanging.is_set)
+        until(server.engine.hanging.is_set)
         connection.close()
-        until(lambda: engine.cancelled == 1)
+        until(lambda: server.engine.cancelled == 1)
         until(lambda: not service(server).runs)
-        assert engine.running == 0
+        assert server.engine.running == 0
         until(lambda: 'status="cancelled"} 1' in server.http.get("/metrics").text)
 
 
 def test_a_client_that_goes_away_while_waiting_leaves_the_queue() -> None:
-    engine = Scripted(["a"], hang_after=1)
-    with live(engine, generations=1) as server:
+    with live(Scripted(["a"], hang_after=1), generations=1) as server:
         first = server.request(messages=HELLO)
-        until(engine.hanging.is_set)
+        until(server.engine.hanging.is_set)
         second = server.request(messages=HELLO)
         until(lambda: service(server).admission.waiting == 1)
         second.close()
         until(lambda: service(server).admission.waiting == 0)
         first.close()
         until(lambda: service(server).admission.running == 0)
-    assert len(engine.requests) == 1
+    assert len(server.engine.requests) == 1
 
 
 def test_a_client_that_breaks_off_its_request_leaves_nothing_behind() -> None:
-    engine = Scripted(["a"])
-    with live(engine) as server:
+    with live(Scripted(["a"])) as server:
         connection = server.connect()
         connection.sendall(f"POST {CHAT} {HEAD}Content-Length: 100\r\n\r\n{{".encode())
         time.sleep(0.1)
         connection.close()
         assert server.post(messages=HELLO).status_code == 200
-    assert len(engine.requests) == 1
+    assert len(server.engine.requests) == 1
 
 
 # -- clients that do not read ------------------------------------------------------------------------------------------
 
 
 def test_a_client_that_does_not_read_stalls_its_own_engine_and_nobody_else() -> None:
-    engine = Scripted(BIG)
-    with live(engine, queue=50, output=1 << 30) as server:
+    with live(Scripted(BIG), queue=50, output=1 << 30) as server:
         slow = server.request(messages=HELLO, stream=True)
         pulled = -1
-        while pulled != engine.pulled:  # until the engine pauses
-            pulled = engine.pulled
+        while pulled != server.engine.pulled:  # until the engine pauses
+            pulled = server.engine.pulled
             time.sleep(0.3)
         assert pulled < len(BIG)
         run = next(iter(service(server).runs))
         assert run.queued <= 51
-        engine.pieces = ["quick"]
+        server.engine.pieces = ["quick"]
         assert server.post(messages=HELLO).json()["choices"][0]["message"]["content"] == "quick"
-        engine.pieces = BIG
+        server.engine.pieces = BIG
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         received = b""
         while b"[DONE]" not in received[-100:]:  # the client reads now, and gets everything
@@ -111,10 +107,9 @@ def test_a_client_that_does_not_read_stalls_its_own_engine_and_nobody_else() -> 
 
 
 def test_requests_beyond_the_slots_wait_and_those_beyond_the_queue_are_refused() -> None:
-    engine = Scripted(["a"], hang_after=1)
-    with live(engine, generations=2, waiting=1) as server:
+    with live(Scripted(["a"], hang_after=1), generations=2, waiting=1) as server:
         running = [server.request(messages=HELLO, stream=True) for _ in range(2)]
-        until(lambda: engine.running == 2)
+        until(lambda: server.engine.running == 2)
         waiting = server.request(messages=HELLO)
         until(lambda: service(server).admission.waiting == 1)
         refused = server.post(messages=HELLO)
@@ -123,14 +118,14 @@ def test_requests_beyond_the_slots_wait_and_those_beyond_the_queue_are_refused()
         assert refused.json()["error"]["type"] == "rate_limit_error"
         with pytest.raises(openai.RateLimitError):
             server.openai.chat.completions.create(model="m", messages=HELLO)
-        engine.hang_after = None
+        server.engine.hang_after = None
         running[0].close()
         answer = b""
         while b"completion" not in answer:
             answer += waiting.recv(65_536)
         for connection in (running[1], waiting):
             connection.close()
-    assert engine.most_running == 2
+    assert server.engine.most_running == 2
 
 
 # -- engines that fail -------------------------------------------------------------------------------------------------
@@ -145,11 +140,10 @@ def test_an_overloaded_engine_tells_the_client_when_to_retry(path: str) -> None:
 
 
 def test_an_engine_that_fails_later_is_the_protocols_error_and_other_streams_go_on() -> None:
-    engine = Scripted(["a", "b", "c"], hang_after=3)
-    with live(engine) as server:
+    with live(Scripted(["a", "b", "c"], hang_after=3)) as server:
         other = server.request(messages=HELLO, stream=True)
-        until(engine.hanging.is_set)
-        engine.fail_after, engine.hang_after = 2, None
+        until(server.engine.hanging.is_set)
+        server.engine.fail_after, server.engine.hang_after = 2, None
         sent = chunks(server.post(messages=HELLO, stream=True).text)
         assert sent[-1]["error"]["message"] == "the device is lost"
         with pytest.raises(openai.APIError, match="the device is lost"):
@@ -168,21 +162,19 @@ def test_unexpected_errors_of_an_engine_are_logged_and_not_reported(caplog: pyte
 
 
 def test_one_choice_that_fails_ends_the_others() -> None:
-    engine = Scripted(["a", "b"], fail_after=1)
-    with live(engine) as server:
+    with live(Scripted(["a", "b"], fail_after=1)) as server:
         sent = chunks(server.post(messages=HELLO, n=3, stream=True).text)
     assert "error" in sent[-1]
-    assert engine.running == 0
+    assert server.engine.running == 0
 
 
 def test_health_reports_an_engine_that_cannot_generate() -> None:
-    engine = Scripted([])
-    with live(engine) as server:
+    with live(Scripted([])) as server:
         assert server.http.get("/health").json() == {"status": "ok"}
-        engine.sick = "warming up"
+        server.engine.sick = "warming up"
         answer = server.http.get("/health")
     assert (answer.status_code, answer.json()["message"]) == (503, "warming up")
-    assert engine.closed
+    assert server.engine.closed
 
 
 # -- notices -----------------------------------------------------------------------------------------------------------

@@ -105,11 +105,10 @@ def test_a_request_sets_lower_limits_and_no_higher_ones() -> None:
 
 def test_the_limit_of_tokens_holds_for_all_rounds_together() -> None:
     # Each round has 7 tokens by the engine's count, see `support.USAGE`.
-    engine = Scripted([call("add", a=1, b=1)])
-    with live(engine, "hermes", servers=[Workshop()]) as server:
+    with live(Scripted([call("add", a=1, b=1)]), "hermes", servers=[Workshop()]) as server:
         chat = server.post(CHAT, messages=asked("go"), max_tokens=16).json()["choices"][0]
     assert chat["finish_reason"] == "length"
-    assert [r.max_tokens for r in engine.requests] == [16, 9, 2]
+    assert [r.max_tokens for r in server.engine.requests] == [16, 9, 2]
 
 
 def test_a_call_that_the_limit_of_tokens_cut_is_not_run() -> None:

@@ -318,12 +318,11 @@ def test_every_protocol_is_written_streamed_and_whole(server: Live, protocol: st
 
 
 def test_the_engine_stops_when_the_page_goes_away() -> None:
-    engine = Scripted(["a"] * 3, hang_after=3)
-    with live(engine, "hermes") as server:
+    with live(Scripted(["a"] * 3, hang_after=3), "hermes") as server:
         connection = server.request("/ui/chat", messages=HELLO)
-        assert engine.hanging.wait(20)
+        assert server.engine.hanging.wait(20)
         connection.close()
-        until(lambda: engine.cancelled == 1)
+        until(lambda: server.engine.cancelled == 1)
 
 
 def test_a_trace_ends_with_the_engines_error() -> None:

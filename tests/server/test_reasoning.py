@@ -22,8 +22,7 @@ def sealed_item(sealed: str | None) -> Any:
 
 
 def test_responses_seal_reasoning_where_it_is_asked_for_and_take_it_back_without_its_text() -> None:
-    engine = Scripted([RAW])
-    with live(engine, "deepseek", seal=Seal([KEY]), api_key="k") as server:
+    with live(Scripted([RAW]), "deepseek", seal=Seal([KEY]), api_key="k") as server:
         ask: Any = {"model": "m", "store": False, "reasoning": {"effort": "high", "summary": "auto"}}
         for response in both(server.openai.responses, **ask, input="Hello", include=SEALED):
             item: Any = response.output[0]
@@ -32,7 +31,7 @@ def test_responses_seal_reasoning_where_it_is_asked_for_and_take_it_back_without
             back: Any = {"type": "reasoning", "id": item.id, "summary": [], "encrypted_content": item.encrypted_content}
             history = [{"role": "user", "content": "Hello"}, back, response.output[1].model_dump(), HELLO[0]]
             server.openai.responses.create(**ask, input=history)
-            assert engine.requests[-1].messages[1]["reasoning_content"] == THOUGHT
+            assert server.engine.requests[-1].messages[1]["reasoning_content"] == THOUGHT
         plain = server.openai.responses.create(**ask, input="Hello")
         assert "encrypted_content" not in plain.output[0].model_fields_set
 
@@ -150,8 +149,7 @@ def test_without_a_key_thinking_is_not_omitted_since_it_could_not_come_back() ->
 
 
 def test_a_run_of_ag_ui_tells_the_sealed_value_of_its_reasoning_and_its_history_brings_it_back() -> None:
-    engine = Scripted([RAW])
-    with live(engine, "deepseek", seal=Seal([KEY])) as server:
+    with live(Scripted([RAW]), "deepseek", seal=Seal([KEY])) as server:
         events = agui_events(server.post("/ag-ui", **AGUI).text)
         kinds = [e["type"] for e in events]
         at = kinds.index("REASONING_ENCRYPTED_VALUE")
@@ -170,7 +168,11 @@ def test_a_run_of_ag_ui_tells_the_sealed_value_of_its_reasoning_and_its_history_
             {"id": "u", "role": "user", "content": "More"},
         ]
         assert server.post("/ag-ui", **{**AGUI, "messages": history}).status_code == 200
-    assert engine.requests[-1].messages[1] == {"role": "assistant", "content": "Done.", "reasoning_content": THOUGHT}
+    assert server.engine.requests[-1].messages[1] == {
+        "role": "assistant",
+        "content": "Done.",
+        "reasoning_content": THOUGHT,
+    }
 
 
 def test_a_stream_of_responses_tells_the_summary_as_the_official_client_expects_it() -> None:
@@ -223,13 +225,12 @@ BUDGETS: list[tuple[str, Any, int | None]] = [
 
 
 def test_every_protocol_has_budgets_and_those_of_efforts() -> None:
-    engine = Scripted([RAW])
-    with live(engine, "deepseek", efforts={"low": 50}) as server:
+    with live(Scripted([RAW]), "deepseek", efforts={"low": 50}) as server:
         for path, options, budget in BUDGETS:
             for stream in (False, True):
                 ask = {"/v1/responses": {"input": "Hello"}, "/ag-ui": AGUI}.get(path, {"messages": HELLO})
                 more = {"max_tokens": 4096} if path == "/v1/messages" else {}
                 answer = server.post(path, **{**ask, **more, "stream": stream, **options})
                 assert answer.status_code == 200, answer.text
-                asked = engine.requests[-1].thinking
+                asked = server.engine.requests[-1].thinking
                 assert (None if asked is None else asked.budget) == budget, (path, options)

@@ -105,11 +105,10 @@ def test_a_stop_string_ends_the_content_and_nothing_else(size: int) -> None:
 
 
 def test_a_stop_string_ends_the_engine_too() -> None:
-    engine = Scripted(["a", "b"] * 1000)
-    with live(engine, "hermes") as server:
+    with live(Scripted(["a", "b"] * 1000), "hermes") as server:
         choice = server.post(messages=HELLO, stop="ba").json()["choices"][0]
     assert (choice["message"]["content"], choice["finish_reason"]) == ("a", "stop")
-    assert engine.pulled < 10
+    assert server.engine.pulled < 10
 
 
 # -- /parse ------------------------------------------------------------------------------------------------------------

@@ -472,47 +472,44 @@ class Gated(Writing):
 
 
 def test_a_response_in_the_background_is_asked_for_until_it_is_complete() -> None:
-    engine = Gated(*FACTS)
-    with live(engine, "hermes", prompts=template()) as server:
+    with live(Gated(*FACTS), "hermes", prompts=template()) as server:
         client = server.openai
         queued = create(client, False, background=True)
         assert (queued.status, queued.background, queued.output) == ("queued", True, [])
         assert client.responses.retrieve(queued.id).status == "in_progress"
         with pytest.raises(openai.BadRequestError, match="is in_progress"):
             create(client, False, previous_response_id=queued.id)
-        engine.gate.set()
+        server.engine.gate.set()
         until(lambda: client.responses.retrieve(queued.id).status == "completed")
         assert client.responses.retrieve(queued.id).output_text == "The first."
         assert client.responses.cancel(queued.id).status == "completed", "what is complete stays so"
         second = create(client, False, previous_response_id=queued.id)
-        assert extends(engine, 1, FACTS[0])
+        assert extends(server.engine, 1, FACTS[0])
         assert second.output_text == "The second."
 
 
 def test_a_response_in_the_background_is_cancelled() -> None:
-    engine = Gated(*FACTS)
-    with live(engine, "hermes", prompts=template()) as server:
+    with live(Gated(*FACTS), "hermes", prompts=template()) as server:
         client = server.openai
         queued = create(client, False, background=True)
-        until(lambda: engine.requests)
+        until(lambda: server.engine.requests)
         assert client.responses.cancel(queued.id).status == "cancelled"
         assert client.responses.cancel(queued.id).status == "cancelled"
-        until(lambda: engine.cancelled == 1)
+        until(lambda: server.engine.cancelled == 1)
         assert client.responses.retrieve(queued.id).status == "cancelled"
         deleted = create(client, False, background=True)
         client.responses.delete(deleted.id)
-        until(lambda: engine.cancelled == 2)
+        until(lambda: server.engine.cancelled == 2)
         with pytest.raises(openai.NotFoundError):
             client.responses.retrieve(deleted.id)
-        engine.gate.set()
+        server.engine.gate.set()
         whole = create(client, False)
         with pytest.raises(openai.BadRequestError, match="background"):
             client.responses.cancel(whole.id)
 
 
 def test_a_stream_in_the_background_goes_on_without_its_client() -> None:
-    engine = Gated(*FACTS)
-    with live(engine, "hermes", prompts=template()) as server:
+    with live(Gated(*FACTS), "hermes", prompts=template()) as server:
         client = server.openai
         stream = client.responses.create(model="m", input="Hello", background=True, stream=True)
         seen: list[Any] = []
@@ -522,7 +519,7 @@ def test_a_stream_in_the_background_goes_on_without_its_client() -> None:
                 break
         stream.close()
         id, last = seen[0].response.id, seen[-1].sequence_number
-        engine.gate.set()
+        server.engine.gate.set()
         rest = list(client.responses.retrieve(id, stream=True, starting_after=last))
         numbers = [event.sequence_number for event in (*seen, *rest)]
         assert numbers == list(range(len(numbers)))
@@ -536,8 +533,7 @@ def test_a_stream_in_the_background_goes_on_without_its_client() -> None:
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("after", [0, 3])
 def test_a_failure_in_the_background_is_stored(streamed: bool, after: int) -> None:
-    engine = Scripted(["a", "b", "c", "d"], fail_after=after)
-    with live(engine, "hermes") as server:
+    with live(Scripted(["a", "b", "c", "d"], fail_after=after), "hermes") as server:
         client = server.openai
         made: Any = client.responses.create(model="m", input="Hello", background=True, stream=streamed)
         if streamed:

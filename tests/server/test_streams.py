@@ -59,8 +59,7 @@ def test_held_text_is_sent_in_time_though_the_engine_is_silent() -> None:
 
 
 def test_held_text_is_sent_before_the_error_of_a_failing_engine() -> None:
-    engine = Scripted(["<think>One. ", "Two"], fail_after=2)
-    with live(engine, "hermes", coalesce_reasoning=True) as server:
+    with live(Scripted(["<think>One. ", "Two"], fail_after=2), "hermes", coalesce_reasoning=True) as server:
         text = server.post(messages=HELLO, stream=True).text
     assert deltas(text.partition('data: {"error"')[0], "reasoning_content") == ["One. ", "Two"]
     assert "the device is lost" in text
@@ -78,15 +77,14 @@ def test_held_text_is_sent_before_the_error_of_a_failing_engine() -> None:
     ],
 )
 def test_a_silent_stream_is_kept_alive_in_its_protocols_way(path: str, comment: bytes) -> None:
-    engine = Scripted(["Hi"], hang_after=1)
-    with live(engine, "hermes", silence=1.0) as server:
+    with live(Scripted(["Hi"], hang_after=1), "hermes", silence=1.0) as server:
         connection = server.request(path, **MINIMAL[path], stream=True)
         received = b""
         while comment not in received:
             received += connection.recv(65_536)
         assert b"Hi" in received.split(comment)[0]
         connection.close()
-        until(lambda: engine.cancelled == 1)
+        until(lambda: server.engine.cancelled == 1)
 
 
 # -- token ids ---------------------------------------------------------------------------------------------------------
@@ -134,8 +132,7 @@ def test_a_request_with_hundreds_of_tools_does_not_hold_up_the_others() -> None:
         {"type": "function", "function": {**WEATHER["function"], "name": f"tool_{i}", "strict": True}}
         for i in range(400)
     ]
-    engine = Scripted(["ok"])
-    with live(engine, "hermes") as server:
+    with live(Scripted(["ok"]), "hermes") as server:
         answered = threading.Event()
 
         def ask() -> None:
@@ -148,5 +145,5 @@ def test_a_request_with_hundreds_of_tools_does_not_hold_up_the_others() -> None:
             began = time.monotonic()
             assert server.http.get("/health").status_code == 200
             waits.append(time.monotonic() - began)
-    assert engine.requests[0].constraint is not None
+    assert server.engine.requests[0].constraint is not None
     assert len(waits) > 3

@@ -77,15 +77,14 @@ async def test_a_client_is_admitted_to_a_full_queue_whose_clients_are_leaving() 
 
 
 def test_the_bytes_held_by_all_requests_are_limited() -> None:
-    engine = Scripted(["a"], hang_after=1)
-    with live(engine, held=10_000) as server:
+    with live(Scripted(["a"], hang_after=1), held=10_000) as server:
         long = [{"role": "user", "content": "x" * 6000}]
         first = server.request(messages=long)
-        until(engine.hanging.is_set)
+        until(server.engine.hanging.is_set)
         refused = server.post(messages=long)
         assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
         first.close()
-        engine.hang_after = None
+        server.engine.hang_after = None
         until(lambda: server.post(messages=long).status_code == 200)
 
 

@@ -146,8 +146,7 @@ def test_the_output_belongs_to_a_session_a_thread_or_a_conversation(collector: C
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_a_failure_of_the_engine_is_one_of_both_spans(collector: Collector, stream: bool) -> None:
-    engine = Scripted(["Hel", "lo"], fail_after=1, error=EngineError("the device is lost", 503))
-    with traced(engine) as server:
+    with traced(Scripted(["Hel", "lo"], fail_after=1, error=EngineError("the device is lost", 503))) as server:
         server.post(messages=HELLO, stream=stream)
     (request,), (output,) = collector.named("POST "), collector.named("chat ")
     assert values(request)["error.type"] == ("failed" if stream else "503")
@@ -158,10 +157,9 @@ def test_a_failure_of_the_engine_is_one_of_both_spans(collector: Collector, stre
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_a_client_that_goes_away_cancels_both_spans(collector: Collector, stream: bool) -> None:
-    engine = Scripted(["Hel", "lo"], hang_after=1)
-    with traced(engine) as server:
+    with traced(Scripted(["Hel", "lo"], hang_after=1)) as server:
         connection = server.request(messages=HELLO, stream=stream)
-        until(engine.hanging.is_set)
+        until(server.engine.hanging.is_set)
         connection.close()
         until(lambda: 'status="cancelled"} 1' in server.http.get("/metrics").text)
     (request,), (output,) = collector.named("POST "), collector.named("chat ")

@@ -91,8 +91,7 @@ def test_a_stream_is_shown_as_it_arrives(visit: Visit) -> None:
     first = next(i for i in range(len(pieces)) if "wants" in "".join(pieces[:i]))
     inside = next(i for i in range(len(pieces)) if '"city"' in "".join(pieces[:i]))
     gates = {first: threading.Event(), inside: threading.Event()}
-    engine = Gated(pieces, gates)
-    with live(engine, "hermes") as server:
+    with live(Gated(pieces, gates), "hermes") as server:
         page = begin(visit, server)
         say(page)
         page.locator(".reasoning .preview", has_text="The user wants").wait_for()
@@ -115,15 +114,14 @@ def test_a_stream_is_shown_as_it_arrives(visit: Visit) -> None:
 
 
 def test_results_of_tools_are_sent_back(visit: Visit) -> None:
-    engine = Scripted(cut(RAW))
-    with live(engine, "hermes") as server:
+    with live(Scripted(cut(RAW)), "hermes") as server:
         page = begin(visit, server)
         say(page)
         answered(page)
         page.fill(".results textarea", '{"sky": "clear"}')
         page.click(".results button")
-        until(lambda: len(engine.requests) == 2)
-        sent = engine.requests[1].messages
+        until(lambda: len(server.engine.requests) == 2)
+        sent = server.engine.requests[1].messages
         assert [m["role"] for m in sent] == ["user", "assistant", "tool"]
         assert sent[1]["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}
         assert sent[2]["content"] == '{"sky": "clear"}'
@@ -132,21 +130,20 @@ def test_results_of_tools_are_sent_back(visit: Visit) -> None:
 
 
 def test_tools_can_be_edited_and_wrong_ones_are_reported(visit: Visit) -> None:
-    engine = Scripted(["Hi."])
-    with live(engine, "hermes") as server:
+    with live(Scripted(["Hi."]), "hermes") as server:
         page = begin(visit, server)
         tools = page.locator("u-try .settings textarea.code")
         tools.fill("[{")
         page.locator(".settings .error", has_text="Not JSON").wait_for()
         say(page)
-        assert engine.requests == []
+        assert server.engine.requests == []
         tools.fill(json.dumps([WEATHER]))
         page.locator("u-try .settings .pair select").select_option("get_weather")
         page.press(".say textarea", "Enter")
         say(page, "again")
         answered(page)
-        assert engine.requests[0].tools[0]["function"]["name"] == "get_weather"
-        assert engine.requests[0].tool_choice == {"type": "function", "function": {"name": "get_weather"}}
+        assert server.engine.requests[0].tools[0]["function"]["name"] == "get_weather"
+        assert server.engine.requests[0].tool_choice == {"type": "function", "function": {"name": "get_weather"}}
 
 
 def test_one_of_several_models_can_be_chosen(visit: Visit) -> None:
@@ -165,8 +162,7 @@ def test_one_of_several_models_can_be_chosen(visit: Visit) -> None:
 
 
 def test_a_cut_stream_is_reported_and_can_still_be_inspected(visit: Visit) -> None:
-    engine = Scripted(cut(RAW), hang_after=8)
-    with live(engine, "hermes") as server:
+    with live(Scripted(cut(RAW), hang_after=8), "hermes") as server:
         page = begin(visit, server)
         say(page)
         page.locator(".reasoning .preview", has_text="user wants").wait_for()
@@ -181,14 +177,13 @@ def test_a_cut_stream_is_reported_and_can_still_be_inspected(visit: Visit) -> No
 
 
 def test_an_answer_can_be_stopped(visit: Visit) -> None:
-    engine = Scripted(cut(RAW), hang_after=8)
-    with live(engine, "hermes") as server:
+    with live(Scripted(cut(RAW), hang_after=8), "hermes") as server:
         page = begin(visit, server)
         say(page)
         page.locator(".reasoning .preview", has_text="user wants").wait_for()
         page.click(".say button")
         page.locator(".warning", has_text="stopped").wait_for()
-        until(lambda: engine.cancelled == 1)
+        until(lambda: server.engine.cancelled == 1)
 
 
 def test_errors_are_reported_before_and_within_an_answer(visit: Visit) -> None:
@@ -729,15 +724,14 @@ def test_the_wheel_holds_the_page(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_comes_while_the_language_is_switched_is_not_lost(visit: Visit) -> None:
-    engine = Scripted(cut(RAW), hang_after=8)
-    with live(engine, "hermes") as server:
+    with live(Scripted(cut(RAW), hang_after=8), "hermes") as server:
         page = begin(visit, server)
         say(page)
         page.locator(".reasoning .preview", has_text="user wants").wait_for()
         page.click("button.language")
         page.locator(".warning", has_text="停止").wait_for()
         assert page.locator(".turn.assistant .reasoning").count() == 1
-        until(lambda: engine.cancelled == 1)
+        until(lambda: server.engine.cancelled == 1)
         page.click(".turn footer button")
         page.locator("u-look .chip").first.wait_for()
 
@@ -746,8 +740,7 @@ def test_an_answer_that_comes_while_the_language_is_switched_is_not_lost(visit: 
 
 
 def test_a_conversation_is_there_again_after_the_page_is_loaded_again(visit: Visit) -> None:
-    engine = Scripted(cut(RAW))
-    with live(engine, "hermes") as server:
+    with live(Scripted(cut(RAW)), "hermes") as server:
         page = begin(visit, server)
         say(page, "What is the weather?")
         answered(page)
@@ -757,8 +750,8 @@ def test_a_conversation_is_there_again_after_the_page_is_loaded_again(visit: Vis
         assert page.locator(".turn.assistant .part.content").inner_text() == "Let me look."
         page.fill(".results textarea", "sunny")
         page.click(".results button")
-        until(lambda: len(engine.requests) == 2)
-        assert [m["role"] for m in engine.requests[1].messages] == ["user", "assistant", "tool"]
+        until(lambda: len(server.engine.requests) == 2)
+        assert [m["role"] for m in server.engine.requests[1].messages] == ["user", "assistant", "tool"]
         until(lambda: page.locator(".turn.assistant footer").count() == 2)
         page.reload()
         until(lambda: page.locator(".turn.assistant footer").count() == 2)
