@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from tests.loopback import answering, sends
-from tests.server.support import Scripted, live, replay, write_lines
+from tests.server.support import Scripted, live, replay
 from tests.support import pieces
 from unspool.cli import main
 from unspool.engines import EngineError
+from unspool.engines.capture import Asked, write_recording
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
@@ -38,9 +39,7 @@ def chat(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> 
 
 def recorded(tmp_path: Path, *outputs: str) -> str:
     for number, raw in enumerate(outputs):
-        chunks = [{"type": "chunk", "text": piece} for piece in pieces(raw, 6)]
-        last = {"type": "chunk", "finish_reason": "stop"}
-        write_lines(tmp_path / f"{number}.jsonl", {"type": "request"}, *chunks, last)
+        write_recording(tmp_path / f"{number}.jsonl", Asked(), pieces(raw, 6))
     return f"replay:{tmp_path}"
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.support import write_lines
 from tests.support import pieces
 from unspool.cli import main
+from unspool.engines.capture import Asked, write_recording
 
 RAW = '<think>A city.</think><tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
@@ -15,9 +15,7 @@ TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": 
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> list[str]:
-    chunks = [{"type": "chunk", "text": piece} for piece in pieces(RAW, 5)]
-    last = {"type": "chunk", "text": "", "finish_reason": "stop"}
-    write_lines(tmp_path / "one.jsonl", {"type": "request"}, *chunks, last)
+    write_recording(tmp_path / "one.jsonl", Asked(), pieces(RAW, 5))
     (tmp_path / "tools.json").write_text(json.dumps(TOOLS), encoding="utf-8")
     tools = ["--tools", str(tmp_path / "tools.json")]
     return ["generate", "Weather?", "--engine", f"replay:{tmp_path / 'one.jsonl'}", *("--dialect", "hermes"), *tools]
@@ -71,8 +69,6 @@ def test_an_error_names_the_field(
 def test_recordings_may_declare_one_tool_in_two_ways(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     for i, parameters in enumerate(({"type": "object"}, {"type": "object", "required": ["city"]})):
         tools = [{"type": "function", "function": {"name": "get_weather", "parameters": parameters}}]
-        request = {"type": "request", "dialect": "hermes", "policy": {}, "tools": tools}
-        lines = [request, {"type": "chunk", "text": RAW, "finish_reason": "stop"}]
-        (tmp_path / f"{i}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        write_recording(tmp_path / f"{i}.jsonl", Asked(dialect="hermes", tools=tools), [RAW])
     assert main(["generate", "--engine", f"replay:{tmp_path}"]) == 0
     assert b"get_weather" in capfdbinary.readouterr().out

@@ -12,10 +12,11 @@ import openai
 import pytest
 
 from unspool import parse
+from unspool.engines.capture import Asked, write_recording
 
 from ..support import random_split
 from .processes import Process
-from .support import PATIENCE, both, write_lines
+from .support import PATIENCE, both
 
 V3 = (
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n"
@@ -46,9 +47,8 @@ TOOLS: Any = [
 def serving(folder: Path, model: str, port: int = 0) -> Iterator[int]:
     """`unspool serve` with the RFC's arguments, in its own process. Yields the port."""
     for asked, raw in OUTPUTS[model].items():
-        pieces = [{"type": "chunk", "text": piece} for piece in random_split(raw, random.Random(raw))]
-        request, last = {"type": "request", "match": f"({asked})"}, {"type": "chunk", "finish_reason": "stop"}
-        write_lines(folder / f"{asked}.jsonl", request, *pieces, last)
+        pieces = random_split(raw, random.Random(raw))
+        write_recording(folder / f"{asked}.jsonl", Asked(match=f"({asked})"), pieces)
     arguments = ["--model", model, "--port", str(port), "--reasoning-parser", "deepseek"]
     with Process(*arguments, "--tool-call-parser", "deepseek", "--engine", f"replay:{folder}") as process:
         assert f"model={model}; dialect=deepseek; " in process.lines[0], process.lines
@@ -80,9 +80,7 @@ def test_the_example_of_the_rfc_runs_verbatim(tmp_path: Path) -> None:
         if probe.connect_ex(("127.0.0.1", 8192)) == 0:
             pytest.skip("port 8192 is taken")
     model = "unsloth/DeepSeek-V3-0324-BF16"
-    raw = f"I'll check.</think>{V3}{END}"
-    chunk = {"type": "chunk", "text": raw, "finish_reason": "stop"}
-    write_lines(tmp_path / "example.jsonl", {"type": "request"}, chunk)
+    write_recording(tmp_path / "example.jsonl", Asked(), [f"I'll check.</think>{V3}{END}"])
     with serving(tmp_path, model, 8192):
         client = openai.OpenAI(api_key="EMPTY", base_url="http://localhost:8192/v1")
         response: Any = client.chat.completions.create(

@@ -20,7 +20,7 @@ from unspool.request.prompts import Prompts, Tokenizer
 from unspool.request.protocols import AguiProtocol, ResponsesProtocol
 from unspool.request.settings import Settings
 
-from .support import CHAT, HELLO, MINIMAL, TALK, WEATHER, Live, Scripted, live
+from .support import CHAT, HELLO, MINIMAL, WEATHER, Live, Scripted, live
 
 
 class Protocol(msgspec.Struct):
@@ -283,41 +283,9 @@ def test_keywords_of_a_schema_may_have_any_value(bare: Live, keyword: str, value
     assert answer.status_code == 200 or "tools.f.parameters" in message(answer), answer.text
 
 
-SILENT: dict[str, Any] = {
-    "logit_bias": {"1": 5},
-    "chat_template": "{{ x }}",
-    "guided_json": {"type": "object"},
-    "guided_regex": "a",
-    "structured_outputs": {"json": {}},
-    "stop_token_ids": [1],
-    "min_tokens": 1,
-    "ignore_eos": True,
-    "echo": True,
-    "best_of": 2,
-    "prompt_logprobs": 1,
-    "modalities": ["text", "audio"],
-    "add_generation_prompt": False,
-}
-
-
-def test_options_of_other_servers_are_refused_where_they_would_change_the_answer(bare: Live) -> None:
-    for name, value in SILENT.items():
-        if name != "add_generation_prompt":  # its other value is the default
-            answer = bare.post(messages=HELLO, **{name: value})
-            assert (answer.status_code, message(answer).split(":")[0]) == (400, name)
-    idle: Any = {
-        "logit_bias": {},
-        "best_of": 1,
-        "echo": False,
-        "stop_token_ids": [],
-        "modalities": ["text"],
-        "store": True,
-    }
-    assert bare.post(messages=HELLO, add_generation_prompt=True, **idle).status_code == 200
-    assert bare.post("/v1/messages", **TALK, mcp_servers=[{}]).status_code == 400
-    assert bare.post("/v1/responses", input="x", top_logprobs=3).status_code == 400
-    props: Any = {"logit_bias": {"1": 1}}
-    assert bare.post("/ag-ui", threadId="t", runId="r", messages=[], forwardedProps=props).status_code == 400
+def test_options_of_other_servers_are_taken_where_they_change_nothing(bare: Live) -> None:
+    idle: Any = {"logit_bias": {}, "best_of": 1, "echo": False, "stop_token_ids": [], "modalities": ["text"]}
+    assert bare.post(messages=HELLO, add_generation_prompt=True, store=True, **idle).status_code == 200
 
 
 def test_a_history_of_many_long_pieces_is_read_in_the_time_of_its_length() -> None:

@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from unspool.engines import EngineError
+from unspool.engines.capture import Asked, write_recording
 from unspool.engines.upstream import Upstream
 from unspool.generation.telemetry import Telemetry, configured
 from unspool.tools import ToolLimits
@@ -29,7 +30,7 @@ from ..engines.upstream.support import DONE, Fake, said, says, threaded
 from ..loopback import answering, sends
 from ..sessions.support import Model, ask, made
 from .processes import Process
-from .support import CHAT, HELLO, Live, Scripted, live, replay, until, write_lines
+from .support import CHAT, HELLO, Live, Scripted, live, replay, until
 from .workshop import Workshop, call, model
 from .writing import template
 
@@ -362,7 +363,7 @@ def test_without_the_argument_nothing_of_opentelemetry_is_imported() -> None:
 
 @pytest.mark.processes
 def test_the_command_sends_spans(collector: Collector, tmp_path: Path) -> None:
-    write_lines(tmp_path / "r.jsonl", {"type": "request"}, {"type": "chunk", "text": "hi", "finish_reason": "stop"})
+    write_recording(tmp_path / "r.jsonl", Asked(), ["hi"])
     with Process("--engine", f"replay:{tmp_path / 'r.jsonl'}", "--dialect", "hermes", "--otel") as process:
         httpx2.post(process.url + CHAT, json={"messages": HELLO}).raise_for_status()
     assert [span.name for span in collector.spans] == ["chat hermes", f"POST {CHAT}"]
