@@ -174,6 +174,12 @@ class Live:
         """Send a request, and return its answer."""
         return self.http.post(path, content=json.dumps(body).encode())  # allows lone surrogates
 
+    def ok(self, path: str = CHAT, **body: Any) -> httpx2.Response:
+        """Send a request that must be answered, and return its answer."""
+        answer = self.post(path, **body)
+        assert answer.status_code == 200, answer.text
+        return answer
+
     def connect(self) -> socket.socket:
         """A plain connection with a small receive buffer."""
         connection = socket.socket()

@@ -71,8 +71,7 @@ def test_claude_codes_fields_are_read_and_its_hosted_tools_are_left_out(caplog: 
     with asking, live(engine, "hermes", prompts=template(), efforts={"high": 99}) as server:
         history: list[Any] = list(HELLO)
         for keep in (edits, [{"type": "clear_thinking_20251015"}]):
-            answer = server.post("/v1/messages", **ask, messages=history, context_management={"edits": keep})
-            assert answer.status_code == 200
+            answer = server.ok("/v1/messages", **ask, messages=history, context_management={"edits": keep})
             assert answer.json()["context_management"] == {"applied_edits": []}
             said = [b for b in answer.json()["content"] if b["type"] == "text"]
             history += [{"role": "assistant", "content": said}, {"role": "user", "content": "More"}]

@@ -173,8 +173,7 @@ def test_log_probabilities_of_a_prompt_are_those_of_the_engine(kind: str, stream
         prompt = TOKENIZER.encode("abc", add_special_tokens=False).ids
     with threaded(scoring(kind)) as fake, live(Upstream(fake.url, tokenizer=TOKENIZER), "hermes") as server:
         asked: Any = {"prompt": prompt, "echo": True, "logprobs": 0, "max_tokens": 1, "stream": stream}
-        answer = server.post(PATH, **asked)
-        assert answer.status_code == 200, answer.text
+        answer = server.ok(PATH, **asked)
     found = [c["choices"][0] for c in (chunks(answer.text) if stream else [answer.json()])]
     logprobs = next(c["logprobs"] for c in found if c["logprobs"])
     echoed = "Two and two" if isinstance(prompt, str) else "abc"

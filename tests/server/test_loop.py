@@ -297,8 +297,7 @@ def run(live: Live, messages: Any, **more: Any) -> list[dict[str, Any]]:
     """The events of a run, checked by the protocol's types."""
     with_ids = [{"id": f"m{i}", **m} for i, m in enumerate(messages)]
     given = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [], "messages": with_ids, **more}
-    answer = live.post("/ag-ui", **given)
-    assert answer.status_code == 200, answer.text
+    answer = live.ok("/ag-ui", **given)
     return agui_events(answer.text)
 
 

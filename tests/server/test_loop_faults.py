@@ -83,8 +83,7 @@ def test_a_request_sets_lower_limits_and_no_higher_ones() -> None:
     with live(model(**answers), "hermes", servers=[workshop], rounds=3) as server:
 
         def answered(text: str, **limits: Any) -> Any:
-            answer = server.post(CHAT, messages=asked(text), tool_limits=limits)
-            assert answer.status_code == 200, answer.text
+            answer = server.ok(CHAT, messages=asked(text), tool_limits=limits)
             return answer.json()["choices"][0]["message"]
 
         assert [len(answered("go", rounds=r)["tool_results"]) for r in (0, 1, 99)] == [1, 2, 4]

@@ -194,8 +194,7 @@ def test_two_images_reach_a_server_once_with_one_placeholder_each(
     sent = [png(color=1), png(color=2)]
     parts = [TEXT, image(protocol, sent[0]), TEXT, image(protocol, sent[1])]
     with serving(kind) as (server, scripted):
-        answer = server.post(PATHS[protocol], **body(protocol, *parts, role=role, stream=stream))
-        assert answer.status_code == 200, answer.text
+        answer = server.ok(PATHS[protocol], **body(protocol, *parts, role=role, stream=stream))
         (asked,) = scripted.asked
     prompt = prompt_of(kind, asked)
     assert prompt.count(SPAN) == 2
@@ -356,8 +355,7 @@ def test_without_scale_out_vllm_renders_the_prompt_and_the_log_says_what_is_lost
     with serving("vllm", closed=True) as (server, scripted):
         tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
         for _ in range(2):
-            answer = server.post(**body("chat", TEXT, image("chat", png()), tools=[tool], thinking=False))
-            assert answer.status_code == 200, answer.text
+            answer = server.ok(**body("chat", TEXT, image("chat", png()), tools=[tool], thinking=False))
             assert answer.json()["choices"][0]["message"]["content"] == OUTPUT
             assert answer.json()["usage"]["prompt_tokens"] == 90
         paths = [a.path for a in scripted.fake.asked]
@@ -390,8 +388,7 @@ def test_what_vllm_renders_itself_has_no_special_tokens_of_others() -> None:
     tool = {"type": "function", "function": {"name": "f", "description": spelled, "parameters": {"type": "object"}}}
     with serving("vllm", closed=True) as (server, scripted):
         for _ in range(2):
-            answer = server.post(messages=said, tools=[tool], chat_template_kwargs={"enable_thinking": False})
-            assert answer.status_code == 200, answer.text
+            server.ok(messages=said, tools=[tool], chat_template_kwargs={"enable_thinking": False})
         *_, asked = scripted.asked
         going_on = [*said, {"role": "assistant", "content": "I"}]
         refused = server.post(messages=going_on, continue_final_message=True)
@@ -406,8 +403,7 @@ def test_what_vllm_renders_itself_has_no_special_tokens_of_others() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_image_of_a_result_moves_where_the_template_cannot_hold_it(kind: str) -> None:
     with serving(kind, BLIND_RESULTS) as (server, scripted):
-        answer = server.post(PATHS["messages"], **body("messages", TEXT, image("messages", png()), role="tool"))
-        assert answer.status_code == 200, answer.text
+        server.ok(PATHS["messages"], **body("messages", TEXT, image("messages", png()), role="tool"))
         (asked,) = scripted.asked
     prompt = prompt_of(kind, asked)
     assert f"tool\nWhat is this?[image 1]<|im_end|>\n<|im_start|>user\n{MOVED}\n[image 1]{SPAN}<|im_end|>" in prompt
@@ -488,8 +484,7 @@ def test_a_capture_keeps_the_bytes_beside_the_recording_by_their_digest(tmp_path
         captured = Capture(engine, tmp_path / "c", dialect="hermes")
         with live(captured, "hermes", prompts=prompts(SEEING)) as server:
             for _ in range(2):
-                answer = server.post(**body("chat", TEXT, image("chat", png()), image("chat", png(9))))
-                assert answer.status_code == 200, answer.text
+                server.ok(**body("chat", TEXT, image("chat", png()), image("chat", png(9))))
     first, second = sorted((tmp_path / "c").glob("*.jsonl"))
     assert base64_of(png()) not in first.read_text()
     kept = {file.name: file.read_bytes() for file in (tmp_path / "c" / "media").iterdir()}
@@ -586,8 +581,7 @@ def test_a_turn_that_spells_a_placeholder_is_written_by_the_template(
         said = server.post(**first).json()["choices"][0]["message"]["content"]
         more = {"role": "user", "content": "And?"}
         history = [*first["messages"], {"role": "assistant", "content": said}, more]
-        answer = server.post(**{**first, "messages": history})
-        assert answer.status_code == 200, answer.text
+        server.ok(**{**first, "messages": history})
         *_, asked = scripted.asked
     prompt = asked["prompt"]["prompt_string"]
     assert prompt.count(MARKER) == 1
@@ -601,8 +595,7 @@ def test_an_image_of_a_stored_turn_is_sent_again_in_its_place(kind: str) -> None
         sent = png(color=1)
         first = server.post(PATHS["responses"], **body("responses", TEXT, image("responses", sent))).json()
         other = [{"role": "user", "content": [{"type": "input_text", "text": "Or?"}, image("responses", png(9))]}]
-        again = server.post(PATHS["responses"], input=other, previous_response_id=first["id"])
-        assert again.status_code == 200, again.text
+        again = server.ok(PATHS["responses"], input=other, previous_response_id=first["id"])
         before, now = scripted.asked
         assert media_of(kind, now) == [base64_of(sent), base64_of(png(9))]
         assert prompt_of(kind, now).startswith(prompt_of(kind, before) + OUTPUT)
