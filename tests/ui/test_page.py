@@ -83,6 +83,24 @@ def answered(page: Any) -> None:
     page.locator(".turn.assistant footer").last.wait_for()
 
 
+def talked(visit: Visit, server: Live, text: str = "Hello", *, inside: bool = False) -> Any:
+    """The page after an answer, or with a look inside it."""
+    page = begin(visit, server)
+    say(page, text)
+    answered(page)
+    if inside:
+        page.click(".turn footer button")
+    return page
+
+
+def thinking(visit: Visit, server: Live) -> Any:
+    """The page while the model thinks."""
+    page = begin(visit, server)
+    say(page)
+    page.locator(".reasoning .preview", has_text="user wants").wait_for()
+    return page
+
+
 # -- try it ------------------------------------------------------------------------------------------------------------
 
 
@@ -115,9 +133,7 @@ def test_a_stream_is_shown_as_it_arrives(visit: Visit) -> None:
 
 def test_results_of_tools_are_sent_back(visit: Visit) -> None:
     with live(Scripted(cut(RAW)), "hermes") as server:
-        page = begin(visit, server)
-        say(page)
-        answered(page)
+        page = talked(visit, server)
         page.fill(".results textarea", '{"sky": "clear"}')
         page.click(".results button")
         until(lambda: len(server.engine.requests) == 2)
@@ -163,9 +179,7 @@ def test_one_of_several_models_can_be_chosen(visit: Visit) -> None:
 
 def test_a_cut_stream_is_reported_and_can_still_be_inspected(visit: Visit) -> None:
     with live(Scripted(cut(RAW), hang_after=8), "hermes") as server:
-        page = begin(visit, server)
-        say(page)
-        page.locator(".reasoning .preview", has_text="user wants").wait_for()
+        page = thinking(visit, server)
         loop = next(iter(server.server.server_state.connections)).loop
         for connection in list(server.server.server_state.connections):
             loop.call_soon_threadsafe(connection.transport.abort)
@@ -178,9 +192,7 @@ def test_a_cut_stream_is_reported_and_can_still_be_inspected(visit: Visit) -> No
 
 def test_an_answer_can_be_stopped(visit: Visit) -> None:
     with live(Scripted(cut(RAW), hang_after=8), "hermes") as server:
-        page = begin(visit, server)
-        say(page)
-        page.locator(".reasoning .preview", has_text="user wants").wait_for()
+        page = thinking(visit, server)
         page.click(".say button")
         page.locator(".warning", has_text="stopped").wait_for()
         until(lambda: server.engine.cancelled == 1)
@@ -210,9 +222,7 @@ def test_hostile_output_stays_text(visit: Visit) -> None:
     raw = f"<think>\n{HOSTILE}\n</think>\n\n{HOSTILE}\n<tool_call>\n{call}\n</tool_call>"
     markup = "document.querySelectorAll('main :is(script, img, iframe, a, b)').length"
     with live(Scripted(cut(raw, 7)), "hermes") as server:
-        page = begin(visit, server)
-        say(page, HOSTILE)
-        answered(page)
+        page = talked(visit, server, HOSTILE)
         assert page.title() == "unspool · served"
         shown = HOSTILE
         for odd in "\u202e\u202c\u2066\u2069":
@@ -275,10 +285,7 @@ def test_chips_tile_the_output_and_show_what_was_held(visit: Visit) -> None:
         ' "Rome"}}\n</tool_call>',
     ]
     with live(Scripted(pieces), "hermes") as server:
-        page = begin(visit, server)
-        say(page)
-        answered(page)
-        page.click(".turn footer button")
+        page = talked(visit, server, inside=True)
         chips = page.locator(".chip")
         chips.first.wait_for()
         assert chips.count() == len(pieces) + 1  # and the chip with the finish reason
@@ -290,9 +297,8 @@ def test_chips_tile_the_output_and_show_what_was_held(visit: Visit) -> None:
         assert "</think>" in panel.locator(".may").inner_text()
         assert "reasoning_delta" in panel.inner_text()
         chips.nth(0).focus()
-        page.keyboard.press("ArrowRight")
-        page.keyboard.press("ArrowRight")
-        page.keyboard.press("ArrowRight")
+        for _ in range(3):
+            page.keyboard.press("ArrowRight")
         assert "Chunk 4" in panel.inner_text()
         assert "does not say which tokens" in page.locator(".grain").inner_text()
         assert "content_delta" in panel.inner_text()
@@ -302,10 +308,7 @@ def test_chips_tile_the_output_and_show_what_was_held(visit: Visit) -> None:
 
 def test_every_protocol_is_shown_as_the_server_writes_it(visit: Visit) -> None:
     with live(Scripted(cut(RAW)), "hermes") as server:
-        page = begin(visit, server)
-        say(page)
-        answered(page)
-        page.click(".turn footer button")
+        page = talked(visit, server, inside=True)
         page.locator("#s-protocols").scroll_into_view_if_needed()
         shown = page.locator("#s-protocols .bytes")
         for name, sign in (
@@ -561,9 +564,7 @@ def test_a_session_is_shown_as_a_tree_and_each_row_in_the_colours_of_its_tokens(
 
 def test_both_languages_say_everything(visit: Visit) -> None:
     with live(Scripted(cut(RAW)), "hermes") as server:
-        page = begin(visit, server)
-        say(page)
-        answered(page)
+        page = talked(visit, server)
         page.click("button.language")
         assert page.locator("html").get_attribute("lang") == "zh-CN"
         assert page.locator(".top nav").inner_text().split() == ["试用", "透视", "工作台"]
@@ -725,9 +726,7 @@ def test_the_wheel_holds_the_page(tmp_path: Path) -> None:
 
 def test_an_answer_that_comes_while_the_language_is_switched_is_not_lost(visit: Visit) -> None:
     with live(Scripted(cut(RAW), hang_after=8), "hermes") as server:
-        page = begin(visit, server)
-        say(page)
-        page.locator(".reasoning .preview", has_text="user wants").wait_for()
+        page = thinking(visit, server)
         page.click("button.language")
         page.locator(".warning", has_text="停止").wait_for()
         assert page.locator(".turn.assistant .reasoning").count() == 1
@@ -741,9 +740,7 @@ def test_an_answer_that_comes_while_the_language_is_switched_is_not_lost(visit: 
 
 def test_a_conversation_is_there_again_after_the_page_is_loaded_again(visit: Visit) -> None:
     with live(Scripted(cut(RAW)), "hermes") as server:
-        page = begin(visit, server)
-        say(page, "What is the weather?")
-        answered(page)
+        page = talked(visit, server, "What is the weather?")
         page.reload()
         answered(page)
         assert page.locator(".turn.user").all_inner_texts() == ["What is the weather?"]
@@ -766,9 +763,7 @@ def test_a_conversation_is_there_again_after_the_page_is_loaded_again(visit: Vis
 
 def test_a_conversation_that_is_too_large_to_keep_disturbs_nothing(visit: Visit) -> None:
     with live(Scripted(["x" * 8_000_000]), "hermes") as server:
-        page = begin(visit, server)
-        say(page)
-        answered(page)
+        page = talked(visit, server)
         page.reload()
         page.locator(".ideas").wait_for()
 
@@ -807,10 +802,7 @@ def test_special_tokens_are_said_to_be_highlighted_only_where_some_are(visit: Vi
     prompts = Prompts(read_tokenizer(FOLDER))
     for known, engine in ((prompts, Scripted(["Hi."])), (None, Scripted(["Hi."]))):
         with live(engine, "hermes", prompts=known) as server:
-            page = begin(visit, server)
-            say(page)
-            answered(page)
-            page.click(".turn footer button")
+            page = talked(visit, server, inside=True)
             page.locator("#s-prompt .prompt").wait_for()
             marked = page.locator("#s-prompt mark").count() > 0
             assert marked is (known is not None)
