@@ -1,6 +1,7 @@
-"""Plain HTTP servers on the loopback interface."""
+"""Plain HTTP servers on the loopback interface, and its free ports."""
 
 import contextlib
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -9,6 +10,18 @@ from pathlib import Path
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 """Answers a request."""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def listens(port: int) -> bool:
+    """Whether somebody takes connections there."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
 
 
 @contextlib.contextmanager

@@ -5,11 +5,9 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from unspool.sessions import Limits, Sessions
 from unspool.sessions.records import CALL, OWNER, SESSION
 from unspool.store import Store
 
+from ..loopback import free_port, listens
 from ..server.support import CHAT, PATIENCE, Live, live, until
 from ..server.writing import template
 from .support import Model, ask, check, made, trajectory, tree
@@ -45,18 +44,13 @@ def start(port: int, file: Path) -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
         [sys.executable, "-c", SERVER, str(port), str(file)], cwd=root, stderr=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-            return process
-        time.sleep(0.2)
-    raise AssertionError("the server does not start")
+    until(lambda: listens(port), 120)
+    return process
 
 
 @pytest.mark.slow
 def test_no_acknowledged_call_is_lost_when_the_server_is_killed_and_its_sessions_go_on(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     url, file = f"http://127.0.0.1:{port}", tmp_path / "store.db"
     with httpx2.Client(timeout=PATIENCE, verify=False) as client:
         process = start(port, file)

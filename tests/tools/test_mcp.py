@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.loopback import free_port, listens
+from tests.server.support import until
 from unspool.tools import Approval, ToolLimits, ToolResult, Tools, ToolServerError
 from unspool.tools.config import read_list
 from unspool.tools.targets import Endpoint
@@ -36,19 +37,15 @@ def tools_of(tmp_path: Path, limits: ToolLimits = LIMITS, **servers: object) -> 
 @contextlib.contextmanager
 def running(transport: str) -> Iterator[str]:
     """The SDK's server over HTTP, as ``host:port``."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen(
         [sys.executable, str(HERE / "sdk_server.py"), transport, str(port)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        for _ in range(300):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            assert process.poll() is None
-            time.sleep(0.1)
+        until(lambda: listens(port) or process.poll() is not None, 30)
+        assert process.poll() is None
         yield f"127.0.0.1:{port}"
     finally:
         process.kill()

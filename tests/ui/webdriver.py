@@ -16,14 +16,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ..loopback import free_port
+
 KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Right": "\ue014", "Space": " "}
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 class Driven:
