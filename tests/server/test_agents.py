@@ -16,33 +16,21 @@ from .workshop import Workshop
 from .writing import ANSWER, CALL, TOKENIZER, Writing, extends, template
 
 
-def test_tokens_of_a_prompt_are_counted_by_the_engines_tokenizer() -> None:
-    with written(CALL) as (server, engine), claude(server.url) as client:
-        ask: Any = {"model": "m", "messages": HELLO, "system": "Be brief.", "tools": [ANTHROPIC_TOOL]}
-        counted = client.messages.count_tokens(**ask).input_tokens
-        client.messages.create(**ask, max_tokens=9)
-        assert counted == len(TOKENIZER.encode(str(engine.requests[0].prompt), add_special_tokens=False).ids)
-        assert len(engine.requests) == 1
-        with pytest.raises(anthropic.BadRequestError, match="messages: is empty"):
-            client.messages.count_tokens(model="m", messages=[])
-
-
 def test_the_count_of_tokens_includes_server_tools_earlier_turns_and_sealed_reasoning() -> None:
-    engine = Writing(CALL)
-    with (
-        live(
-            engine, "hermes", prompts=template(), servers=[Workshop()], seal=Seal([bytes(32)]), api_key="any"
-        ) as server,
-        claude(server.url) as client,
-    ):
+    options: Any = {"servers": [Workshop()], "seal": Seal([bytes(32)]), "api_key": "any"}
+    with written(CALL, **options) as (server, engine), claude(server.url) as client:
         ask: Any = {"model": "m", "mcp_servers": [MCP_SERVER], "betas": BETA, "tools": [ANTHROPIC_TOOL]}
+        ask["system"] = "Be brief."
         first = client.beta.messages.create(**ask, messages=HELLO, max_tokens=99)
         use: Any = first.content[-1]
         result: Any = [{"type": "tool_result", "tool_use_id": use.id, "content": "20"}]
         said: Any = [block.model_dump(exclude_none=True) for block in first.content]
         history: Any = [*HELLO, {"role": "assistant", "content": said}, {"role": "user", "content": result}]
         counted = client.beta.messages.count_tokens(**ask, messages=history).input_tokens
+        assert len(engine.requests) == 1
         client.beta.messages.create(**ask, messages=history, max_tokens=99)
+        with pytest.raises(anthropic.BadRequestError, match="messages: is empty"):
+            client.messages.count_tokens(model="m", messages=[])
     assert extends(engine, 1, CALL)
     assert counted == len(engine.requests[1].prompt_ids or ())
     assert "guarded" not in str(engine.requests[1].tools)

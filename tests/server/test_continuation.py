@@ -192,7 +192,7 @@ def of_responses(server: Live, history: list[Any], *, stream: bool, **options: A
 
 def of_messages(server: Live, history: list[Any], *, stream: bool, **options: Any) -> list[Any]:
     ask: Any = {"model": "m", "max_tokens": 99, "mcp_servers": [MCP_SERVER], "betas": BETA, **options}
-    with claude(server.url) as client:
+    with claude(server.url, server.openai.api_key) as client:
         if stream:
             with client.beta.messages.stream(**ask, messages=history) as answer:
                 message: Any = answer.get_final_message()
@@ -258,18 +258,20 @@ WORDY_MIXED = (
 )
 
 
-def theirs(ask: Any, expected: list[Any]) -> list[Any]:
+def theirs(ask: Any, made: list[Any]) -> list[Any]:
     """A client's answers to the calls that are left to it."""
     if ask is of_chat:
-        return [{"role": "tool", "tool_call_id": expected[0]["tool_calls"][0]["id"], "content": "20"}]
+        ids = [c["id"] for m in made for c in m.get("tool_calls") or ()]
+        return [{"role": "tool", "tool_call_id": id, "content": "20"} for id in ids]
     if ask is of_responses:
-        id = next(item["call_id"] for item in expected if item["type"] == "function_call")
-        return [{"type": "function_call_output", "call_id": id, "output": "20"}]
+        ids = [item["call_id"] for item in made if item["type"] == "function_call"]
+        return [{"type": "function_call_output", "call_id": id, "output": "20"} for id in ids]
     if ask is of_messages:
-        id = next(block["id"] for block in expected[0]["content"] if block["type"] == "tool_use")
-        return [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "20"}]}]
-    calls = [c for m in expected for c in m.get("toolCalls", ()) if c["function"]["name"] == "get_weather"]
-    return [{"role": "tool", "toolCallId": calls[0]["id"], "content": "20"}]
+        ids = [block["id"] for block in made[0]["content"] if block["type"] == "tool_use"]
+        results = [{"type": "tool_result", "tool_use_id": id, "content": "20"} for id in ids]
+        return [{"role": "user", "content": results}] if results else []
+    calls = [c for m in made for c in m.get("toolCalls", ()) if c["function"]["name"] == "get_weather"]
+    return [{"role": "tool", "toolCallId": c["id"], "content": "20"} for c in calls]
 
 
 CLIENTS_OWN: Any = {

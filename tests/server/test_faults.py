@@ -43,11 +43,11 @@ def service(server: Live) -> Any:
 # -- clients that go away ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(("path", "stream"), [(CHAT, True), (CHAT, False), ("/ui/chat", True)])
 @pytest.mark.parametrize("after", [0, 2])
-def test_a_client_that_goes_away_cancels_its_engine(stream: bool, after: int) -> None:
+def test_a_client_that_goes_away_cancels_its_engine(path: str, stream: bool, after: int) -> None:
     with live(Scripted(["a", "b", "c"], hang_after=after)) as server:
-        connection = server.request(messages=HELLO, stream=stream)
+        connection = server.request(path, messages=HELLO, stream=stream)
         until(server.engine.hanging.is_set)
         connection.close()
         until(lambda: server.engine.cancelled == 1)

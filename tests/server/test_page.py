@@ -17,7 +17,7 @@ from unspool.events import NOTICES
 from unspool.server.cors import Origins
 from unspool.server.guards import Hosts, check_host
 
-from .support import CHAT, HELLO, WEATHER, Live, Scripted, chunks, live, replay, until
+from .support import CHAT, HELLO, WEATHER, Live, Scripted, chunks, live, replay
 
 RAW = (
     '<think>\nplan\n</think>\n\nHi.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
@@ -315,14 +315,6 @@ def test_every_protocol_is_written_streamed_and_whole(server: Live, protocol: st
     answer = server.post("/ui/protocol", protocol=protocol, text=RAW, tools=[WEATHER]).json()
     assert sign in answer["stream"]
     assert "Paris" in answer["whole"]
-
-
-def test_the_engine_stops_when_the_page_goes_away() -> None:
-    with live(Scripted(["a"] * 3, hang_after=3), "hermes") as server:
-        connection = server.request("/ui/chat", messages=HELLO)
-        assert server.engine.hanging.wait(20)
-        connection.close()
-        until(lambda: server.engine.cancelled == 1)
 
 
 def test_a_trace_ends_with_the_engines_error() -> None:

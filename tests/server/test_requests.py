@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import openai
 import pytest
 
 from .support import CHAT, HEAD, HELLO, WEATHER, Live, Scripted, live, replay
@@ -59,13 +58,6 @@ def test_unknown_paths_and_methods_are_reported(server: Live) -> None:
     assert (unknown.status_code, "/v1/chat/completions" in unknown.json()["error"]["message"]) == (404, True)
     wrong = server.http.get("/v1/messages")
     assert (wrong.status_code, wrong.json()["type"]) == (405, "error")
-
-
-def test_the_model_is_listed_and_found_by_its_name(server: Live) -> None:
-    assert [m.id for m in server.openai.models.list()] == ["served"]
-    assert server.openai.models.retrieve("served").id == "served"
-    with pytest.raises(openai.NotFoundError, match="another/one"):
-        server.openai.models.retrieve("another/one")
 
 
 def test_every_protocol_requires_the_api_key_in_its_own_way() -> None:

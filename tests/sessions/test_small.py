@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import anthropic
 import msgspec
 import pytest
 
@@ -18,17 +17,16 @@ from unspool.request.prompts import Prompts
 from unspool.request.tokenizer import gguf_tokenizer
 
 from ..server.support import Live, live
+from ..server.test_continuation import of_chat, of_messages, of_responses, theirs
 from ..small import need_small_model
 from .proxy import Proxy
 from .support import check, made, trajectory, tree
 
-PATIENCE = 120.0
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOL: Any = {
     "type": "function",
     "function": {"name": "get_weather", "description": "Get the current weather in a city.", "parameters": WEATHER},
 }
-PARIS = "What is the weather in Paris?"
 
 
 @contextlib.contextmanager
@@ -68,57 +66,30 @@ def serving(llama: LlamaProcess) -> Iterator[tuple[Live, Proxy]]:
         yield both
 
 
-def by_chat(server: Live, key: str) -> None:
-    client = server.openai.with_options(api_key=key, max_retries=2)
-    messages: list[Any] = [{"role": "user", "content": PARIS}]
-    for follow in ("Thank you! And now say hello.", None):
-        with client.chat.completions.stream(model="m", messages=messages, tools=[TOOL], max_tokens=60) as stream:
-            message = stream.get_final_completion().choices[0].message
-        messages.append(message.to_dict())
-        for call in message.tool_calls or ():
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": "18 C, sunny"})
-        if not message.tool_calls:
-            messages.append({"role": "user", "content": follow})
-
-
-def by_responses(server: Live, key: str) -> None:
-    client = server.openai.with_options(api_key=key)
-    tools: Any = [{"type": "function", **TOOL["function"], "strict": False}]
-    items: list[Any] = [{"role": "user", "content": PARIS}]
-    for _ in range(3):
-        with client.responses.stream(model="m", input=items, tools=tools, max_output_tokens=60) as stream:
-            response = stream.get_final_response()
-        items += [item.to_dict() for item in response.output]
-        calls = [item for item in response.output if item.type == "function_call"]
-        items += [{"type": "function_call_output", "call_id": call.call_id, "output": "18 C"} for call in calls]
-        if not calls:
-            items.append({"role": "user", "content": "And now say hello."})
-
-
-def by_messages(server: Live, key: str) -> None:
-    tools: Any = [{"name": "get_weather", "description": "Get the current weather.", "input_schema": WEATHER}]
-    messages: list[Any] = [{"role": "user", "content": PARIS}]
-    with anthropic.Anthropic(base_url=server.url, api_key=key, timeout=PATIENCE) as client:
-        for _ in range(3):
-            with client.messages.stream(model="m", max_tokens=60, messages=messages, tools=tools) as stream:
-                message = stream.get_final_message()
-            messages.append({"role": "assistant", "content": [block.to_dict() for block in message.content]})
-            results = [
-                {"type": "tool_result", "tool_use_id": block.id, "content": "18 C"}
-                for block in message.content
-                if block.type == "tool_use"
-            ]
-            messages.append({"role": "user", "content": results or "And now say hello."})
+OPTIONS: dict[Any, dict[str, Any]] = {
+    of_chat: {"tools": [TOOL], "max_tokens": 60},
+    of_responses: {"tools": [{"type": "function", **TOOL["function"], "strict": False}], "max_output_tokens": 60},
+    of_messages: {
+        "tools": [{"name": "get_weather", "description": "Get the current weather.", "input_schema": WEATHER}],
+        "max_tokens": 60,
+        "mcp_servers": [],
+        "betas": [],
+    },
+}
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("agent", [by_chat, by_responses, by_messages])
-def test_rows_are_what_llama_cpp_was_sent_and_sampled(serving: tuple[Live, Proxy], agent: Any) -> None:
+@pytest.mark.parametrize("ask", OPTIONS)
+def test_rows_are_what_llama_cpp_was_sent_and_sampled(serving: tuple[Live, Proxy], ask: Any) -> None:
     server, proxy = serving
     session = made(server, sampling={"temperature": 0.7, "seed": 3})
     assert session["exact"], session["problems"]
     proxy.record.clear()
-    agent(server, session["key"])
+    server.openai = server.openai.with_options(api_key=session["key"])
+    history: list[Any] = [{"role": "user", "content": "What is the weather in Paris?"}]
+    for _ in range(3):
+        said = ask(server, history, stream=True, **OPTIONS[ask])
+        history += [*said, *(theirs(ask, said) or [{"role": "user", "content": "And now say hello."}])]
     found = trajectory(server, session)
     assert proxy.hidden == 0
     check(found, proxy.record)
