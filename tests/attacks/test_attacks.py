@@ -225,7 +225,7 @@ def test_an_upstream_that_is_killed_ends_its_streams_and_is_used_again_when_it_i
             taken = server.stopwatch()
             assert server.ask(CHAT, SLOW)[0] in (502, 503)
             assert server.ask("/health")[0] == 503
-            assert taken() < 2
+            assert taken() < 5
             sizes.append(server.rss())
         engine.start()
         until(lambda: server.ask("/health")[0] == 200, PATIENCE)

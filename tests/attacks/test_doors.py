@@ -47,10 +47,10 @@ def run(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def refused(server: Victim, path: str, body: Any, field: str, within: float = 5.0) -> None:
-    began = time.monotonic()
+    taken = server.stopwatch()
     status, text = server.ask(path, body)
     assert (status, field in text) == (400, True), text[:500]
-    assert time.monotonic() - began < within, field
+    assert taken() < within, field
 
 
 # -- approvals and sealed reasoning ------------------------------------------------------------------------------------
@@ -252,9 +252,9 @@ def test_requests_of_the_page_delay_no_answer_and_end_with_their_client(computin
             )
             asking.start()
             time.sleep(0.5)
-            began = time.monotonic()
+            taken = computing.stopwatch()
             status, text = computing.ask(CHAT, {"messages": [user(QUICK)], "tools": tools})
-            assert (status, time.monotonic() - began < 2) == (200, True), (path, text)
+            assert (status, taken() < 2) == (200, True), (path, text)
             asking.join()
 
     survives(computing, attack)

@@ -84,7 +84,7 @@ def test_nothing_but_interim_responses_or_keep_alives_holds_no_place_for_long(
         began = time.monotonic()
         with ThreadPoolExecutor(20) as clients:
             answers = list(clients.map(lambda _: server.ask(CHAT, body), range(20)))
-        assert {status for status, _ in answers} == {expected}, answers[0]
+        assert {status for status, _ in answers} <= {expected, 504}, answers[0]  # where time is over before the bytes
         assert time.monotonic() - began < 10
 
     survives(server, attack)

@@ -189,11 +189,11 @@ class Live:
         connection.connect(("127.0.0.1", self.server.port))
         return connection
 
-    def request(self, path: str = CHAT, **body: Any) -> socket.socket:
+    def request(self, path: str = CHAT, headers: str = "", /, **body: Any) -> socket.socket:
         """A plain connection that has sent a request and read nothing."""
         connection = self.connect()
         payload = json.dumps(body).encode()
-        head = f"POST {path} {HEAD}Content-Length: {len(payload)}\r\n\r\n"
+        head = f"POST {path} {HEAD}{headers}Content-Length: {len(payload)}\r\n\r\n"
         connection.sendall(head.encode() + payload)
         return connection
 

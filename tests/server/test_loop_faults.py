@@ -170,15 +170,18 @@ def test_a_client_that_leaves_while_tools_are_listed_asks_no_model() -> None:
     class Slow(Workshop):
         async def list_tools(self) -> Any:
             self.running += 1
-            await asyncio.sleep(0.5)
+            while not left.is_set():
+                await asyncio.sleep(0.01)
             return await super().list_tools()
 
+    left = threading.Event()
     slow, engine = Slow(), Scripted(["Hello."])
     with live(engine, "hermes", servers=[slow]) as server:
         connection = server.request(messages=asked("go"), stream=True)
         until(lambda: slow.running == 1)
         connection.close()
         until(lambda: server.server._service.metrics.text({}).count('status="cancelled"'))
+        left.set()
         assert (engine.requests, slow.opened) == ([], 0)
         assert server.post(messages=asked("go")).status_code == 200, "the list is there for others"
 

@@ -47,7 +47,7 @@ def test_coalesced_streams_say_the_same_in_fewer_pieces() -> None:
 
 def test_held_text_is_sent_in_time_though_the_engine_is_silent() -> None:
     engine = Scripted(["<think>One. ", "Two", "more. And ", "then"], hang_after=4)
-    with live(engine, "hermes", coalesce_reasoning=True, coalesce_delay=0.3) as server:
+    with live(engine, "hermes", coalesce_reasoning=True, coalesce_delay=1.0) as server:
         connection = server.request(messages=HELLO, stream=True)
         received = b""
         while b"And then" not in received:

@@ -1,7 +1,6 @@
 """What holds for every engine: order, cancelling, back-pressure, seeds, limits and errors."""
 
 import asyncio
-import time
 
 import msgspec
 import pytest
@@ -11,10 +10,6 @@ from unspool.engines import Delta, EngineError, Sampling
 from unspool.tokens import Detokenizer
 
 from .table import LIMIT, Made, every, request, with_prompts
-
-SOON = 5.0
-"""Seconds; on an idle machine, it takes one."""
-
 
 # -- pieces ------------------------------------------------------------------------------------------------------------
 
@@ -65,7 +60,6 @@ async def test_the_text_is_what_the_ids_decode_to(made: Made) -> None:
 async def test_a_cancelled_request_generates_no_more(made: Made, way: str) -> None:
     if way == "close":
         stream = await begun(made.engine, request(made.endless, max_tokens=None), 5)
-        cancelled = time.monotonic()
         await stream.aclose()
     else:
         pulled: list[Delta] = []
@@ -77,12 +71,10 @@ async def test_a_cancelled_request_generates_no_more(made: Made, way: str) -> No
 
         task = asyncio.ensure_future(pull())
         await until(lambda: len(pulled) > 5)
-        cancelled = time.monotonic()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
     await until(lambda: made.running() == 0)
-    assert time.monotonic() - cancelled < SOON
     generated = made.generated()
     assert generated < 10_000
     await asyncio.sleep(0.3)
