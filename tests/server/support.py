@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 import types
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,7 @@ class Scripted:
         pieces: the raw output.
         fail_after: after how many pieces the engine fails.
         hang_after: after how many pieces nothing more comes.
+        gates: what must be set before a piece comes, by its place.
     """
 
     tokenizer: Any = None
@@ -89,8 +90,10 @@ class Scripted:
         error: Exception | None = None,
         usage: Usage | None = USAGE,
         reason: str = "stop",
+        gates: Mapping[int, threading.Event] | None = None,
     ) -> None:
         self.reason = reason
+        self.gates = gates or {}
         self.pieces = pieces
         self.fail_after = fail_after
         self.hang_after = hang_after
@@ -127,6 +130,8 @@ class Scripted:
     async def _maybe_end(self, i: int) -> None:
         if self.fail_after == i:
             raise self.error
+        while i in self.gates and not self.gates[i].is_set():
+            await asyncio.sleep(0.01)
         if self.hang_after == i:
             self.hanging.set()
             await asyncio.Event().wait()

@@ -1,15 +1,13 @@
 """How streams are cut, counted and kept alive."""
 
-import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
 from tests.tokenizer import byte_level
-from unspool.engines import Delta, Request
+from unspool.engines import Delta
 from unspool.wire import Usage
 
 from .support import CHAT, HELLO, MINIMAL, WEATHER, Scripted, chunks, live, until
@@ -90,31 +88,19 @@ def test_a_silent_stream_is_kept_alive_in_its_protocols_way(path: str, comment: 
 # -- token ids ---------------------------------------------------------------------------------------------------------
 
 
-class Ids:
+def telling(*ids: int) -> Scripted:
     """Reports its output as token ids, one at a time, some of which have the same text as others."""
-
-    def __init__(self, *ids: int) -> None:
-        words = ("<think>", "</think>", "plan", "Ġit", "</", "think", ">", "Ġdone", "x")
-        self.tokenizer: Any = byte_level(words)
-        self.tokenizer.add_special_tokens(["<think>", "</think>"])
-        self._ids = ids
-
-    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
-        for i in self._ids:
-            await asyncio.sleep(0)
-            yield Delta(text=self.tokenizer.decode([i], skip_special_tokens=False), token_ids=(i,))
-        yield Delta(finish_reason="stop", usage=Usage(prompt_tokens=1, completion_tokens=len(self._ids)))
-
-    async def health(self) -> None:
-        """The engine is always healthy."""
-
-    async def close(self) -> None:
-        """There is nothing to close."""
+    tokenizer = byte_level(("<think>", "</think>", "plan", "Ġit", "</", "think", ">", "Ġdone", "x"))
+    tokenizer.add_special_tokens(["<think>", "</think>"])
+    pieces = [Delta(text=tokenizer.decode([i], skip_special_tokens=False), token_ids=(i,)) for i in ids]
+    engine = Scripted(pieces, usage=Usage(prompt_tokens=1, completion_tokens=len(ids)))
+    engine.tokenizer = tokenizer
+    return engine
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_marker_that_is_only_spelled_is_text_where_the_engine_tells_its_tokens(stream: bool) -> None:
-    with live(Ids(0, 2, 3, 1, 2, 7), "hermes") as server:
+    with live(telling(0, 2, 3, 1, 2, 7), "hermes") as server:
         ask: dict[str, Any] = {"messages": HELLO, "stream": stream, "stream_options": {"include_usage": True}}
         answer = server.post(**(ask if stream else {"messages": HELLO}))
     sent = chunks(answer.text)[-1] if stream else answer.json()

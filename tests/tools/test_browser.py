@@ -14,7 +14,7 @@ import pytest
 from yarl import URL
 
 from tests.loopback import answering, sends
-from unspool.tools import ServerTool, Session, ToolLimits, ToolResult
+from unspool.tools import ServerTool, ToolLimits, ToolResult
 from unspool.tools.addresses import Refused, is_public
 from unspool.tools.demo import DemoToolServer
 from unspool.tools.fetch import Fetched, Fetcher
@@ -79,16 +79,12 @@ async def browsing(
     fetcher = Fetcher(hosts, private=private, time=time, size=LIMITS.message)
     server = DemoToolServer(fetcher, search=search, limits=LIMITS)
     tools: dict[str, ServerTool] = {tool.name: tool for tool in await server.list_tools()}
-    session: Session = server.session()
 
     async def call(name: str, **arguments: object) -> ToolResult:
         return await session.call(tools[f"browser.{name}"], json.dumps(arguments))
 
-    try:
+    async with contextlib.aclosing(server), contextlib.aclosing(server.session()) as session:
         yield call
-    finally:
-        await session.aclose()
-        await server.aclose()
 
 
 async def test_a_page_is_shown_in_numbered_lines_with_numbered_links(site: str) -> None:

@@ -1,13 +1,13 @@
 """MCP servers in other processes: the SDK's over each transport, and one that misbehaves."""
 
 import asyncio
-import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,7 +34,7 @@ def tools_of(tmp_path: Path, limits: ToolLimits = LIMITS, **servers: object) -> 
     return Tools.from_flags(mcp_config=path, limits=limits)
 
 
-@contextlib.contextmanager
+@contextmanager
 def running(transport: str) -> Iterator[str]:
     """The SDK's server over HTTP, as ``host:port``."""
     port = free_port()
@@ -50,14 +50,6 @@ def running(transport: str) -> Iterator[str]:
     finally:
         process.kill()
         process.wait()
-
-
-@contextlib.asynccontextmanager
-async def closing(tools: Tools) -> AsyncIterator[Tools]:
-    try:
-        yield tools
-    finally:
-        await tools.aclose()
 
 
 async def call(tools: Tools, name: str, **arguments: object) -> ToolResult:
@@ -109,20 +101,20 @@ async def check_calculator(tools: Tools) -> None:
 async def test_a_server_over_http_is_found_by_host_and_port_alone_or_by_its_url(transport: str, url: str) -> None:
     with running(transport) as address:
         if transport == "sse" or "sse" not in url:
-            async with closing(Tools(read_list(url.format(address), LIMITS))) as tools:
+            async with aclosing(Tools(read_list(url.format(address), LIMITS))) as tools:
                 await check_calculator(tools)
 
 
 async def test_a_server_over_standard_streams_is_started_from_a_file(tmp_path: Path) -> None:
-    async with closing(tools_of(tmp_path, calc=program("sdk_server.py", "stdio"))) as tools:
+    async with aclosing(tools_of(tmp_path, calc=program("sdk_server.py", "stdio"))) as tools:
         await check_calculator(tools)
 
 
 async def test_a_session_over_http_outlives_nothing_and_servers_that_come_back_are_found() -> None:
     with running("streamable-http") as address:
-        async with closing(Tools(read_list(f"calc={address}", ToolLimits(time=3, listing=3, cache=0.01)))) as tools:
+        async with aclosing(Tools(read_list(f"calc={address}", ToolLimits(time=3, listing=3, cache=0.01)))) as tools:
             assert (await call(tools, "add", a=1, b=1)).text == "2"
-    async with closing(Tools(read_list(f"calc={address}", LIMITS))) as tools:
+    async with aclosing(Tools(read_list(f"calc={address}", LIMITS))) as tools:
         listing = await tools.list_tools()
         assert listing.tools == ()
         assert [*listing.failures] == ["calc"]
@@ -134,14 +126,14 @@ async def test_a_child_has_no_more_of_the_environment_than_its_file_names(
     monkeypatch.setenv("A_SECRET_KEY", "sk-1")
     monkeypatch.setenv("PASSED_ON", "yes")
     entry = program("sdk_server.py", "stdio", env={"OWN": "${PASSED_ON}", "OTHER": "${NOT_SET:-default}"})
-    async with closing(tools_of(tmp_path, calc=entry)) as tools:
+    async with aclosing(tools_of(tmp_path, calc=entry)) as tools:
         names = (await call(tools, "environment")).text.split("\n")
         assert {"OWN", "OTHER", "PATH"} <= set(names)
         assert not {"A_SECRET_KEY", "PASSED_ON"} & set(names)
 
 
 async def test_a_child_that_dies_is_started_again_and_its_call_is_an_error(tmp_path: Path) -> None:
-    async with closing(tools_of(tmp_path, calc=program("sdk_server.py", "stdio"))) as tools:
+    async with aclosing(tools_of(tmp_path, calc=program("sdk_server.py", "stdio"))) as tools:
         assert (await call(tools, "count")).text == "1"
         assert (await call(tools, "count")).text == "2"  # one child for all responses
         assert (await call(tools, "die")).error
@@ -149,7 +141,7 @@ async def test_a_child_that_dies_is_started_again_and_its_call_is_an_error(tmp_p
 
 
 async def test_a_changed_list_is_listed_anew(tmp_path: Path) -> None:
-    async with closing(tools_of(tmp_path, calc=program("sdk_server.py", "stdio"))) as tools:
+    async with aclosing(tools_of(tmp_path, calc=program("sdk_server.py", "stdio"))) as tools:
         assert "newcomer" not in [tool.name for tool in (await tools.list_tools()).tools]
         assert (await call(tools, "change")).text == "changed"
         await asyncio.sleep(1.1)
@@ -166,7 +158,7 @@ async def test_a_call_that_a_server_does_not_answer_rightly_is_an_error_and_the_
     tmp_path: Path, fault: str
 ) -> None:
     before = children()
-    async with closing(tools_of(tmp_path, bad=program("bad_server.py", fault))) as tools:
+    async with aclosing(tools_of(tmp_path, bad=program("bad_server.py", fault))) as tools:
         started = time.monotonic()
         result = await call(tools, "good")
         assert result.error
@@ -178,18 +170,18 @@ async def test_a_call_that_a_server_does_not_answer_rightly_is_an_error_and_the_
 
 
 async def test_nonsense_between_messages_is_skipped(tmp_path: Path) -> None:
-    async with closing(tools_of(tmp_path, bad=program("bad_server.py", "nonsense"))) as tools:
+    async with aclosing(tools_of(tmp_path, bad=program("bad_server.py", "nonsense"))) as tools:
         assert (await call(tools, "good")).text == "done"
 
 
 async def test_texts_may_have_as_many_brackets_as_they_like(tmp_path: Path) -> None:
-    async with closing(tools_of(tmp_path, bad=program("bad_server.py", "brackets"))) as tools:
+    async with aclosing(tools_of(tmp_path, bad=program("bad_server.py", "brackets"))) as tools:
         result = await call(tools, "good")
         assert (result.error, result.text[:4]) == (False, "[{[{")
 
 
 async def test_of_thousands_of_tools_only_the_first_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with closing(tools_of(tmp_path, bad=program("bad_server.py", "unreadable"))) as tools:
+    async with aclosing(tools_of(tmp_path, bad=program("bad_server.py", "unreadable"))) as tools:
         listing = await tools.list_tools()
         assert (listing.tools, listing.failures) == ((), {})
     assert 1024 <= len(caplog.messages) <= 1030
@@ -197,13 +189,13 @@ async def test_of_thousands_of_tools_only_the_first_are_read(tmp_path: Path, cap
 
 
 async def test_pages_are_listed_to_the_end(tmp_path: Path) -> None:
-    async with closing(tools_of(tmp_path, bad=program("bad_server.py", "pages"))) as tools:
+    async with aclosing(tools_of(tmp_path, bad=program("bad_server.py", "pages"))) as tools:
         assert [tool.name for tool in (await tools.list_tools()).tools] == ["tool0", "tool1", "tool2", "tool3"]
 
 
 async def test_tools_whose_definitions_cannot_be_used_are_left_out(tmp_path: Path) -> None:
     for limits, fault in ((ToolLimits(time=3, schema=2_000), "lies"), (ToolLimits(time=3), "odd")):
-        async with closing(tools_of(tmp_path, limits, bad=program("bad_server.py", fault))) as tools:
+        async with aclosing(tools_of(tmp_path, limits, bad=program("bad_server.py", fault))) as tools:
             listing = await tools.list_tools()
             assert [tool.name for tool in listing.tools] == ["good"]
             assert (await call(tools, "good")).text == "done"
@@ -225,7 +217,7 @@ async def test_a_server_that_cannot_be_listed_is_reported_and_the_others_work(
 ) -> None:
     before = children()
     bad, good = program("bad_server.py", fault), program("bad_server.py", "none")
-    async with closing(tools_of(tmp_path, ToolLimits(time=3, listing=3), bad=bad, good=good)) as tools:
+    async with aclosing(tools_of(tmp_path, ToolLimits(time=3, listing=3), bad=bad, good=good)) as tools:
         listing = await tools.list_tools()
         assert [tool.name for tool in listing.tools] == ["good"]
         assert [*listing.failures] == ["bad"]
@@ -237,13 +229,13 @@ async def test_a_server_that_cannot_be_listed_is_reported_and_the_others_work(
 
 
 async def test_a_missing_program_is_reported(tmp_path: Path) -> None:
-    async with closing(tools_of(tmp_path, bad={"command": "no-such-program"})) as tools:
+    async with aclosing(tools_of(tmp_path, bad={"command": "no-such-program"})) as tools:
         assert "no-such-program" in (await tools.list_tools()).failures["bad"]
 
 
 async def test_a_cancelled_call_ends_and_leaves_the_child_to_others(tmp_path: Path) -> None:
     before = children()
-    async with closing(tools_of(tmp_path, ToolLimits(time=60), calc=program("sdk_server.py", "stdio"))) as tools:
+    async with aclosing(tools_of(tmp_path, ToolLimits(time=60), calc=program("sdk_server.py", "stdio"))) as tools:
         slow = asyncio.ensure_future(call(tools, "wait", seconds=60))
         await asyncio.sleep(2.5)
         slow.cancel()
@@ -256,7 +248,7 @@ async def test_a_cancelled_call_ends_and_leaves_the_child_to_others(tmp_path: Pa
 async def test_a_listing_that_is_cancelled_leaves_no_child(tmp_path: Path) -> None:
     before = children()
     limits = ToolLimits(listing=3)
-    async with closing(tools_of(tmp_path, limits, bad=program("bad_server.py", "silent"))) as tools:
+    async with aclosing(tools_of(tmp_path, limits, bad=program("bad_server.py", "silent"))) as tools:
         # All callers share one listing of all servers, which continues when one of them leaves, until its time is over.
         for shared in (False, True):
             listed: Coroutine[None, None, object] = tools.list_tools() if shared else tools.servers["bad"].list_tools()
@@ -276,7 +268,7 @@ async def test_a_listing_that_is_cancelled_leaves_no_child(tmp_path: Path) -> No
 
 async def test_clashing_names_are_prefixed_and_approvals_apply_by_tool(tmp_path: Path) -> None:
     one = program("bad_server.py", "none", require_approval="always")
-    async with closing(tools_of(tmp_path, one=one, two=program("bad_server.py", "none"))) as tools:
+    async with aclosing(tools_of(tmp_path, one=one, two=program("bad_server.py", "none"))) as tools:
         listing = await tools.list_tools()
         assert [tool.name for tool in listing.tools] == ["one__good", "two__good"]
         assert [tool.approval for tool in listing.tools] == [True, False]
@@ -285,7 +277,7 @@ async def test_clashing_names_are_prefixed_and_approvals_apply_by_tool(tmp_path:
 
 
 async def test_a_hundred_sessions_at_once_share_one_child_and_each_has_its_answer(tmp_path: Path) -> None:
-    async with closing(tools_of(tmp_path, ToolLimits(time=30), calc=program("sdk_server.py", "stdio"))) as tools:
+    async with aclosing(tools_of(tmp_path, ToolLimits(time=30), calc=program("sdk_server.py", "stdio"))) as tools:
         found = await asyncio.gather(*(call(tools, "add", a=i, b=1) for i in range(100)))
         assert [int(result.text) for result in found] == [i + 1 for i in range(100)]
 
@@ -297,5 +289,5 @@ async def test_a_server_that_a_request_names_is_not_looked_for_at_private_addres
     from unspool.tools.mcp import MCPToolServer
 
     asked = MCPToolServer("asked", Endpoint((("http", url), ("sse", url)), public=True), limits=LIMITS)
-    async with closing(Tools([asked])) as tools:
+    async with aclosing(Tools([asked])) as tools:
         assert "is not a public address" in (await tools.list_tools()).failures["asked"]

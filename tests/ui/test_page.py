@@ -1,13 +1,11 @@
 """The page, in a real browser connected to a real server."""
 
-import asyncio
 import json
 import subprocess
 import sys
 import threading
 import time
 import zipfile
-from collections.abc import AsyncGenerator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from tokenizers import Tokenizer
 from unspool import get_dialect, parse
 from unspool.cli import main
 from unspool.cli.open import _lines
-from unspool.engines import Capture, Delta, Request, read_recordings
+from unspool.engines import Capture, read_recordings
 from unspool.engines.capture import Asked, write_recording
 from unspool.engines.media import PlacedMedium
 from unspool.engines.upstream import Upstream
@@ -30,7 +28,7 @@ from unspool.server.models import Served
 
 from ..examples.support import raw_endpoint
 from ..media import digest, png
-from ..server.support import CHAT, HELLO, USAGE, WEATHER, Live, Scripted, live, until
+from ..server.support import CHAT, HELLO, WEATHER, Live, Scripted, live, until
 from ..server.writing import template
 from ..sessions.support import Model, ask, made, trajectory
 from ..sessions.test_sessions import CALL
@@ -45,23 +43,6 @@ RAW = (
 )
 AXE = Path(sys.prefix) / "node_modules/axe-core/axe.min.js"
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-
-
-class Gated(Scripted):
-    """Plays pieces, but waits at some until the test lets it continue."""
-
-    def __init__(self, pieces: list[str], gates: dict[int, threading.Event], **options: Any) -> None:
-        super().__init__(pieces, **options)
-        self.gates = gates
-
-    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
-        self.requests.append(request)
-        for i, piece in enumerate(self.pieces):
-            while i in self.gates and not self.gates[i].is_set():
-                await asyncio.sleep(0.01)
-            assert isinstance(piece, str)
-            yield Delta(text=piece)
-        yield Delta(finish_reason=self.reason, usage=USAGE)
 
 
 def cut(text: str, size: int = 5) -> list[str]:
@@ -109,7 +90,7 @@ def test_a_stream_is_shown_as_it_arrives(visit: Visit) -> None:
     first = next(i for i in range(len(pieces)) if "wants" in "".join(pieces[:i]))
     inside = next(i for i in range(len(pieces)) if '"city"' in "".join(pieces[:i]))
     gates = {first: threading.Event(), inside: threading.Event()}
-    with live(Gated(pieces, gates), "hermes") as server:
+    with live(Scripted(pieces, gates=gates), "hermes") as server:
         page = begin(visit, server)
         say(page)
         page.locator(".reasoning .preview", has_text="The user wants").wait_for()
