@@ -23,13 +23,14 @@ from ..plugins.vllm_server import serving as serving_vllm
 from ..server.support import Live, live
 from ..sessions.proxy import Proxy
 from ..sessions.support import check, made, tree
-from ..sessions.test_small import PATIENCE, started, through
+from ..sessions.test_small import started, through
 from ..small import need_small_model
 
 pytestmark = [pytest.mark.trainers, pytest.mark.filterwarnings("ignore")]
 
 VLLM = os.environ.get("PYTHON_OF_VLLM")
 """An interpreter that has vLLM with its engine for a CPU, as `make trainers` installs it."""
+PATIENCE = 120.0  # seconds
 ASKED = [{"role": "user", "content": "What is the weather in Paris?"}]
 
 
