@@ -53,6 +53,16 @@ CALLING = [d for d in DIALECTS if d.call]
 THINKING = [d for d in DIALECTS if d.reasoning]
 VERBATIM = [d for d in CALLING if d.argument_format == "json"]
 """Dialects whose arguments are JSON that is passed on unchanged."""
+JSON_LIKE = [d for d in CALLING if not d.argument]
+PYTHON = [d for d in CALLING if d.codec.name == "python" and d.call[0].object is None]
+QUOTED = [d for d in CALLING if d.codec.quote != '"']
+XML = [d for d in CALLING if d.argument]
+UNTYPED = [d for d in XML if "{string}" not in d.argument[0].text and "{type}" not in d.argument[0].text]
+
+
+def presumed(name: str) -> Dialect:
+    """The dialect of a name, with the policies that most tests presume."""
+    return next(d for d in DIALECTS if d.name == name)
 
 
 def named(dialects: Iterable[Dialect]) -> dict[str, Any]:
@@ -99,6 +109,21 @@ def closed_tool(name: str, *optional: str, **properties: Any) -> dict[str, Any]:
     return made
 
 
+TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
+"""The tools of most tests."""
+
+
+def function_call(name: str, arguments: Any = "{}", id: str = "call00000") -> dict[str, Any]:
+    """A call in OpenAI's form; arguments that are no text are written as JSON."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": text}}
+
+
+def calling(*calls: dict[str, Any], content: Any = "", **more: Any) -> dict[str, Any]:
+    """An assistant's message with calls."""
+    return {"role": "assistant", "content": content, "tool_calls": list(calls), **more}
+
+
 # -- running -----------------------------------------------------------------------------------------------------------
 
 
@@ -129,6 +154,34 @@ def many_cuts(raw: str) -> list[list[str]]:
     rng = random.Random(raw)
     cuts = [list(raw), *(random_split(raw, rng, n) for n in (2, 5, 30))]
     return [*cuts, *rng.sample(list(splits(raw)), min(4, len(raw) - 1))]
+
+
+Calls = list[tuple[str, Any]]
+"""The names and argument values of calls."""
+
+
+def ways(raw: str) -> list[list[str]]:
+    """The chunks of a text: whole, and one character at a time."""
+    return [[raw], list(raw)] if raw else [[]]
+
+
+def assert_calls(dialect: Dialect, raw: str, calls: Calls, content: str = "", **options: Any) -> None:
+    """Assert that a raw text means calls and content in both ways, and that the calls are ok."""
+    for message in readings(dialect, raw, **{"tools": TOOLS, **options}):
+        assert values(message) == calls, raw
+        assert message.content == content, raw
+        assert {c.status for c in message.tool_calls} <= {"ok"}, raw
+
+
+def statuses(message: Message) -> list[tuple[str, str]]:
+    """Names and statuses of the calls."""
+    return [(c.name, c.status) for c in message.tool_calls]
+
+
+def said(message: Message) -> tuple[Any, ...]:
+    """What a message says; ids may be random."""
+    calls = [(c.name, c.arguments, c.status) for c in message.tool_calls]
+    return message.reasoning, message.content, calls, message.finish_reason
 
 
 def values(message: Message) -> list[tuple[str, Any]]:

@@ -17,7 +17,10 @@ from .fuzz import mutate
 from .support import (
     CALLING,
     DIALECTS,
+    JSON_LIKE,
+    TOOLS,
     VERBATIM,
+    XML,
     Case,
     cases,
     closings,
@@ -32,16 +35,12 @@ from .support import (
     readings,
     run,
     same,
-    tool,
     tools_of,
     values,
 )
 from .writing import write_calls
 
 CASES = cases()
-JSON_LIKE = [d for d in CALLING if not d.argument]
-XML = [d for d in CALLING if d.argument]
-TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)

@@ -397,11 +397,12 @@ def test_workers_are_threads_if_python_has_no_global_lock(tmp_path: Path, monkey
     seen: dict[int, set[int]] = {}
 
     def read(self: Reader, *given: Any) -> dict[str, Any]:
+        if id(self) not in seen:
+            begun.wait(60)  # no thread does all the work
         seen.setdefault(id(self), set()).add(threading.get_ident())
-        time.sleep(0.001)  # so that no thread does all the work
         return original(self, *given)
 
-    original = Reader.read
+    begun, original = threading.Barrier(2), Reader.read
     monkeypatch.setattr(Reader, "read", read)
     monkeypatch.setattr("sys._is_gil_enabled", lambda: False, raising=False)
     words = ["--rows", "4", "-d", "hermes", "--workers", "2"]

@@ -26,6 +26,7 @@ from ..support import (
     CALLING,
     DIALECTS,
     THINKING,
+    TOOLS,
     Case,
     cases,
     check,
@@ -35,12 +36,10 @@ from ..support import (
     number,
     run,
     same,
-    tool,
     values,
 )
 from ..writing import around_reasoning, write_calls, write_content, write_reasoning
 
-TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 STARTING = [d for d in DIALECTS if d.start]
 ENDLESS = [d for d in DIALECTS if not d.start]
 OPENING = [d for d in THINKING if d.start and not d.reasoning[0].text.startswith(d.start)]

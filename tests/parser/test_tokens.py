@@ -13,6 +13,7 @@ from tests.support import (
     CALLING,
     DIALECTS,
     THINKING,
+    TOOLS,
     Case,
     cases,
     check,
@@ -22,7 +23,6 @@ from tests.support import (
     notices,
     number,
     same,
-    tool,
     values,
 )
 from tests.test_tokens import DEEPSEEK, make_byte_fallback, make_byte_level, make_deepseek, make_metaspace, token_id
@@ -43,7 +43,6 @@ from unspool import (
 )
 from unspool.parser.stage import detect_stage
 
-TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 F = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>"
 END = "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
 

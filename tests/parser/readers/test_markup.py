@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from tests.support import (
+    UNTYPED,
     VERBATIM,
+    XML,
     alike,
+    assert_calls,
     chunkings,
     is_marked,
     many_cuts,
@@ -18,8 +21,8 @@ from tests.support import (
     run,
     tool,
     values,
+    ways,
 )
-from tests.test_traps import UNTYPED, XML, assert_calls, ways
 from tests.writing import fill, write_calls
 from unspool import Dialect, Parser, get_dialect
 from unspool.dialect.template import literal

@@ -9,7 +9,10 @@ import pytest
 
 from tests.parser.test_tokens import special
 from tests.support import (
-    CALLING,
+    JSON_LIKE,
+    PYTHON,
+    QUOTED,
+    TOOLS,
     VERBATIM,
     alike,
     dialect_of,
@@ -18,10 +21,9 @@ from tests.support import (
     notices,
     random_split,
     run,
-    tool,
     values,
+    ways,
 )
-from tests.test_traps import JSON_LIKE, PYTHON, ways
 from tests.writing import write_argument_text, write_calls
 from unspool import Dialect, Parser, Policy, get_dialect, render
 from unspool.check.promises import closings
@@ -29,10 +31,8 @@ from unspool.dialect.compiling import compile_plan, marked
 from unspool.dialect.patterns import worded
 from unspool.dialect.plan import string_ends
 
-TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 END = Policy(markers_in_strings="end")
 MEND = Policy(bad_arguments="repair")
-QUOTED = [d for d in CALLING if d.codec.quote != '"']
 
 
 def every_way(dialect: Dialect, raw: str, **options: Any) -> Any:

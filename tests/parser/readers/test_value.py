@@ -6,15 +6,27 @@ from typing import Any
 
 import pytest
 
-from tests.support import CALLING, is_marked, named, notices, pieces, random_split, run, tool, values
-from tests.test_traps import TOOLS, XML, Calls, assert_calls, ways
+from tests.support import (
+    CALLING,
+    PYTHON,
+    TOOLS,
+    UNTYPED,
+    XML,
+    Calls,
+    assert_calls,
+    is_marked,
+    named,
+    notices,
+    pieces,
+    random_split,
+    run,
+    tool,
+    values,
+    ways,
+)
 from tests.writing import write_argument_text, write_calls
 from unspool import Dialect, Policy
 from unspool.dialect.compiling import compile_plan
-
-PYTHON = [d for d in CALLING if d.codec.name == "python" and d.call[0].object is None]
-UNTYPED = [d for d in XML if "{string}" not in d.argument[0].text and "{type}" not in d.argument[0].text]
-
 
 # -- Python syntax -----------------------------------------------------------------------------------------------------
 
