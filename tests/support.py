@@ -5,7 +5,7 @@ import json
 import random
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ __all__ = [
     "Case", "assert_cut", "at_content", "check", "chunkings", "closings", "empty", "literals", "notices", "number",
     "parse_case", "random_split", "run", "same", "splits",
 ]  # fmt: skip
+
+T = TypeVar("T")
 
 
 def as_presumed(dialect: Dialect) -> Dialect:
@@ -113,15 +115,22 @@ TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), 
 """The tools of most tests."""
 
 
-def function_call(name: str, arguments: Any = "{}", id: str = "call00000") -> dict[str, Any]:
+def function_call(name: str, arguments: Any = "{}", id: str = "") -> dict[str, Any]:
     """A call in OpenAI's form; arguments that are no text are written as JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": text}}
+    call = {"type": "function", "function": {"name": name, "arguments": text}}
+    return {"id": id, **call} if id else call
 
 
 def calling(*calls: dict[str, Any], content: Any = "", **more: Any) -> dict[str, Any]:
     """An assistant's message with calls."""
     return {"role": "assistant", "content": content, "tool_calls": list(calls), **more}
+
+
+def present(value: T | None) -> T:
+    """A value that must be there."""
+    assert value is not None
+    return value
 
 
 # -- running -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from unspool import DialectError, ToolStrictLevel
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import get_dialect
 
-from ..grammar.support import Grammars, constrained, named
+from ..grammar.support import Grammars, constrained, tool_choice
 from ..support import alike, calling, closed_tool, function_call, said, splits, tool
 
 OPEN = "<|channel|>analysis to=python code<|message|>"
@@ -109,7 +109,7 @@ def accepts(text: str, tools: list[Any], **more: Any) -> bool:
     return not Grammars(constrained("harmony", tools, strict_level=ToolStrictLevel.PARAMETER, **more)).refuses(text)
 
 
-@pytest.mark.parametrize("tool_choice", ["auto", "required", named("python")])
+@pytest.mark.parametrize("tool_choice", ["auto", "required", tool_choice("python")])
 def test_the_grammar_has_the_text_and_no_json_for_the_tool(tool_choice: Any) -> None:
     tools = [coding(), NOW]
     assert accepts(f"{OPEN}d = {{1: '<'}}\nprint(d){END}", tools, tool_choice=tool_choice)
@@ -190,7 +190,7 @@ def test_a_tool_of_the_training_has_its_own_form_in_renderer_and_grammar() -> No
     assert read(BROWSE, [SEARCH]) == [("browser.search", '{"query": "x"}', "ok")]
     for tools in ([SEARCH, NOW], None):
         assert written("browser.search", {"query": "x"}, tools) == BROWSE
-    for choice in ("auto", "required", named("browser.search")):
+    for choice in ("auto", "required", tool_choice("browser.search")):
         assert accepts(BROWSE, [SEARCH, NOW], tool_choice=choice)
         functions = (
             '<|channel|>commentary to=functions.browser.search <|constrain|>json<|message|>{"query": "x"}<|call|>'
