@@ -18,6 +18,7 @@ from ..support import (
     is_marked,
     named,
     notices,
+    pieces,
     run,
     tool,
     values,
@@ -100,11 +101,10 @@ def test_a_call_in_held_reasoning_decides_for_reasoning(dialect: Dialect) -> Non
 def test_held_reasoning_is_text_at_the_cap_and_calls_after_it_are_read() -> None:
     policy = Policy(reasoning_in_content="closed")
     raw = "Hi. <think>" + "one <think> " * 7000 + '<tool_call>{"name": "f", "arguments": {"a": "x"}}</tool_call>'
-    message, _ = run("hermes", [raw], tools=TOOLS, policy=policy, stage="content")
-    pieces, _ = run("hermes", [raw[i : i + 999] for i in range(0, len(raw), 999)], tools=TOOLS, policy=policy)
+    message = alike("hermes", raw, [pieces(raw, 999)], tools=TOOLS, policy=policy, stage="content")
     assert (message.content + message.reasoning).startswith("Hi. <think>one")
     assert "hold_overflow" in notices(message)
-    assert values(message) == values(pieces) == F
+    assert values(message) == F
 
 
 @pytest.mark.parametrize(**named(FREE))
