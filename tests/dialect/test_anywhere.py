@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import unspool
-from tests.support import run
+from tests.support import readings
 from unspool import Dialect, DialectError
 from unspool.check import check_dialect, read_file
 
@@ -65,7 +65,6 @@ def test_brackets_in_code_are_text(tmp_path: Path, quoted: str) -> None:
 def test_the_end_of_a_start_is_not_written_first_and_counts_only_before_a_whole_header() -> None:
     prompt = "<|start_header_id|>assistant<|end_header_id|>\n\n>>>"
     text = "all\nType:\n>>> 1 + 1\n2 >>>>\n>>>now\n{}"
-    for chunks in ([text], list(text)):
-        message, _ = run("functionary-v3.2", chunks, prompt=prompt)
+    for message in readings("functionary-v3.2", text, prompt=prompt):
         assert message.content == "Type:\n>>> 1 + 1\n2 >>>>\n"
         assert [c.name for c in message.tool_calls] == ["now"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import unspool
-from tests.support import run
+from tests.support import readings
 from unspool import Dialect, Parser, Stage
 from unspool.check import check_dialect
 
@@ -25,8 +25,7 @@ def test_a_dialect_with_content_margins_keeps_every_promise(dialect: Dialect) ->
     [("  Hello.\n\n<end>", " Hello.\n"), ("\nHello. <end>", "\nHello. "), (" a\n b\n<end>", "a\n b"), ("Hi", "Hi")],
 )
 def test_only_the_margins_that_the_format_writes_are_removed(dialect: Dialect, text: str, content: str) -> None:
-    for chunks in ([text], list(text)):
-        message, _ = run(dialect, chunks)
+    for message in readings(dialect, text):
         assert message.content == content
     assert unspool.parse(text, dialect, prompt="hi[bot:]").content == content
 
