@@ -97,13 +97,13 @@ def examples(dialects: Iterable[Dialect] = tuple(AS_WRITTEN)) -> list[Case]:
     return [case for case in cases(dialects) if case.raw == case.example.raw[0]]
 
 
-def tool(name: str, **properties: Any) -> dict[str, Any]:
+def tool(name: str, /, **properties: Any) -> dict[str, Any]:
     """A tool with properties; a property is a JSON type or a whole schema."""
     schemas = {k: {"type": v} if isinstance(v, str) else v for k, v in properties.items()}
     return {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": schemas}}}
 
 
-def closed_tool(name: str, *optional: str, **properties: Any) -> dict[str, Any]:
+def closed_tool(name: str, /, *optional: str, **properties: Any) -> dict[str, Any]:
     """A tool that takes no other properties, and needs all but the optional ones."""
     made = tool(name, **properties)
     required = [key for key in properties if key not in optional]

@@ -123,7 +123,7 @@ def test_a_call_that_lacks_only_its_own_closing_is_complete_when_the_model_stops
         calls, statuses, notes = every_way(dialect, text)
         assert (calls, statuses) == ([("h", {"city": "Dallas", "state": "TX"})], ["ok"])
         assert notes or not dialect.call[0].after
-        for message in readings(dialect, text, "length", tools=TOOLS):
+        for message in readings(dialect, text, finish_reason="length", tools=TOOLS):
             assert [c.status for c in message.tool_calls] == ["incomplete"]
             assert message.finish_reason == "length"
 

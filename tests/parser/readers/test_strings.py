@@ -150,7 +150,7 @@ def test_an_open_string_ends_at_the_outputs_end_only_where_the_model_stopped() -
     for dialect, text in (("hermes", raw), ("hermes", raw + "<|im_end|>"), ("hermes", raw + "\n")):
         message = every_way(get_dialect(dialect), text, policy=END.over(MEND))
         assert [(c.arguments, c.status) for c in message.tool_calls] == [('{"a": "北"}', "repaired")]
-    for message in readings("hermes", raw, "length", tools=TOOLS, policy=END.over(MEND)):
+    for message in readings("hermes", raw, finish_reason="length", tools=TOOLS, policy=END.over(MEND)):
         assert [c.status for c in message.tool_calls] == ["incomplete"]
 
 
