@@ -73,6 +73,10 @@ def named(dialects: Iterable[Dialect]) -> dict[str, Any]:
     return {"argnames": "dialect", "argvalues": found, "ids": [d.name for d in found]}
 
 
+RFC_NAMES = ["deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"]
+"""The names that the RFC for DeepSeek's parsers registers."""
+
+
 # -- cases -------------------------------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from unspool.parser.stage import detect_stage
 from ..support import (
     CALLING,
     DIALECTS,
+    RFC_NAMES,
     THINKING,
     TOOLS,
     Case,
@@ -45,7 +46,6 @@ STARTING = [d for d in DIALECTS if d.start]
 ENDLESS = [d for d in DIALECTS if not d.start]
 OPENING = [d for d in THINKING if d.start and not d.reasoning[0].text.startswith(d.start)]
 """Dialects whose reasoning has a marker of its own after the start of the turn."""
-RFC = ["deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"]
 CAP = 65_536
 
 
@@ -285,9 +285,9 @@ def test_without_a_start_the_prompts_very_end_decides(dialect: Dialect) -> None:
 
 def test_only_the_rfcs_names_are_undecided_by_themselves() -> None:
     undecided = {name for d in DIALECTS if d.stage is Stage.UNDECIDED for name in d.names}
-    assert undecided >= set(RFC)
-    assert {d.name for d in DIALECTS if d.stage is Stage.UNDECIDED} == {get_dialect(n).name for n in RFC}
-    for name in RFC:
+    assert undecided >= set(RFC_NAMES)
+    assert {d.name for d in DIALECTS if d.stage is Stage.UNDECIDED} == {get_dialect(n).name for n in RFC_NAMES}
+    for name in RFC_NAMES:
         assert Parser(name).stage is Stage.UNDECIDED
 
 
@@ -325,7 +325,7 @@ def test_undecided_text_with_an_opening_is_reasoning_at_once(dialect: Dialect) -
         assert (message.reasoning, message.content) == ("plan", "answer")
 
 
-@pytest.mark.parametrize("name", RFC)
+@pytest.mark.parametrize("name", RFC_NAMES)
 def test_undecided_text_beyond_the_cap_is_content_with_a_notice(name: str) -> None:
     parser = Parser(name)
     for i in range(CAP // 64):

@@ -11,6 +11,7 @@ from unspool.dialect.markers import text
 from ..support import (
     AS_WRITTEN,
     CALLING,
+    RFC_NAMES,
     THINKING,
     alike,
     block_is_marked,
@@ -115,7 +116,7 @@ def test_an_opening_decides_undecided_text_and_what_stands_before_it_is_content(
 
 
 def test_the_names_of_the_rfc_keep_markers_inside_content() -> None:
-    for name in ("deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"):
+    for name in RFC_NAMES:
         raw = "a </think> b <think>c</think> d"
         message = both(name, raw, stage="content")
         assert (message.reasoning, message.content) == ("", raw)

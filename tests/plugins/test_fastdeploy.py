@@ -16,6 +16,7 @@ import pytest
 import unspool
 from unspool.plugins import fastdeploy as plugin
 
+from ..support import RFC_NAMES
 from .fastdeploy_host import (
     VERSIONS,
     Delta,
@@ -29,7 +30,6 @@ from .fastdeploy_host import (
 )
 from .support import WEATHER
 
-RFC_NAMES = ["deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"]
 V31 = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>%s<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
 R1 = (
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n%s\n```"

@@ -12,6 +12,7 @@ from tests.support import (
     JSON_LIKE,
     PYTHON,
     QUOTED,
+    RFC_NAMES,
     TOOLS,
     VERBATIM,
     alike,
@@ -53,6 +54,12 @@ def ending(dialect: Dialect) -> bool:
 
 
 ENDING = [d for d in VERBATIM if ending(d)]
+BEHIND = dialect_of("""
+calls = "<calls>{calls}</calls>"
+call = '<call>{"name": "{name}", "arguments": {arguments}, "index": {index}}</call>'
+separator.calls = " | "
+""")
+"""A dialect with a separator between calls, and a member behind their arguments."""
 
 
 def left_open(dialect: Dialect) -> tuple[str, str]:
@@ -65,7 +72,7 @@ def left_open(dialect: Dialect) -> tuple[str, str]:
     return raw[:at] + rest[closes.end() :], "北!"
 
 
-@pytest.mark.parametrize(**named(ENDING))
+@pytest.mark.parametrize(**named([*ENDING, BEHIND]))
 def test_under_end_a_closing_before_something_legal_ends_an_open_string(dialect: Dialect) -> None:
     raw, value = left_open(dialect)
     message = every_way(dialect, raw, policy=END.over(Policy(bad_arguments="repair")))
@@ -162,13 +169,6 @@ def test_a_broken_string_ends_at_a_closing() -> None:
     assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")]
 
 
-BEHIND = dialect_of("""
-calls = "<calls>{calls}</calls>"
-call = '<call>{"name": "{name}", "arguments": {arguments}, "index": {index}}</call>'
-separator.calls = " | "
-""")
-
-
 @pytest.mark.parametrize("bad", ['{"a": @@}', '{"a" "b"}', '{"a": "x\n"}'])
 def test_members_after_broken_arguments_are_none_of_them(bad: str) -> None:
     raw = write_calls(BEHIND, [("f", bad), ("g", {"a": "y"})])
@@ -190,13 +190,6 @@ def test_the_marker_behind_nested_objects_closes_a_call_that_lacks_their_braces(
     assert "missing_close" not in notices(message)
 
 
-def test_a_separator_may_follow_the_closing_that_ends_an_open_string() -> None:
-    raw, value = left_open(BEHIND)
-    message = every_way(BEHIND, raw, policy=END.over(MEND))
-    assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
-    assert values(message) == [("f", {"a": value}), ("g", {"a": "y"})]
-
-
 def test_a_skipped_value_ends_at_a_closing() -> None:
     one = '{"name": "f", "arguments": {"a": "x"}, "why": "北'
     raw = f'<tool_call>\n{one}</tool_call>\n<tool_call>{{"name": "now"}}</tool_call>'
@@ -204,7 +197,7 @@ def test_a_skipped_value_ends_at_a_closing() -> None:
     assert [(c.name, c.arguments) for c in message.tool_calls] == [("f", '{"a": "x"}'), ("now", "{}")]
 
 
-@pytest.mark.parametrize("name", ["deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"])
+@pytest.mark.parametrize("name", RFC_NAMES)
 def test_the_four_names_of_the_rfc_end_open_strings(name: str) -> None:
     raw, value = left_open(get_dialect(name))
     message = every_way(get_dialect(name), raw)
@@ -285,15 +278,6 @@ def test_a_quote_before_a_word_that_calls_begin_with_closes_its_string_only_if_a
     raw = "ff.call>{'x': 'sed -n '360p'\nfnow.call>{};/"
     message = every_way(dialect, raw, policy=MEND)
     assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")]
-
-
-@pytest.mark.parametrize(**named(PYTHON))
-def test_correct_literals_are_read_the_same_under_repair(dialect: Dialect) -> None:
-    from tests.parser.readers.test_value import LITERALS
-
-    for written, value in LITERALS:
-        message = every_way(dialect, write_calls(dialect, [("f", f"x={written}, y={written}")]), policy=MEND)
-        assert (values(message), message.tool_calls[0].status) == ([("f", {"x": value, "y": value})], "ok"), written
 
 
 @pytest.mark.parametrize(**named(JSON_LIKE))

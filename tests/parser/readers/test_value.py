@@ -76,7 +76,8 @@ LITERALS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("written", "value"), LITERALS, ids=[w for w, _ in LITERALS])
 def test_python_literals_become_json(dialect: Dialect, written: str, value: Any) -> None:
     raw = write_calls(dialect, [("f", f"x={written}, y={written}"), ("f", f"x = {written} "), ("now", "")])
-    assert_calls(dialect, raw, [("f", {"x": value, "y": value}), ("f", {"x": value}), ("now", {})])
+    for policy in (None, Policy(bad_arguments="repair")):
+        assert_calls(dialect, raw, [("f", {"x": value, "y": value}), ("f", {"x": value}), ("now", {})], policy=policy)
 
 
 @pytest.mark.parametrize(**named(PYTHON))
