@@ -5,7 +5,7 @@ import json
 import random
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ __all__ = [
     "Case", "assert_cut", "at_content", "check", "chunkings", "closings", "empty", "literals", "notices", "number",
     "parse_case", "random_split", "run", "same", "splits",
 ]  # fmt: skip
+
+T = TypeVar("T")
 
 
 def as_presumed(dialect: Dialect) -> Dialect:
@@ -53,12 +55,26 @@ CALLING = [d for d in DIALECTS if d.call]
 THINKING = [d for d in DIALECTS if d.reasoning]
 VERBATIM = [d for d in CALLING if d.argument_format == "json"]
 """Dialects whose arguments are JSON that is passed on unchanged."""
+JSON_LIKE = [d for d in CALLING if not d.argument]
+PYTHON = [d for d in CALLING if d.codec.name == "python" and d.call[0].object is None]
+QUOTED = [d for d in CALLING if d.codec.quote != '"']
+XML = [d for d in CALLING if d.argument]
+UNTYPED = [d for d in XML if "{string}" not in d.argument[0].text and "{type}" not in d.argument[0].text]
+
+
+def presumed(name: str) -> Dialect:
+    """The dialect of a name, with the policies that most tests presume."""
+    return next(d for d in DIALECTS if d.name == name)
 
 
 def named(dialects: Iterable[Dialect]) -> dict[str, Any]:
     """Arguments of `pytest.mark.parametrize` for a test's ``dialect``."""
     found = list(dialects)
     return {"argnames": "dialect", "argvalues": found, "ids": [d.name for d in found]}
+
+
+RFC_NAMES = ["deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"]
+"""The names that the RFC for DeepSeek's parsers registers."""
 
 
 # -- cases -------------------------------------------------------------------------------------------------------------
@@ -85,18 +101,40 @@ def examples(dialects: Iterable[Dialect] = tuple(AS_WRITTEN)) -> list[Case]:
     return [case for case in cases(dialects) if case.raw == case.example.raw[0]]
 
 
-def tool(name: str, **properties: Any) -> dict[str, Any]:
+def tool(name: str, /, **properties: Any) -> dict[str, Any]:
     """A tool with properties; a property is a JSON type or a whole schema."""
     schemas = {k: {"type": v} if isinstance(v, str) else v for k, v in properties.items()}
     return {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": schemas}}}
 
 
-def closed_tool(name: str, *optional: str, **properties: Any) -> dict[str, Any]:
+def closed_tool(name: str, /, *optional: str, **properties: Any) -> dict[str, Any]:
     """A tool that takes no other properties, and needs all but the optional ones."""
     made = tool(name, **properties)
     required = [key for key in properties if key not in optional]
     made["function"]["parameters"] |= {"required": required, "additionalProperties": False}
     return made
+
+
+TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
+"""The tools of most tests."""
+
+
+def function_call(name: str, arguments: Any = "{}", id: str = "") -> dict[str, Any]:
+    """A call in OpenAI's form; arguments that are no text are written as JSON."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    call = {"type": "function", "function": {"name": name, "arguments": text}}
+    return {"id": id, **call} if id else call
+
+
+def calling(*calls: dict[str, Any], content: Any = "", **more: Any) -> dict[str, Any]:
+    """An assistant's message with calls."""
+    return {"role": "assistant", "content": content, "tool_calls": list(calls), **more}
+
+
+def present(value: T | None) -> T:
+    """A value that must be there."""
+    assert value is not None
+    return value
 
 
 # -- running -----------------------------------------------------------------------------------------------------------
@@ -129,6 +167,34 @@ def many_cuts(raw: str) -> list[list[str]]:
     rng = random.Random(raw)
     cuts = [list(raw), *(random_split(raw, rng, n) for n in (2, 5, 30))]
     return [*cuts, *rng.sample(list(splits(raw)), min(4, len(raw) - 1))]
+
+
+Calls = list[tuple[str, Any]]
+"""The names and argument values of calls."""
+
+
+def ways(raw: str) -> list[list[str]]:
+    """The chunks of a text: whole, and one character at a time."""
+    return [[raw], list(raw)] if raw else [[]]
+
+
+def assert_calls(dialect: Dialect, raw: str, calls: Calls, content: str = "", **options: Any) -> None:
+    """Assert that a raw text means calls and content in both ways, and that the calls are ok."""
+    for message in readings(dialect, raw, **{"tools": TOOLS, **options}):
+        assert values(message) == calls, raw
+        assert message.content == content, raw
+        assert {c.status for c in message.tool_calls} <= {"ok"}, raw
+
+
+def statuses(message: Message) -> list[tuple[str, str]]:
+    """Names and statuses of the calls."""
+    return [(c.name, c.status) for c in message.tool_calls]
+
+
+def said(message: Message) -> tuple[Any, ...]:
+    """What a message says; ids may be random."""
+    calls = [(c.name, c.arguments, c.status) for c in message.tool_calls]
+    return message.reasoning, message.content, calls, message.finish_reason
 
 
 def values(message: Message) -> list[tuple[str, Any]]:

@@ -1,11 +1,9 @@
 """The files in `deploy/`: the container is built and run without docker, and the unit is verified without systemd."""
 
-import contextlib
 import json
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import tomllib
@@ -20,7 +18,7 @@ import yaml
 
 from unspool.cli import parsers
 
-from .server.support import PATIENCE, until
+from .server.support import PATIENCE
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
@@ -62,20 +60,18 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.processes
 def test_the_containers_command_serves_and_its_health_check_sees_it(built: Path, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
     words = json.loads(instructions("ENTRYPOINT")[-1]) + json.loads(instructions("CMD")[-1])
     source = next(line.split()[0] for line in instructions("COPY") if line.endswith("/etc/unspool/unspool.toml"))
     line = [word.replace("/etc/unspool/unspool.toml", str(ROOT / source)) for word in words]
     check = json.loads(DOCKERFILE.split("HEALTHCHECK", 1)[1].split("CMD ", 1)[1].splitlines()[0])
     assert check[0] == "python"
-    check = [str(built / "bin" / "python"), *(word.replace("8192", port) for word in check[1:])]
     assert line[0] == "unspool"
     line[0] = str(built / "bin" / line[0])
     line += ["--engine", f"replay:{ROOT / RECORDING}"]
-    process = subprocess.Popen([*line, "--port", port], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*line, "--port", "0"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     try:
-        until(lambda: answers(port) or process.poll() is not None, 3 * PATIENCE)
+        port = listening(process)
+        check = [str(built / "bin" / "python"), *(word.replace("8192", port) for word in check[1:])]
         assert subprocess.run(check, capture_output=True).returncode == 0
     finally:
         process.terminate()
@@ -83,15 +79,15 @@ def test_the_containers_command_serves_and_its_health_check_sees_it(built: Path,
         lines = [json.loads(line) for line in process.stderr]
         process.wait(PATIENCE)
         process.stderr.close()
-    assert any(line["message"].startswith("listening on http://0.0.0.0:") for line in lines)
     assert any(line["logger"] == "unspool.access" and line["path"] == "/health" for line in lines)
     assert subprocess.run(check, capture_output=True).returncode != 0
 
 
-def answers(port: str) -> bool:
-    with contextlib.suppress(httpx2.TransportError):
-        return httpx2.get(f"http://127.0.0.1:{port}/health", timeout=PATIENCE).status_code == 200
-    return False
+def listening(process: "subprocess.Popen[str]") -> str:
+    """The port that a server took, as its log says once it listens everywhere."""
+    assert process.stderr is not None
+    ports = (re.search(r"listening on http://0\.0\.0\.0:(\d+)", line) for line in process.stderr)
+    return next(port[1] for port in ports if port is not None)
 
 
 @pytest.fixture
@@ -131,15 +127,13 @@ def image(tmp_path: Path) -> Iterator[list[str]]:
 
 @pytest.mark.image
 def test_the_image_is_built_and_serves_as_a_user_without_rights(image: list[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
     words = json.loads(instructions("ENTRYPOINT")[-1]) + json.loads(instructions("CMD")[-1])
     check = json.loads(DOCKERFILE.split("HEALTHCHECK", 1)[1].split("CMD ", 1)[1].splitlines()[0])
-    check = [word.replace("8192", port) for word in check]
     words += ["--engine", f"replay:/recordings/{RECORDING.name}"]
-    process = subprocess.Popen([*image, *words, "--port", port], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*image, *words, "--port", "0"], stderr=subprocess.PIPE, text=True)
     try:
-        until(lambda: answers(port) or process.poll() is not None, 3 * PATIENCE)
+        port = listening(process)
+        check = [word.replace("8192", port) for word in check]
         assert subprocess.run([*image, *check]).returncode == 0
         wrote = subprocess.run([*image, "sh", "-c", "id -u; touch /etc/x"], capture_output=True, text=True)
         assert (wrote.stdout, wrote.returncode) == (instructions("USER")[-1] + "\n", 1)

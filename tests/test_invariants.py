@@ -17,7 +17,10 @@ from .fuzz import mutate
 from .support import (
     CALLING,
     DIALECTS,
+    JSON_LIKE,
+    TOOLS,
     VERBATIM,
+    XML,
     Case,
     cases,
     closings,
@@ -32,16 +35,12 @@ from .support import (
     readings,
     run,
     same,
-    tool,
     tools_of,
     values,
 )
 from .writing import write_calls
 
 CASES = cases()
-JSON_LIKE = [d for d in CALLING if not d.argument]
-XML = [d for d in CALLING if d.argument]
-TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -274,8 +273,7 @@ def test_a_broken_call_ends_at_its_closing_and_leaves_others_alone(dialect: Dial
 def test_only_the_outputs_end_closes_an_unterminated_string(dialect: Dialect) -> None:
     head, tail = write_calls(dialect, [("f", '{"a": "⌖"}'), ("g", '{"a": "x"}')]).split("⌖")
     tail = tail.replace('"', "'").replace("\n", " ")
-    for chunks in ([head + tail], list(head + tail)):
-        message, _ = run(dialect, chunks, tools=TOOLS, policy=Policy(markers_in_strings="data"))
+    for message in readings(dialect, head + tail, tools=TOOLS, policy=Policy(markers_in_strings="data")):
         assert [(c.name, c.status) for c in message.tool_calls] == [("f", "incomplete")]
         assert message.tool_calls[0].arguments == f'{{"a": "{tail}'
 

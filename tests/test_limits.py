@@ -18,6 +18,7 @@ from .support import (
     CALLING,
     DIALECTS,
     THINKING,
+    TOOLS,
     cases,
     dialect_of,
     literals,
@@ -33,7 +34,6 @@ from .support import (
 from .writing import around_reasoning, write_calls, write_reasoning
 
 CAP = 65_536
-TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 
 
 # -- 5. hold back only what must be ------------------------------------------------------------------------------------
@@ -335,10 +335,11 @@ def test_a_character_that_opens_and_closes_nothing_costs_less_than_a_marker(dial
 
     marker = min(cost(get_dialect("hermes"), "Well then: ", "<tool_call>") for _ in range(5))
     for head, c in idle(dialect):
-        least = cost(dialect, head, c)
-        for _ in range(9):  # a busy machine may spoil some measurements
-            least = min(least, cost(dialect, head, c)) if least > marker else least
-        assert least < marker, f"{c!r} after {head!r} costs {least / marker:.1f} times as much as a marker"
+        least = cost(dialect, head, c) / marker
+        for _ in range(9):  # a machine that became busy is as slow with a marker
+            if least > 1:
+                least = min(least, cost(dialect, head, c) / cost(get_dialect("hermes"), "Well then: ", "<tool_call>"))
+        assert least < 1, f"{c!r} after {head!r} costs {least:.1f} times as much as a marker"
 
 
 @pytest.mark.parametrize(**named([d for d in CALLING if d.argument]))

@@ -10,7 +10,21 @@ from unspool import Dialect, Message, Policy, get_dialect
 from unspool.dialect.compiling import compile_plan
 from unspool.policy import CHOICES
 
-from .support import CALLING, THINKING, VERBATIM, alike, chunkings, is_marked, named, notices, splits, tool, values
+from .support import (
+    CALLING,
+    PYTHON,
+    RFC_NAMES,
+    THINKING,
+    VERBATIM,
+    alike,
+    chunkings,
+    is_marked,
+    named,
+    notices,
+    splits,
+    tool,
+    values,
+)
 from .writing import around_reasoning, write_arguments, write_calls, write_content, write_reasoning
 
 TOOLS = [tool("f", a="string", n="integer"), tool("g", a="string"), tool("now")]
@@ -149,7 +163,7 @@ def test_bad_arguments_repair_repairs_what_keeps_its_meaning(
     assert message.tool_calls[0].raw
 
 
-PYTHON = [d for d in UNFRAMED if d.codec.name == "python" and d.call[0].object is None]
+BARE = [d for d in PYTHON if d in UNFRAMED]
 PYTHON_REPAIRS = [
     ("a=f'x' f\"y\"", {"a": "xy"}),
     ("**{'a': 'x'}", {"a": "x"}),
@@ -159,16 +173,16 @@ PYTHON_REPAIRS = [
 ]
 
 
-@pytest.mark.parametrize(**named(PYTHON))
+@pytest.mark.parametrize(**named(BARE))
 @pytest.mark.parametrize(("written", "meant"), PYTHON_REPAIRS, ids=[w for w, _ in PYTHON_REPAIRS])
 def test_python_that_is_no_json_is_repaired_to_what_it_means(dialect: Dialect, written: str, meant: Any) -> None:
     raw = write_calls(dialect, [("f", written), *G])
-    message = both(dialect, raw, Policy(bad_arguments="repair"))
+    cuts = [list(raw), *splits(raw)]
+    message = alike(dialect, raw, cuts, tools=TOOLS, policy=Policy(bad_arguments="repair"))
     assert (values(message), [c.status for c in message.tool_calls]) == ([("f", meant), *G], ["repaired", "ok"])
-    alike(dialect, raw, splits(raw), tools=TOOLS, policy=Policy(bad_arguments="repair"))
 
 
-@pytest.mark.parametrize(**named(PYTHON))
+@pytest.mark.parametrize(**named(BARE))
 @pytest.mark.parametrize("written", ["a=f'{x}'", "a=f'x{y}'", "**kw", "**{}", "*[1]", "a='x' y"])
 def test_python_whose_value_is_unknown_is_not_repaired(dialect: Dialect, written: str) -> None:
     message = both(dialect, write_calls(dialect, [("f", written)]), Policy(bad_arguments="repair"))
@@ -264,12 +278,7 @@ def test_reasoning_that_is_closed_stays_reasoning_under_every_policy(dialect: Di
 
 # -- call_in_reasoning -------------------------------------------------------------------------------------------------
 
-INSIDE = [
-    d
-    for d in THINKING
-    if d in MARKED
-    and d not in [x for x in THINKING if x.framed and x.start and x.reasoning[0].text.startswith(x.start)]
-]
+INSIDE = [d for d in THINKING if d in MARKED and not (d.framed and d.reasoning[0].text.startswith(d.start))]
 
 
 @pytest.mark.parametrize(**named(INSIDE))
@@ -321,7 +330,6 @@ def test_bare_calls_reads_calls_without_their_wrapper(dialect: Dialect) -> None:
 
 # -- the RFC's tables --------------------------------------------------------------------------------------------------
 
-RFC_NAMES = ["deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"]
 WEATHER = [tool("get_weather", location="string", unit="string"), tool("search", query="string")]
 V31 = '<｜tool▁call▁begin｜>\nget_weather<｜tool▁sep｜>{"location": "北京", "unit": "c"}\n<｜tool▁call▁end｜>'
 V3 = (
@@ -505,9 +513,8 @@ def test_text_in_the_stage_of_a_call_is_text(dialect: Dialect) -> None:
 @pytest.mark.parametrize("after", ["", "\n"])
 def test_an_end_token_in_an_open_string_stays_out_of_it_where_markers_in_strings_count(name: str, after: str) -> None:
     for end in get_dialect(name).end:
-        message = both(
-            name, rfc_call('g<｜tool▁sep｜>{"a": "Par').partition("<｜tool▁call▁end｜>")[0] + end + after, None
-        )
+        cut = rfc_call('g<｜tool▁sep｜>{"a": "Par').partition("<｜tool▁call▁end｜>")[0]
+        message = both(name, cut + end + after, None)
         assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [("g", '{"a": "Par"}', "repaired")]
         whole = both(name, rfc_call(f'g<｜tool▁sep｜>{{"a": "x{end} y"}}'), None)
         assert values(whole) == [("g", {"a": f"x{end} y"})]

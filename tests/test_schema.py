@@ -13,6 +13,8 @@ from jsonschema import Draft202012Validator
 
 from unspool.schema import _NAMES, MAX_NESTING, Schema, decode, for_tool, tool_name
 
+from .support import present
+
 STRING = {"type": "string"}
 INTEGER = {"type": "integer"}
 
@@ -23,73 +25,60 @@ def types(node: object) -> set[str] | None:
 
 
 def types_of(schema: Schema | None) -> set[str] | None:
-    assert schema is not None
-    return None if schema.types is None else set(schema.types)
+    found = present(schema).types
+    return None if found is None else set(found)
+
+
+STATED: dict[str, list[tuple[object, set[str] | None]]] = {
+    "a schema has the types that it states": [
+        *(({"type": name}, {name}) for name in sorted(_NAMES)), ({"type": ["string", "null"]}, {"string", "null"}),
+        ({"type": ["integer", "number"]}, {"number"}),  # it stands for integers too
+        *(({kind: [STRING, {"type": "null"}]}, {"string", "null"}) for kind in ("anyOf", "oneOf")),
+        # Requirements are an intersection, of which the unknown ones are ignored.
+        ({"allOf": [{"type": ["string", "integer"]}, {"type": ["integer", "null"]}]}, {"integer"}),
+        ({"allOf": [STRING, {}, True, {"minLength": 3}]}, {"string"}),
+        ({"allOf": [{"type": "number"}, {"type": ["integer", "string"]}]}, {"integer"}),
+        ({"type": ["number", "string"], "anyOf": [{"type": "number"}, STRING]}, {"number", "string"}),
+        ({"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"object"}),
+        ({"type": ["string", "null"], "anyOf": [STRING, INTEGER]}, {"string"}),
+        # What contradicts itself is ignored.
+        ({"type": "string", "enum": [1, 2]}, None),
+        ({"anyOf": [{"type": "string", "enum": [1]}, INTEGER]}, {"integer"}),
+    ],
+    "nullable adds null to the type that it stands beside": [
+        ({"type": "string", "nullable": True}, {"string", "null"}),
+        ({"type": ["string", "integer"], "nullable": True}, {"string", "integer", "null"}),
+        ({"anyOf": [STRING, INTEGER], "nullable": True}, {"string", "integer"}),
+        ({"enum": ["a"], "nullable": True}, {"string"}), ({"type": "string", "nullable": False}, {"string"}),
+        ({"type": "string", "nullable": "yes"}, {"string"}), ({"nullable": True}, None),
+    ],
+    "enums and constants have the types of their values": [
+        ({"enum": ["a", "b"]}, {"string"}), ({"enum": ["a", None, 1]}, {"string", "null", "integer"}),
+        ({"enum": [1, 2.5]}, {"number"}), ({"enum": [True]}, {"boolean"}),
+        ({"enum": [{}, []]}, {"object", "array"}), ({"const": 5}, {"integer"}), ({"const": None}, {"null"}),
+        ({"enum": []}, None), ({"enum": "abc"}, None), ({"enum": ["a", object()]}, None),
+        ({"type": "string", "enum": ["a", None]}, {"string"}), ({"type": "number", "enum": [1, 2]}, {"integer"}),
+    ],
+    "keywords of one type imply it where none is named": [
+        ({"properties": {}}, {"object"}), ({"required": ["a"]}, {"object"}), ({"items": STRING}, {"array"}),
+        ({"items": True}, {"array"}), ({"prefixItems": [STRING]}, {"array"}),
+        ({"properties": {}, "items": {}}, {"object", "array"}), ({"items": [STRING, INTEGER]}, {"array"}),
+        ({"properties": 3, "required": True, "items": None}, None),
+        ({"type": "string", "properties": {}}, {"string"}),
+    ],
+}  # fmt: skip
+"""Schemas, and their types, by what they show."""
 
 
 class TestTypesOfASchema:
-    @pytest.mark.parametrize(
-        ("node", "expected"), [
-            *(({"type": name}, {name}) for name in sorted(_NAMES)), ({"type": ["string", "null"]}, {"string", "null"}),
-            ({"type": ["integer", "number"]}, {"number"}),  # it stands for integers too
-            *(({kind: [STRING, {"type": "null"}]}, {"string", "null"}) for kind in ("anyOf", "oneOf")),
-            # Requirements are an intersection, of which the unknown ones are ignored.
-            ({"allOf": [{"type": ["string", "integer"]}, {"type": ["integer", "null"]}]}, {"integer"}),
-            ({"allOf": [STRING, {}, True, {"minLength": 3}]}, {"string"}),
-            ({"allOf": [{"type": "number"}, {"type": ["integer", "string"]}]}, {"integer"}),
-            ({"type": ["number", "string"], "anyOf": [{"type": "number"}, STRING]}, {"number", "string"}),
-            ({"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"object"}),
-            ({"type": ["string", "null"], "anyOf": [STRING, INTEGER]}, {"string"}),
-            # What contradicts itself is ignored.
-            ({"type": "string", "enum": [1, 2]}, None),
-            ({"anyOf": [{"type": "string", "enum": [1]}, INTEGER]}, {"integer"}),
-        ],
-    )  # fmt: skip
-    def test_a_schema_has_the_types_that_it_states(self, node: object, expected: set[str] | None) -> None:
-        assert types(node) == expected
-
-    @pytest.mark.parametrize(
-        ("node", "expected"), [
-            ({"type": "string", "nullable": True}, {"string", "null"}),
-            ({"type": ["string", "integer"], "nullable": True}, {"string", "integer", "null"}),
-            ({"anyOf": [STRING, INTEGER], "nullable": True}, {"string", "integer"}),
-            ({"enum": ["a"], "nullable": True}, {"string"}), ({"type": "string", "nullable": False}, {"string"}),
-            ({"type": "string", "nullable": "yes"}, {"string"}), ({"nullable": True}, None),
-        ],
-    )  # fmt: skip
-    def test_nullable_adds_null_to_the_type_that_it_stands_beside(
-        self, node: object, expected: set[str] | None
-    ) -> None:
-        assert types(node) == expected
-
-    @pytest.mark.parametrize(
-        ("node", "expected"), [
-            ({"enum": ["a", "b"]}, {"string"}), ({"enum": ["a", None, 1]}, {"string", "null", "integer"}),
-            ({"enum": [1, 2.5]}, {"number"}), ({"enum": [True]}, {"boolean"}),
-            ({"enum": [{}, []]}, {"object", "array"}), ({"const": 5}, {"integer"}), ({"const": None}, {"null"}),
-            ({"enum": []}, None), ({"enum": "abc"}, None), ({"enum": ["a", object()]}, None),
-            ({"type": "string", "enum": ["a", None]}, {"string"}), ({"type": "number", "enum": [1, 2]}, {"integer"}),
-        ],
-    )  # fmt: skip
-    def test_enums_and_constants_have_the_types_of_their_values(self, node: object, expected: set[str] | None) -> None:
-        assert types(node) == expected
+    @pytest.mark.parametrize("what", STATED)
+    def test_a_schema_has_these_types(self, what: str) -> None:
+        assert [(node, types(node)) for node, _ in STATED[what]] == STATED[what]
 
     @pytest.mark.parametrize("kind", ["anyOf", "oneOf"])
     @pytest.mark.parametrize("unknown", [{}, True, False, None, 3, "string", [], {"type": "any"}])
     def test_an_unknown_alternative_makes_the_union_unknown(self, kind: str, unknown: object) -> None:
         assert types({kind: [STRING, unknown]}) is None
-
-    @pytest.mark.parametrize(
-        ("node", "expected"), [
-            ({"properties": {}}, {"object"}), ({"required": ["a"]}, {"object"}), ({"items": STRING}, {"array"}),
-            ({"items": True}, {"array"}), ({"prefixItems": [STRING]}, {"array"}),
-            ({"properties": {}, "items": {}}, {"object", "array"}), ({"items": [STRING, INTEGER]}, {"array"}),
-            ({"properties": 3, "required": True, "items": None}, None),
-            ({"type": "string", "properties": {}}, {"string"}),
-        ],
-    )  # fmt: skip
-    def test_keywords_of_one_type_imply_it_where_none_is_named(self, node: object, expected: set[str] | None) -> None:
-        assert types(node) == expected
 
     @pytest.mark.parametrize(
         "node",
@@ -124,8 +113,7 @@ class TestReferences:
         ],
     )  # fmt: skip
     def test_local_pointers_are_followed_and_others_are_unknown(self, ref: str, expected: set[str] | None) -> None:
-        found = Schema({"$ref": ref}, ROOT).types
-        assert (None if found is None else set(found)) == expected
+        assert types_of(Schema({"$ref": ref}, ROOT)) == expected
 
     def test_keywords_beside_a_reference_count(self) -> None:
         root = {"properties": {"a": {"$ref": "#/$defs/T", "type": ["string", "null"]}}, "$defs": {"T": STRING}}
@@ -150,35 +138,24 @@ class TestReferences:
         assert types(node) == {"string"}
 
     def test_a_recursive_schema_is_followed_to_any_requested_depth(self) -> None:
-        root = {
-            "$ref": "#/$defs/Tree",
-            "$defs": {
-                "Tree": {
-                    "type": "object",
-                    "properties": {"name": STRING, "kids": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}},
-                }
-            },
-        }
-        tree: Schema | None = Schema(root)
+        kids = {"type": "array", "items": {"$ref": "#/$defs/Tree"}}
+        node = {"type": "object", "properties": {"name": STRING, "kids": kids}}
+        tree = Schema({"$ref": "#/$defs/Tree", "$defs": {"Tree": node}})
         for _ in range(500):
-            assert tree is not None
             assert types_of(tree.property("name")) == {"string"}
-            kids = tree.property("kids")
-            assert types_of(kids) == {"array"}
-            assert kids is not None
-            tree = kids.items()
+            assert types_of(tree.property("kids")) == {"array"}
+            tree = present(present(tree.property("kids")).items())
 
     def test_the_schema_of_json_itself_does_not_grow_with_depth(self) -> None:
         """Each level has two ways to the next one; 60 levels would otherwise be 2**60 nodes."""
         member = {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]}
         branch = {"type": "object", "properties": {"x": member}}
         root = {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}], "$defs": {"A": branch, "B": dict(branch)}}
-        schema: Schema | None = Schema(root)
+        schema = Schema(root)
         started = time.process_time()
         for _ in range(60):
-            assert schema is not None
             assert types_of(schema) == {"object"}
-            schema = schema.property("x")
+            schema = present(schema.property("x"))
         assert time.process_time() - started < 1
 
 
@@ -240,22 +217,14 @@ class TestChildren:
         assert Schema({"patternProperties": {".*": STRING}}).property("b") is None
 
     def test_properties_are_united_over_alternatives_that_declare_them(self) -> None:
-        branches = [
-            {"properties": {"x": STRING}},
-            {"properties": {"x": INTEGER}},
-            {"type": "null"},
-            {"properties": {"y": STRING}},
-        ]
+        declared = ({"x": STRING}, {"x": INTEGER}, {"y": STRING})
+        branches = [{"type": "null"}, *({"properties": each} for each in declared)]
         for kind in ("anyOf", "oneOf"):
             assert types_of(Schema({kind: branches}).property("x")) == {"string", "integer"}
 
     def test_properties_are_intersected_over_requirements(self) -> None:
-        schema = Schema(
-            {
-                "properties": {"x": {"type": ["string", "integer", "null"]}},
-                "allOf": [{"properties": {"x": {"type": ["integer", "string"]}}}, {"properties": {"x": INTEGER}}],
-            }
-        )
+        required = [{"properties": {"x": {"type": ["integer", "string"]}}}, {"properties": {"x": INTEGER}}]
+        schema = Schema({"properties": {"x": {"type": ["string", "integer", "null"]}}, "allOf": required})
         assert types_of(schema.property("x")) == {"integer"}
 
     def test_items_are_one_schema_or_the_union_of_a_tuple(self) -> None:
@@ -270,9 +239,7 @@ class TestChildren:
 
     def test_items_of_nested_arrays_keep_the_root_of_their_references(self) -> None:
         schema = Schema({"items": {"items": {"$ref": "#/$defs/T"}}, "$defs": {"T": {"type": "boolean"}}})
-        inner = schema.items()
-        assert inner is not None
-        assert types_of(inner.items()) == {"boolean"}
+        assert types_of(present(schema.items()).items()) == {"boolean"}
 
 
 PARAMETERS = {"type": "object", "properties": {"city": STRING}}

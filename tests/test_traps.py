@@ -13,8 +13,11 @@ from .support import (
     CALLING,
     DIALECTS,
     THINKING,
+    TOOLS,
     VERBATIM,
+    Calls,
     alike,
+    assert_calls,
     block_is_marked,
     dialect_of,
     literals,
@@ -28,30 +31,10 @@ from .support import (
 )
 from .writing import call_forms, write_call, write_calls, write_content, write_reasoning, write_turn
 
-TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
-JSON_LIKE = [d for d in CALLING if not d.argument]
-PYTHON = [d for d in CALLING if d.codec.name == "python" and d.call[0].object is None]
-XML = [d for d in CALLING if d.argument]
-UNTYPED = [d for d in XML if "{string}" not in d.argument[0].text and "{type}" not in d.argument[0].text]
 KEEPING = [d for d in CALLING if "content" not in (d.policy.text_before_tools, d.policy.text_between_tools)]
 BARE = [d for d in CALLING if not block_is_marked(d)]
 PLAIN = [d for d in DIALECTS if not any(t.before for t in d.content)]
 """Dialects whose content is bare."""
-
-Calls = list[tuple[str, Any]]
-
-
-def ways(raw: str) -> list[list[str]]:
-    """The chunks of a text: whole, and one character at a time."""
-    return [[raw], list(raw)] if raw else [[]]
-
-
-def assert_calls(dialect: Dialect, raw: str, calls: Calls, content: str = "", **options: Any) -> None:
-    """Assert that a raw text means calls and content in both ways, and that the calls are ok."""
-    for message in readings(dialect, raw, **{"tools": TOOLS, **options}):
-        assert values(message) == calls, raw
-        assert message.content == content, raw
-        assert {c.status for c in message.tool_calls} <= {"ok"}, raw
 
 
 def assert_text(dialect: Dialect | str, text: str, **options: Any) -> None:

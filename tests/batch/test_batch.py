@@ -23,13 +23,14 @@ from unspool.batch.reading import Reader
 from unspool.cli import main
 from unspool.engines.capture import Asked, write_recording
 
+from ..support import tool
 from .kills import alive, children, endure
 from .rows import TOOLS, is_bad, output, row, write_lines
 from .threads import race
 
 
-def run(*words: str | Path) -> int:
-    return main(["batch", *map(str, words), "-d", "hermes", "--workers", "1"])
+def run(*words: str | Path, dialect: str | Path = "hermes", workers: int = 1) -> int:
+    return main(["batch", *map(str, words), "-d", str(dialect), "--workers", str(workers)])
 
 
 def rows_in(path: Path) -> list[dict[str, Any]]:
@@ -48,13 +49,11 @@ def same(rows: list[dict[str, Any]], numbers: list[int]) -> None:
     """Assert that rows are those of these numbers, except for the ids of calls, which depend on the row's place."""
     assert [r["key"] for r in rows] == numbers
     for one, two in zip(rows, wanted(numbers), strict=True):
-        for call in [*one["tool_calls"], *two["tool_calls"]]:
-            call.pop("id")
-        assert {**one, "meta": json.loads(one["meta"]), "tools": json.loads(one["tools"])} == {
-            **two,
-            "meta": json.loads(two["meta"]),
-            "tools": json.loads(two["tools"]),
-        }
+        for each in (one, two):
+            each |= {name: json.loads(each[name]) for name in ("meta", "tools")}
+            for call in each["tool_calls"]:
+                call.pop("id")
+        assert one == two
 
 
 GOOD = [i for i in range(45) if not is_bad(i)]
@@ -118,14 +117,10 @@ def test_recordings_are_read_as_rows(tmp_path: Path) -> None:
     for i in (1, 2):
         asked = Asked(id=f"r{i}", dialect="hermes", tools=TOOLS, prompt="<|im_start|>assistant\n")
         write_recording(tmp_path / "in" / f"{i}.jsonl", asked, [output(i)[:9], output(i)[9:]])
-    assert (
-        main(["batch", str(tmp_path / "in"), "-d", "auto", "-o", str(tmp_path / "out.parquet"), "--workers", "1"]) == 0
-    )
+    assert run(tmp_path / "in", "-o", tmp_path / "out.parquet", dialect="auto") == 0
     found = rows_in(tmp_path / "out.parquet")
-    assert [(r["id"], r["reasoning"], len(r["tool_calls"]), r["valid"]) for r in found] == [
-        ("r1", "plan 1 北", 2, True),
-        ("r2", "plan 2 北", 2, True),
-    ]
+    read = [(r["id"], r["reasoning"], len(r["tool_calls"]), r["valid"]) for r in found]
+    assert read == [(f"r{i}", f"plan {i} 北", 2, True) for i in (1, 2)]
 
 
 @pytest.mark.parametrize("ending", ["", ".jsonl", ".parquet"])
@@ -254,12 +249,12 @@ def test_no_process_is_left_when_one_of_a_run_with_workers_is_killed(killed: str
     source, out = write_lines(tmp_path / "in.jsonl", 2_000), tmp_path / "out"
     words = ["batch", str(source), "-d", "hermes", "-o", str(out), "--rows", "10", "--workers", "2"]
     with subprocess.Popen([sys.executable, "-m", "unspool", *words], stderr=subprocess.PIPE) as process:
-        while not list(out.glob("part-*.parquet")):
+        workers: list[int] = []
+        while len(workers) < 2 or not list(out.glob("part-*.parquet")):
             time.sleep(0.01)
             assert process.poll() is None
-        below = children(process.pid)  # one of them forks the workers
-        workers = [p for child in below for p in children(child)]
-        assert len(workers) == 2
+            below = children(process.pid)  # one of them forks the workers
+            workers = [p for child in below for p in children(child)]
         os.kill(process.pid if killed == "parent" else workers[0], signal.SIGKILL)
         said = process.communicate(timeout=60)[1]
     assert process.returncode == (-signal.SIGKILL if killed == "parent" else 1)
@@ -273,18 +268,14 @@ def test_no_process_is_left_when_one_of_a_run_with_workers_is_killed(killed: str
 
 
 def test_a_run_that_was_killed_while_it_removed_its_parts_is_cleared_by_the_next(tmp_path: Path) -> None:
-    source, out = write_lines(tmp_path / "in.jsonl", 20), tmp_path / "out.jsonl"
-    words = ["batch", str(source), "-d", "hermes", "-o", str(out), "--rows", "10"]
-    assert main(words) == 0
+    words = (write_lines(tmp_path / "in.jsonl", 20), "-o", tmp_path / "out.jsonl", "--rows", "10")
+    assert run(*words) == 0
     left = tmp_path / "out.jsonl.unspool"
-    left.mkdir()
-    (left / "part-00000001.jsonl").touch()
-    assert main([*words, "--resume"]) == 0
-    assert not left.exists()
-    left.mkdir()
-    (left / "mine").touch()
-    assert main([*words, "--resume"]) == 0
-    assert (left / "mine").exists()
+    for name, stays in (("part-00000001.jsonl", False), ("mine", True)):
+        left.mkdir()
+        (left / name).touch()
+        assert run(*words, "--resume") == 0
+        assert left.exists() is stays
 
 
 def test_finished_parts_are_not_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -333,17 +324,17 @@ def test_a_run_with_other_inputs_or_settings_is_not_resumed(
     source, out, dialect = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out", tmp_path / "own.toml"
     shipped = Path(unspool.__file__).parent / "dialects" / "hermes.toml"
     dialect.write_bytes(shipped.read_bytes())
-    words = ["batch", str(source), "-o", str(out), "-d", str(dialect), "--workers", "1"]
-    assert main(words) == 0
+    assert run(source, "-o", out, dialect=dialect) == 0
     if change == "input":
         write_lines(source, 6)
     if change == "dialect":
         dialect.write_bytes(shipped.read_bytes() + b"# changed")
     if change == "version":
         monkeypatch.setattr("unspool.batch.run.__version__", "99")
-    assert main([*words, "--resume", *(["--stage", "reasoning"] if change == "settings" else [])]) == 2
+    settings = ("--stage", "reasoning") if change == "settings" else ()
+    assert run(source, "-o", out, "--resume", *settings, dialect=dialect) == 2
     assert "was started with other inputs or settings" in capsys.readouterr().err
-    assert main(words) == 0
+    assert run(source, "-o", out, dialect=dialect) == 0
 
 
 def test_a_folder_with_foreign_files_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -382,9 +373,8 @@ def test_a_folder_given_as_the_output_file_is_reported_before_the_run(
 
 def test_several_workers_write_what_one_writes(tmp_path: Path) -> None:
     source = write_lines(tmp_path / "in.jsonl", 45)
-    for workers in ("1", "2"):
-        words = ["batch", str(source), "-d", "hermes", "-o", str(tmp_path / f"{workers}.parquet")]
-        assert main([*words, "--rows", "10", "--workers", workers]) == 0
+    for workers in (1, 2):
+        assert run(source, "-o", tmp_path / f"{workers}.parquet", "--rows", "10", workers=workers) == 0
     assert pq.read_table(tmp_path / "1.parquet") == pq.read_table(tmp_path / "2.parquet")
     with_errors = [(tmp_path / f"{n}.parquet.errors.jsonl").read_text(encoding="utf-8") for n in (1, 2)]
     assert with_errors[0] == with_errors[1]
@@ -397,15 +387,15 @@ def test_workers_are_threads_if_python_has_no_global_lock(tmp_path: Path, monkey
     seen: dict[int, set[int]] = {}
 
     def read(self: Reader, *given: Any) -> dict[str, Any]:
+        if id(self) not in seen:
+            begun.wait(60)  # no thread does all the work
         seen.setdefault(id(self), set()).add(threading.get_ident())
-        time.sleep(0.001)  # so that no thread does all the work
         return original(self, *given)
 
-    original = Reader.read
+    begun, original = threading.Barrier(2), Reader.read
     monkeypatch.setattr(Reader, "read", read)
     monkeypatch.setattr("sys._is_gil_enabled", lambda: False, raising=False)
-    words = ["--rows", "4", "-d", "hermes", "--workers", "2"]
-    assert main(["batch", str(source), "-o", str(tmp_path / "two.jsonl"), *words]) == 0
+    assert run(source, "-o", tmp_path / "two.jsonl", "--rows", "4", workers=2) == 0
     assert [len(threads) for threads in seen.values()] == [1, 1]
     assert threading.get_ident() not in set.union(*seen.values())
     assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
@@ -422,11 +412,10 @@ def test_concurrent_threads_read_what_one_thread_reads() -> None:
 
 def test_one_block_starts_no_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unspool.batch.workers._pool", None)
-    source = write_lines(tmp_path / "in.jsonl", 9)
-    words = ["batch", str(source), "-d", "hermes", "-o", str(tmp_path / "out.parquet"), "--workers", "2"]
-    assert main([*words, "--rows", "9"]) == 0
+    words = (write_lines(tmp_path / "in.jsonl", 9), "-o", tmp_path / "out.parquet", "--rows")
+    assert run(*words, "9", workers=2) == 0
     with pytest.raises(TypeError, match="not callable"):
-        main([*words, "--rows", "8"])
+        run(*words, "8", workers=2)
 
 
 def test_rows_are_read_lazily() -> None:
@@ -473,7 +462,7 @@ def test_wrong_arguments_are_reported_in_one_line(
 def test_the_names_of_tools_steer_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = "a\x1b[2J\x9b"
     call = json.dumps({"name": name, "arguments": {}})
-    row = {"output": f"<tool_call>\n{call}\n</tool_call>", "tools": [{"type": "function", "function": {"name": name}}]}
+    row = {"output": f"<tool_call>\n{call}\n</tool_call>", "tools": [tool(name)]}
     (tmp_path / "in.jsonl").write_text(json.dumps(row) + "\n")
     assert run(tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl") == 0
     said = capsys.readouterr().err

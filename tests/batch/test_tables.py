@@ -15,6 +15,7 @@ from unspool.batch import WRITTEN, BadRow, Columns, InputError, RowError, Summar
 from unspool.cli import main
 
 from ..rl.test_conversation import TOKENIZER, encode
+from ..support import tool
 from .rows import TOOLS, output, row
 
 ROWS = [row(i) for i in range(12)]
@@ -61,12 +62,10 @@ def test_datasets_readers_and_batches_are_read_alike(kind: str) -> None:
 
 
 def test_nested_tools_lose_what_arrow_put_into_them() -> None:
-    other = {
-        "type": "function",
-        "function": {"name": "g", "parameters": {"type": "object", "properties": {"q": {"type": "string"}}}},
-    }
     output = '<tool_call>\n{"name": "f", "arguments": {"a": "x"}}\n</tool_call>'
-    table = pa.Table.from_pylist([{"output": output, "tools": TOOLS}, {"output": output, "tools": [other]}])
+    table = pa.Table.from_pylist(
+        [{"output": output, "tools": TOOLS}, {"output": output, "tools": [tool("g", q="string")]}]
+    )
     found = parse_table(table, "hermes").to_pylist()
     assert [r["valid"] for r in found] == [True, False]
     assert [c["known"] for r in found for c in r["tool_calls"]] == [True, False]
@@ -181,16 +180,13 @@ def test_a_response_template_decides_if_the_models_name_does_not(table: bool) ->
     ]
     rows += [{"output": output, "response_template": "no JSON"}] * (not table)
     bad: list[BadRow] = []
-    found = (
+    found: list[dict[str, Any]] = (
         parse_table(pa.Table.from_pylist(rows), "auto", errors=bad).to_pylist()
         if table
         else list(parse_many(rows, "auto", errors=bad))
     )
-    assert [(r["reasoning"], r["content"], len(r["tool_calls"])) for r in found] == [
-        ("hm", "Sure.", 1),
-        ("hm", "Sure.", 1),
-        ("hm", "Sure.", 0),
-    ]
+    read = [(r["reasoning"], r["content"], len(r["tool_calls"])) for r in found]
+    assert read == [("hm", "Sure.", count) for count in (1, 1, 0)]
     assert [b.reason.partition(":")[0] for b in bad] == ["response_template"] * (not table)
 
 

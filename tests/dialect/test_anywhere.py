@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 import unspool
-from tests.support import run
+from tests.support import readings, tool
 from unspool import Dialect, DialectError
 from unspool.check import check_dialect, read_file
 
 NAMES = ("headers", "fence", "list", "objects")
+"""Files whose calls count anywhere."""
 FOLDER = Path(__file__).with_name("files")
 FILES = {name: (FOLDER / f"{name}.toml").read_text(encoding="utf-8") for name in NAMES}
 
@@ -20,9 +21,9 @@ def load(folder: Path, text: str) -> Dialect:
     return read_file(path)
 
 
-@pytest.mark.parametrize("text", FILES.values(), ids=FILES)
-def test_a_file_with_calls_anywhere_keeps_every_promise(tmp_path: Path, text: str) -> None:
-    assert check_dialect(load(tmp_path, text)) == []
+@pytest.mark.parametrize("name", [*NAMES, "margins"])
+def test_a_file_with_calls_anywhere_or_margins_of_content_keeps_every_promise(name: str) -> None:
+    assert check_dialect(read_file(FOLDER / f"{name}.toml")) == []
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
@@ -47,9 +48,8 @@ def test_a_text_that_no_call_begins_with_is_refused(tmp_path: Path) -> None:
 def test_brackets_count_only_for_declared_tools(tmp_path: Path, text: str) -> None:
     dialect = load(tmp_path, text)
     raw = text.split("raw = ")[-1].partition("\n")[0].strip("'\"")
-    tools = [{"type": "function", "function": {"name": "get_weather"}}]
-    assert len(unspool.parse(raw, dialect, tools=tools).tool_calls) >= 1
-    for others in (None, [{"type": "function", "function": {"name": "other"}}]):
+    assert len(unspool.parse(raw, dialect, tools=[tool("get_weather")]).tool_calls) >= 1
+    for others in (None, [tool("other")]):
         message = unspool.parse(raw, dialect, tools=others)
         assert (message.content, message.tool_calls) == (raw, [])
 
@@ -58,14 +58,12 @@ def test_brackets_count_only_for_declared_tools(tmp_path: Path, text: str) -> No
 def test_brackets_in_code_are_text(tmp_path: Path, quoted: str) -> None:
     dialect = load(tmp_path, FILES["list"])
     text = quoted.format("[now()]")
-    tools = [{"type": "function", "function": {"name": "now"}}]
-    assert unspool.parse(text, dialect, tools=tools).content == text
+    assert unspool.parse(text, dialect, tools=[tool("now")]).content == text
 
 
 def test_the_end_of_a_start_is_not_written_first_and_counts_only_before_a_whole_header() -> None:
     prompt = "<|start_header_id|>assistant<|end_header_id|>\n\n>>>"
     text = "all\nType:\n>>> 1 + 1\n2 >>>>\n>>>now\n{}"
-    for chunks in ([text], list(text)):
-        message, _ = run("functionary-v3.2", chunks, prompt=prompt)
+    for message in readings("functionary-v3.2", text, prompt=prompt):
         assert message.content == "Type:\n>>> 1 + 1\n2 >>>>\n"
         assert [c.name for c in message.tool_calls] == ["now"]

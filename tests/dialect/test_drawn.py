@@ -1,6 +1,5 @@
 """A file that `unspool check` accepts keeps every promise of the shipped dialects; `make drawn` draws many more."""
 
-import json
 import random
 import tomllib
 from pathlib import Path
@@ -14,7 +13,7 @@ from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.grammar import ToolStrictLevel
 
-from ..support import chunkings, run, tool
+from ..support import alike, chunkings, statuses, tool, values
 from .drawn import BLANK, examples, keeps_to_everything, refusal, tally_of
 
 _FILE = Path(__file__).with_name("hostile.toml")
@@ -71,9 +70,8 @@ separator.calls = "<sep>"
 """
     dialect = loaded(keys)
     raw = "@call a({})@end<sep>«bot»@call b({})@end"
-    for chunks in chunkings(raw):
-        message, _ = run(dialect, chunks, tools=[tool("f")], policy=Policy(unknown_tool="text"))
-        assert (message.tool_calls, message.content) == ([], raw.replace("«bot»", "")), chunks
+    message = alike(dialect, raw, chunkings(raw), tools=[tool("f")], policy=Policy(unknown_tool="text"))
+    assert (message.tool_calls, message.content) == ([], raw.replace("«bot»", ""))
 
 
 TAGS = """
@@ -86,19 +84,17 @@ argument = "<{key}>{value}</{key}>"
 def test_the_closing_of_another_call_in_a_value_is_text_where_closings_repeat_the_name() -> None:
     dialect = loaded(TAGS)
     for text in ("x</g></do>y", "</u>", "x</g></do>"):
-        for chunks in chunkings(f"<do><f><a>{text}</a></f></do>"):
-            message, _ = run(dialect, chunks, tools=[tool("f", a="string"), tool("g")])
-            assert [(c.name, json.loads(c.arguments)) for c in message.tool_calls] == [("f", {"a": text})], chunks
+        raw = f"<do><f><a>{text}</a></f></do>"
+        message = alike(dialect, raw, chunkings(raw), tools=[tool("f", a="string"), tool("g")])
+        assert values(message) == [("f", {"a": text})]
 
 
 def test_an_end_tag_opens_no_call_and_no_argument_where_names_are_tags() -> None:
     keys = TAGS + 'item = "<|li|>{value}<|/li|>"\n'
     dialect = loaded(keys)
-    h = tool("h")
-    h["function"]["parameters"]["properties"] = {"o": {"type": "object", "properties": {"k": {"type": "string"}}}}
-    for chunks in chunkings("<do><h><o><k>3</o></h></do>"):
-        message, _ = run(dialect, chunks, tools=[h])
-        assert [(c.name, c.status) for c in message.tool_calls] == [("h", "ok")], chunks
+    h = tool("h", o={"type": "object", "properties": {"k": {"type": "string"}}})
+    raw = "<do><h><o><k>3</o></h></do>"
+    assert statuses(alike(dialect, raw, chunkings(raw), tools=[h])) == [("h", "ok")]
 
 
 @pytest.mark.parametrize("item", ["", 'item = "<|li|>{value}<|/li|>"\n'], ids=["flat", "nested"])

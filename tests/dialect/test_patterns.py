@@ -5,30 +5,19 @@ from typing import Any
 import pytest
 
 from unspool import Message, list_dialects, parse, render
-from unspool.dialect.loader import parse_dialect
 from unspool.dialect.patterns import MORE, NO, Pattern
-from unspool.dialect.registry import find_base
 from unspool.dialect.template import Field, pieces
 
-from ..support import dialect_of, run
+from ..support import alike, calling, dialect_of, function_call, tool
 
 
 def tools(*names: str) -> list[dict[str, Any]]:
-    return [{"type": "function", "function": {"name": n, "parameters": {"type": "object"}}} for n in names]
-
-
-def message(*calls: tuple[str, str]) -> dict[str, Any]:
-    tool_calls = [{"type": "function", "function": {"name": n, "arguments": a}} for n, a in calls]
-    return {"role": "assistant", "content": None, "tool_calls": tool_calls}
+    return [tool(name) for name in names]
 
 
 def both_ways(text: str, dialect: Any, **options: Any) -> Message:
     """The message, which must be the same for the whole text and for single characters."""
-    whole = parse(text, dialect, **options)
-    message, _ = run(dialect, text, **options)
-    assert message.to_openai() | {"tool_calls": None} == whole.to_openai() | {"tool_calls": None}
-    assert [(c.name, c.arguments) for c in message.tool_calls] == [(c.name, c.arguments) for c in whole.tool_calls]
-    return whole
+    return alike(dialect, text, [list(text)], **options)
 
 
 # -- names of tags ----------------------------------------------------------------------------------------------------
@@ -49,7 +38,7 @@ QUOTED = [d for d in list_dialects() if d.call and d.call[0].object is None and 
 @pytest.mark.parametrize("dialect", QUOTED, ids=lambda d: d.name)
 @pytest.mark.parametrize("name", ["a&b", "a&amp;b", "a<b", 'say "hi"', "&lt;", "a b", "x' y", "日本"])
 def test_a_declared_name_between_quotes_may_hold_any_characters(dialect: Any, name: str) -> None:
-    text = render(message((name, "{}"), ("f", "{}")), dialect, tools=tools(name, "f"))
+    text = render(calling(function_call(name), function_call("f")), dialect, tools=tools(name, "f"))
     read = both_ways(text, dialect, tools=tools(name, "f"))
     assert [(c.name, c.known, c.status) for c in read.tool_calls] == [(name, True, "ok"), ("f", True, "ok")]
 
@@ -71,11 +60,8 @@ def test_a_quoted_field_ends_at_its_quote() -> None:
     fields: dict[str, str] = {}
     assert pattern.match('<f n="a b">', 0, fields) == 11
     assert fields["name"] == "a b"
-    assert pattern.match('<f n="a" x="b">', 0, {}) == NO
-    assert pattern.match('<f n="">', 0, {}) == NO
-    assert pattern.match('<f n="a\nb">', 0, {}) == NO
-    assert pattern.match('<f n="a', 0, {}) == MORE
-    assert pattern.match('<f n="' + "a" * 2000, 0, {}) == NO
+    for rest, end in (('a" x="b">', NO), ('">', NO), ('a\nb">', NO), ("a", MORE), ("a" * 2000, NO)):
+        assert pattern.match(f'<f n="{rest}', 0, {}) == end, rest
 
 
 # -- names that are repeated ------------------------------------------------------------------------------------------
@@ -158,8 +144,10 @@ def test_a_repeated_name_must_be_equal() -> None:
 )
 def test_the_most_literal_header_wins_unless_it_takes_a_declared_name_apart(header: str, name: str, id: str) -> None:
     text = f"<|tool_call_begin|>{header}<|tool_call_argument_begin|>{{}}<|tool_call_end|>"
-    (call,) = both_ways(text, "kimi_k2", tools=tools("f", "a.b", "v.2")).tool_calls
+    declared = tools("f", "a.b", "v.2")
+    (call,) = parse(text, "kimi_k2", tools=declared).tool_calls
     assert (call.name, call.id) == (name, id)
+    assert both_ways(text, "kimi_k2", tools=declared).tool_calls[0].name == name
 
 
 # -- tags in any case -------------------------------------------------------------------------------------------------
@@ -184,8 +172,6 @@ def test_markers_other_than_reasoning_tags_are_case_sensitive(text: str) -> None
 
 
 def test_a_tag_with_characters_other_than_letters_is_case_sensitive() -> None:
-    d = parse_dialect(
-        'name = "x"\nreasoning = "<a_b>{reasoning}</a_b>"\n[[examples]]\nraw = "y"\ncontent = "y"', "x.toml", find_base
-    )
+    d = dialect_of('reasoning = "<a_b>{reasoning}</a_b>"')
     assert both_ways("<a_b>plan</a_b>x", d).reasoning == "plan"
     assert both_ways("<A_B>plan", d).content == "<A_B>plan"

@@ -14,7 +14,7 @@ from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.grammar import ToolStrictLevel
 
-from ..support import chunkings, dialect_of, run, tool
+from ..support import alike, chunkings, dialect_of, run, tool
 from .test_drawn import loaded
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("now")]
@@ -22,16 +22,10 @@ TOOLS = [tool("f", a="string", b="string", n="integer"), tool("now")]
 
 def read(dialect: Dialect, raw: str, **options: Any) -> list[tuple[str, Any]]:
     """The calls of a text, which is read alike however it is cut."""
-    found = []
-    for chunks in chunkings(raw):
-        message, _ = run(dialect, chunks, tools=TOOLS, **options)
-        assert not message.content
-        found.append([(c.name, c.status, c.arguments) for c in message.tool_calls])
-    assert all(calls == found[0] for calls in found)
-    return [
-        (name, json.loads(arguments) if status in ("ok", "repaired") else status)
-        for name, status, arguments in found[0]
-    ]
+    message = alike(dialect, raw, chunkings(raw), tools=TOOLS, **options)
+    assert not message.content
+    whole = ("ok", "repaired")
+    return [(c.name, json.loads(c.arguments) if c.status in whole else c.status) for c in message.tool_calls]
 
 
 def said(keys: str, examples: str) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -11,8 +11,10 @@ import llguidance
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 import unspool
-from unspool import Constraint, Dialect, Parser, list_dialects
+from unspool import Constraint, Dialect, list_dialects
 from unspool.grammar.matchers import Matcher, _LlguidanceMatcher, from_lark
+
+from ..support import present, random_split, run
 
 WITH_CALLS = [d for d in list_dialects() if d.call]
 
@@ -29,9 +31,7 @@ def eos() -> int:
 
 def constrained(*request: Any, **options: Any) -> Constraint:
     """The constraint of a request that has one; see `unspool.constrain`."""
-    found = unspool.constrain(*request, **options)
-    assert found is not None
-    return found
+    return present(unspool.constrain(*request, **options))
 
 
 class Grammars:
@@ -56,21 +56,13 @@ class Grammars:
 
 def read(text: str, dialect: Dialect, rng: random.Random, **request: Any) -> unspool.Message:
     """The message of a text that is fed in random chunks."""
-    parser = Parser(dialect, **request)
-    i = 0
-    while i < len(text):
-        size = rng.choice((1, 2, 5, 30))
-        parser.feed(text[i : i + size])
-        i += size
-    parser.close("stop")
-    return parser.message
+    return run(dialect, random_split(text, rng), finish_reason="stop", **request)[0]
 
 
 def matcher(text: str) -> Any:
     """A matcher of a GBNF grammar, read with llguidance's own converter."""
-    found = llguidance.LLMatcher(
-        byte_tokenizer(), llguidance.LLMatcher.grammar_from_lark(gbnf_to_lark(text)), log_level=0
-    )
+    grammar = llguidance.LLMatcher.grammar_from_lark(gbnf_to_lark(text))
+    found = llguidance.LLMatcher(byte_tokenizer(), grammar, log_level=0)
     assert not found.is_error(), found.get_error()
     return found
 
@@ -92,9 +84,6 @@ def _validator(schema: str) -> Any:
     return kind(found)
 
 
-def named(name: str) -> dict[str, Any]:
+def tool_choice(name: str) -> dict[str, Any]:
+    """A choice of one tool."""
     return {"type": "function", "function": {"name": name}}
-
-
-def calls_of(message: unspool.Message) -> Sequence[tuple[str, str, str]]:
-    return [(c.name, c.arguments, c.status) for c in message.tool_calls]

@@ -11,7 +11,7 @@ from unspool import Dialect, DialectError, ToolStrictLevel, constrain, parse, re
 from unspool.dialect.examples import example_tools
 from unspool.grammar.gbnf import gbnf
 
-from ..support import dialect_of, tool, values
+from ..support import calling, closed_tool, dialect_of, function_call, tool, values
 from ..writing import write_arguments
 from .gbnf_reader import Reader
 from .sampling import PLAIN, RICH, as_tools
@@ -37,10 +37,7 @@ def message(schemas: dict[str, Any], rng: random.Random, dialect: Dialect) -> di
         "role": "assistant",
         "reasoning_content": rng.choice(("", "Plan.\nThen act.")) if dialect.reasoning else "",
         "content": rng.choice(("", "", "Sure, a < b.")) if dialect.policy.text_before_tools != "content" else "",
-        "tool_calls": [
-            {"type": "function", "function": {"name": n, "arguments": random_value(schemas[n], schemas[n], rng)}}
-            for n in names
-        ],
+        "tool_calls": [function_call(n, random_value(schemas[n], schemas[n], rng)) for n in names],
     }
 
 
@@ -52,8 +49,7 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
         tools = as_tools(schemas)
         grammars = {}
         for choice in ("auto", "required"):
-            constraint = constrained(dialect, tools, choice)
-            grammars[choice] = Grammars(constraint)
+            grammars[choice] = Grammars(constrained(dialect, tools, choice))
         for _ in range(12):
             turn = message(schemas, rng, dialect)
             try:
@@ -74,7 +70,7 @@ def test_a_text_neither_begins_nor_ends_with_the_tags_around_it(dialect: Dialect
     opening, after = (t.strip() for t in write_arguments(dialect, {"city": "\0"}).split("\0"))
     texts = [f"{opening}Paris", f"\n {opening}\nParis", f"Paris{after}", f"Paris\n{after} \n"]
     texts += [opening[opening.rindex("<") :] + "Paris"] if dialect.name.startswith(("glm", "iquest", "spark")) else []
-    written = render({"role": "assistant", "tool_calls": [called("f", {"city": "Paris"})]}, dialect, tools=tools)
+    written = render(calling(function_call("f", {"city": "Paris"})), dialect, tools=tools)
     for text in ("Paris", *texts):
         raw = written.replace("Paris", text)
         fits = values(parse(raw, dialect, tools=tools)) == [("f", {"city": text})]
@@ -93,8 +89,10 @@ def stuck(grammar: Any, text: str) -> bool:
     return bool(matcher.try_consume_tokens(list(data)) < len(data))
 
 
-def called(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "function", "function": {"name": name, "arguments": arguments}}
+def reads(raw: str, dialect: Dialect | str, tools: list[Any], *arguments: Any) -> bool:
+    """Whether a text is read as calls with these arguments."""
+    calls = parse(raw, dialect, tools=tools).tool_calls
+    return [c.status == "ok" and json.loads(c.arguments) for c in calls] == list(arguments)
 
 
 PARTS: tuple[tuple[str, str, list[dict[str, Any]]], ...] = (
@@ -102,10 +100,10 @@ PARTS: tuple[tuple[str, str, list[dict[str, Any]]], ...] = (
     ("Plan.", "", []),
     ("", "Hi.", []),
     ("Plan.", "Hi.", []),
-    ("", "", [called("now", {})]),
-    ("", "", [called("now", {}), called("get_weather", {"city": "Bonn"})]),
-    ("Plan.", "", [called("now", {})]),
-    ("Plan.", "Hi.", [called("get_weather", {"city": "Bonn", "days": 3}), called("now", {})]),
+    ("", "", [function_call("now")]),
+    ("", "", [function_call("now"), function_call("get_weather", {"city": "Bonn"})]),
+    ("Plan.", "", [function_call("now")]),
+    ("Plan.", "Hi.", [function_call("get_weather", {"city": "Bonn", "days": 3}), function_call("now")]),
 )
 
 
@@ -157,7 +155,7 @@ id = "{id}"
     for choice in ("auto", "required"):
         constraint = constrained(dialect, tools, choice)
         grammar = Grammars(constraint)
-        calls = [{"function": {"name": n, "arguments": a}} for n, a in (("get_weather", {"city": "x"}), ("now", {}))]
+        calls = [function_call("get_weather", {"city": "x"}), function_call("now")]
         for reasoning in ("", "plan"):
             turn = {"role": "assistant", "reasoning_content": reasoning, "tool_calls": calls}
             raw = render(turn, dialect, tools=tools)
@@ -187,24 +185,6 @@ call = "{'name': '{name}', 'parameters': {arguments}}"\nanywhere = ["["]"""
             assert matcher.accept(token)
 
 
-BROKEN = {
-    "an undeclared tool": ("elsewhere", {"city": "Paris"}),
-    "a missing argument": ("get_weather", {"days": 3}),
-    "a wrong type": ("get_weather", {"city": "Paris", "days": "soon"}),
-    "another argument": ("get_weather", {"city": "Paris", "unit": 1}),
-}
-
-
-@pytest.mark.parametrize("case", BROKEN)
-@pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
-def test_calls_that_break_the_schema_are_not_generated(dialect: Dialect, case: str) -> None:
-    name, arguments = BROKEN[case]
-    call = {"type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-    raw = render({"role": "assistant", "tool_calls": [call]}, dialect)
-    constraint = constrained(dialect, as_tools(PLAIN), "required", stage="content")
-    assert Grammars(constraint).refuses(raw)
-
-
 STRINGS = {"a": {"type": "string"}, "b": {"type": "string"}}
 VALUES = (
     *("", "a </parameter> b", "</function>", "</parameter>\n</tool_call> or not"),
@@ -220,9 +200,7 @@ def test_markup_values_may_contain_markers_that_are_read_as_text(value: str) -> 
     for more in ("", "<parameter=b>\nx</parameter> y\n</parameter>\n"):
         raw = text.format(value, more)
         wanted = {"a": value} | ({"b": "x</parameter> y"} if more else {})
-        (call,) = unspool.parse(raw, "qwen3-coder", tools=tools).tool_calls
-        as_meant = call.status == "ok" and json.loads(call.arguments) == wanted
-        assert bool(grammar.refuses(raw)) != as_meant, raw
+        assert bool(grammar.refuses(raw)) != reads(raw, "qwen3-coder", tools, wanted), raw
 
 
 def test_without_line_breaks_an_argument_opens_anywhere_in_a_value() -> None:
@@ -230,7 +208,7 @@ def test_without_line_breaks_an_argument_opens_anywhere_in_a_value() -> None:
     constraint = constrained("glm47", tools, "required", stage="content")
     for value, read in (("x <arg_key>b</arg_key><arg_value>y", False), ("x <arg_key>c</arg_key><arg_value>y", True)):
         call = f"<tool_call>write<arg_key>a</arg_key><arg_value>{value}</arg_value></tool_call>"
-        assert (unspool.parse(call, "glm47", tools=tools).tool_calls[0].arguments == json.dumps({"a": value})) == read
+        assert reads(call, "glm47", tools, {"a": value}) == read
         assert bool(Grammars(constraint).refuses(call)) != read, call
 
 
@@ -249,8 +227,7 @@ def test_a_value_closed_by_its_key_may_contain_other_tags(value: str) -> None:
         arguments = {"a": "x", key: value if key == "a" else {"k": value}}
         raw = "<calls><call>f>" + "".join(f"<{k}>{text if k == key else v}</{k}>" for k, v in arguments.items())
         raw += "</call></calls>"
-        (call,) = unspool.parse(raw, KEYED, tools=tools).tool_calls
-        as_meant = call.status == "ok" and json.loads(call.arguments) == arguments
+        as_meant = reads(raw, KEYED, tools, arguments)
         assert as_meant or grammar.refuses(raw), raw
         if "<i>" in value or "<c>" in value:
             assert as_meant, raw
@@ -265,8 +242,7 @@ def test_a_section_of_raw_text_contains_no_closing_that_ends_its_call(value: str
     tools = as_tools({"write": {"properties": STRINGS, "required": ["a"]}})
     constraint = constrained("minicpm5", tools, "required", stage="content")
     raw = f'<function name="write"><param name="a"><![CDATA[{value}]]></param></function>'
-    (call, *more) = unspool.parse(raw, "minicpm5", tools=tools).tool_calls
-    as_meant = not more and call.status == "ok" and call.arguments_dict() == {"a": value}
+    as_meant = reads(raw, "minicpm5", tools, {"a": value})
     assert bool(Grammars(constraint).refuses(raw)) != as_meant
     assert as_meant == ("<function" not in value)
     assert as_meant or not Reader(gbnf(constraint.grammar)).takes(raw)
@@ -301,8 +277,7 @@ def test_nested_text_contains_nothing_that_ends_its_call(text: str, within: str)
     inner = {"a": text, "o": f'<p name="k">{text}</p>', "l": f"<i>{text}</i>"}[within]
     raw = f'[calls]* f: <p name="{within}">{inner}</p> 1)[/calls]'
     meant = {within: {"a": text, "o": {"k": text}, "l": [text]}[within]}
-    calls = unspool.parse(raw, NESTED, tools=tools).tool_calls
-    as_meant = [c.status == "ok" and json.loads(c.arguments) for c in calls] == [meant]
+    as_meant = reads(raw, NESTED, tools, meant)
     assert as_meant or Grammars(constraint).refuses(raw), raw
     if text == "x 1":
         assert as_meant
@@ -331,8 +306,7 @@ def test_a_value_does_not_end_with_a_closing_before_its_own(value: str) -> None:
     tools = as_tools({"f": {"properties": STRINGS, "required": ["a", "b"]}})
     constraint = constrained(dialect, tools, "required", stage="content")
     raw = f"<f f>@a = {value} @@b = y @</f>"
-    (call,) = unspool.parse(raw, dialect, tools=tools).tool_calls
-    as_meant = call.status == "ok" and json.loads(call.arguments) == {"a": value, "b": "y"}
+    as_meant = reads(raw, dialect, tools, {"a": value, "b": "y"})
     assert as_meant or Grammars(constraint).refuses(raw), raw
     assert as_meant == (value in ("x", "x@,", "@x", "x@y"))
     assert value != "x" or not Grammars(constraint).refuses(raw)
@@ -341,8 +315,7 @@ def test_a_value_does_not_end_with_a_closing_before_its_own(value: str) -> None:
 def one_value(dialect: str, schema: dict[str, Any], text: str) -> tuple[bool, Any]:
     """Whether a call with this text for its argument ``a`` is generated, and what is read."""
     tools = as_tools({"f": {"type": "object", "properties": {"a": schema}, "required": ["a"]}})
-    call = {"type": "function", "function": {"name": "f", "arguments": {"a": "SLOT"}}}
-    raw = render({"role": "assistant", "tool_calls": [call]}, dialect).replace("'SLOT'", text).replace("SLOT", text)
+    raw = render(calling(function_call("f", {"a": "SLOT"})), dialect).replace("'SLOT'", text).replace("SLOT", text)
     constraint = constrained(dialect, tools, "required", stage="content")
     read = unspool.parse(raw, dialect, tools=tools).tool_calls[0]
     return not Grammars(constraint).refuses(raw), read.arguments if read.status == "ok" else None
@@ -407,8 +380,7 @@ def test_strings_contain_no_marker_that_would_end_them() -> None:
     end = "<｜tool▁call▁end｜>"
     for dialect, held in (("deepseek", False), ("deepseek-r1", False), ("deepseekv31", True)):
         constraint = constrained(dialect, tools, "required", stage="content")
-        call = {"type": "function", "function": {"name": "get_weather", "arguments": {"city": f"a{end}b"}}}
-        raw = render({"role": "assistant", "tool_calls": [call]}, dialect, tools=tools)
+        raw = render(calling(function_call("get_weather", {"city": f"a{end}b"})), dialect, tools=tools)
         assert (raw.count(end) == 2) == held
         assert not Grammars(constraint).refuses(raw)
         spelled = raw.replace("\\u003c", "<")
@@ -419,7 +391,7 @@ def test_a_marker_in_the_name_of_a_property_is_escaped_where_it_would_end_a_stri
     key = "x<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
     tools = as_tools({"f": {"type": "object", "properties": {key: {"type": "integer"}}, "required": [key]}})
     constraint = constrained("deepseek", tools, "required", stage="content")
-    raw = render({"tool_calls": [called("f", {key: 3})]}, "deepseek", tools=tools)
+    raw = render(calling(function_call("f", {key: 3})), "deepseek", tools=tools)
     assert not Grammars(constraint).refuses(raw)
     assert Grammars(constraint).refuses(raw.replace("\\u003c", "<"))
     assert unspool.parse(raw, "deepseek", tools=tools).tool_calls[0].arguments_dict() == {key: 3}
@@ -430,8 +402,7 @@ def test_no_argument_is_named_like_a_wrapper_of_all_others(dialect: str) -> None
     tools = as_tools({"f": {"type": "object", "properties": {"city": {"type": "string"}}}}, strict=False)
     constraint = constrained(dialect, tools, "required", stage="content")
     for name in ("arguments", "argument"):
-        arguments = {name: "x"}
-        raw = render({"tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}, dialect)
+        raw = render(calling(function_call("f", {name: "x"})), dialect)
         assert bool(Grammars(constraint).refuses(raw)) == (name == "arguments"), raw
 
 
@@ -456,12 +427,7 @@ def test_json_values_may_be_spaced_but_not_without_end() -> None:
 
 
 def test_the_content_keeps_to_the_response_format_after_free_reasoning() -> None:
-    schema = {
-        "type": "object",
-        "properties": {"n": {"type": "integer"}},
-        "required": ["n"],
-        "additionalProperties": False,
-    }
+    schema = closed_tool("f", n="integer")["function"]["parameters"]
     form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
     grammar = Grammars(constrained("hermes", response_format=form))
     assert not grammar.refuses('<think>\nfree "text" here\n</think>\n\n{"n": 3}')
@@ -492,9 +458,7 @@ def test_the_grammar_begins_at_the_given_stage() -> None:
         ("tool_call", call),
         ("undecided", f"plan\n</think>\n\n<tool_call>\n{call}"),
     ):
-        constraint = constrained("hermes", tools, "required", stage=stage)
-        grammar = Grammars(constraint)
-        assert not grammar.refuses(text), stage
+        assert not Grammars(constrained("hermes", tools, "required", stage=stage)).refuses(text), stage
     constraint = constrained("hermes", tools, "required", prompt="<|im_start|>assistant\n<think>\n")
     assert not Grammars(constraint).refuses(f"plan\n</think>\n\n<tool_call>\n{call}")
     open_ = constrained("hermes", tools, "required")
@@ -514,8 +478,7 @@ def test_the_grammar_begins_at_the_given_stage() -> None:
 @pytest.mark.parametrize("place", ["{%s}", '{"a":%s1}', '{"a": 1%s}', '{"a": {%s"b": [%s]}}'])
 @pytest.mark.parametrize("char", [" ", "\n", "\t"])
 def test_white_space_in_json_has_a_bound_that_indented_values_keep_to(place: str, char: str) -> None:
-    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
-    grammar = Grammars(constrained("hermes", [tool], "required", stage="content"))
+    grammar = Grammars(constrained("hermes", [tool("f")], "required", stage="content"))
     for count, accepted in ((0, True), (17, True), (31, True), (33, False), (5000, False)):
         value = place.replace("%s", char * count)
         text = f'<tool_call>\n{{"name": "f", "arguments": {value}}}\n</tool_call>'
@@ -536,8 +499,7 @@ def test_the_names_of_a_map_are_held_as_code_generators_write_them(names: Any, g
     constraint = constrained("hermes", as_tools({"f": schema}), "required")
 
     def refused(value: Any) -> str:
-        call = {"function": {"name": "f", "arguments": json.dumps({"counts": value})}}
-        return Grammars(constraint).refuses(render({"role": "assistant", "tool_calls": [call]}, "hermes"))
+        return Grammars(constraint).refuses(render(calling(function_call("f", {"counts": value})), "hermes"))
 
     assert not refused(good)
     assert refused(bad)

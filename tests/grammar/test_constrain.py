@@ -12,15 +12,11 @@ import pytest
 
 import unspool
 from unspool import ConstraintError, ToolStrictLevel, constrain, structure_constraint, structure_info
-from unspool.grammar.nodes import (
-    Grammar,
-    Json,
-    Node,
-    children,
-)  # fmt: skip
+from unspool.grammar.nodes import Grammar, Json, Node, children
 
+from ..support import present
 from .sampling import JSON_ONLY, PLAIN, RICH, as_tools
-from .support import WITH_CALLS, constrained, named
+from .support import WITH_CALLS, constrained, tool_choice
 
 STRICT, LOOSE = as_tools(PLAIN), as_tools(PLAIN, strict=False)
 
@@ -33,54 +29,51 @@ def test_auto_is_constrained_only_with_a_strict_tool_or_level() -> None:
     assert constrain("hermes", None) is None
     assert constrain("hermes", STRICT, "none") is None
     assert constrain("hermes", LOOSE, "required") is not None
-    assert constrain("hermes", LOOSE, named("now")) is not None
+    assert constrain("hermes", LOOSE, tool_choice("now")) is not None
     assert constrain("hermes", response_format={"type": "text"}) is None
 
 
 def test_the_function_level_leaves_arguments_free() -> None:
-    schema = schemas(constrain("hermes", LOOSE, strict_level=ToolStrictLevel.FUNCTION))
-    assert all("properties" not in s for s in schema)
-    assert all("properties" in s for s in schemas(constrain("hermes", LOOSE, strict_level=ToolStrictLevel.PARAMETER)))
-    mixed = [LOOSE[0], STRICT[1]]
-    assert ["properties" in s for s in schemas(constrain("hermes", mixed))][:2] == [False, True]
+    def known(tools: list[Any], level: int = 0) -> list[bool]:
+        found = constrained("hermes", tools, strict_level=ToolStrictLevel(level))
+        return ["properties" in schema for schema in schemas(found)]
+
+    assert set(known(LOOSE, ToolStrictLevel.FUNCTION)) == {False}
+    assert set(known(LOOSE, ToolStrictLevel.PARAMETER)) == {True}
+    assert known([LOOSE[0], STRICT[1]])[:2] == [False, True]
 
 
 def test_objects_are_closed_for_strict_tools_and_on_demand() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
 
     def open_(*, strict: bool = False, closed: bool = False) -> Any:
-        tools = [{"type": "function", "function": {"name": "f", "parameters": schema, "strict": strict}}]
-        found = constrain("hermes", tools, strict_level=ToolStrictLevel.PARAMETER, closed=closed)
+        tools = as_tools({"f": schema}, strict=strict)
+        found = constrained("hermes", tools, strict_level=ToolStrictLevel.PARAMETER, closed=closed)
         return schemas(found)[-1]["additionalProperties"]
 
     assert [open_(), open_(strict=True), open_(closed=True)] == [True, False, False]
 
 
-def schemas(constraint: unspool.Constraint | None) -> list[dict[str, Any]]:
-    assert constraint is not None
+def schemas(constraint: unspool.Constraint) -> list[dict[str, Any]]:
     found = [n.schema for n in nodes(constraint.grammar) if isinstance(n, Json)]
     return sorted((s for s in found if isinstance(s, dict)), key=lambda s: "properties" in s)
 
 
 def test_the_array_of_calls_counts_them() -> None:
     def bounds(choice: Any, parallel: bool) -> tuple[Any, Any]:
-        constraint = constrained("hermes", STRICT, choice, parallel)
-        assert constraint.json_schema is not None
-        return constraint.json_schema["minItems"], constraint.json_schema.get("maxItems")
+        schema = present(constrained("hermes", STRICT, choice, parallel).json_schema)
+        return schema["minItems"], schema.get("maxItems")
 
     assert bounds("auto", True) == (0, None)
     assert bounds("required", True) == (1, None)
     assert bounds("required", False) == (1, 1)
-    assert bounds(named("now"), True) == (1, 1)
+    assert bounds(tool_choice("now"), True) == (1, 1)
 
 
 def test_definitions_of_several_tools_keep_apart_in_the_array() -> None:
-    two = as_tools(
-        {"a": RICH["plan_trip"], "b": {**RICH["plan_trip"], "$defs": {"place": {"type": "null"}, "tree": True}}}
-    )
-    constraint = constrained("hermes", two, "required")
-    schema = constraint.json_schema
-    assert schema is not None
+    other = {**RICH["plan_trip"], "$defs": {"place": {"type": "null"}, "tree": True}}
+    two = as_tools({"a": RICH["plan_trip"], "b": other})
+    schema = present(constrained("hermes", two, "required").json_schema)
     assert {"type": "null"} in schema["$defs"].values()
     text = json.dumps(schema)
     assert all(f"#/$defs/{name}" in text for name in schema["$defs"])
@@ -88,7 +81,7 @@ def test_definitions_of_several_tools_keep_apart_in_the_array() -> None:
 
 @pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
 def test_every_dialect_that_parses_calls_constrains_them(dialect: unspool.Dialect) -> None:
-    for choice in ("auto", "required", named("plan_trip")):
+    for choice in ("auto", "required", tool_choice("plan_trip")):
         for parallel in (True, False):
             constraint = constrained(dialect, as_tools(RICH), choice, parallel)
             assert constraint.lark.startswith("%llguidance {}\nstart: ")
@@ -113,7 +106,8 @@ def nodes(grammar: Grammar) -> Iterator[Node]:
         (as_tools({"get weather": {}}), "auto", "allowed are letters, digits and"),
         ([], "required", "tool_choice: 'required' needs tools"),
         (STRICT, "always", 'tool_choice: "always" is not one of none, auto, required or'),
-        (STRICT, named("later"), 'tool_choice.function.name: "later" is not declared; allowed are get_weather, now'),
+        (STRICT, tool_choice("later"),
+         'tool_choice.function.name: "later" is not declared; allowed are get_weather, now'),
         (as_tools({"f": {"type": "string"}}), "required", "tools.f.parameters.type: must be 'object'"),
         (as_tools({"f": {"not": {}}}), "required", "tools.f.parameters.not: is not supported"),
         (as_tools({"f": {"type": "object", "properties": []}}), "required",
@@ -143,23 +137,23 @@ def test_wrong_stages_formats_prompts_and_dialects_are_refused() -> None:
         constrain("think", STRICT)
 
 
-NOT_EXPRESSIBLE = {
-    "python": "'two=words' cannot be the name of a keyword argument",
-    "minimax-m3": "closes an argument with its name; allowed is false",
-    "xml": "patternProperties: is not supported for arguments in markup",
-}
+_OTHERS = {"f": {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}}}
 
 
-def test_a_feature_that_a_dialect_cannot_express_is_refused_with_the_reason() -> None:
-    spaced = as_tools({"f": {"properties": {"two=words": {"type": "string"}}}})
-    with pytest.raises(ConstraintError, match=NOT_EXPRESSIBLE["python"]):
-        constrain("pythonic", spaced)
-    others = as_tools({"f": {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}}})
-    with pytest.raises(ConstraintError, match=NOT_EXPRESSIBLE["minimax-m3"]):
-        constrain("minimax-m3", others)
-    with pytest.raises(ConstraintError, match=NOT_EXPRESSIBLE["xml"]):
-        constrain("glm45", as_tools(JSON_ONLY))
-    assert constrain("hermes", as_tools(JSON_ONLY)) is not None
+@pytest.mark.parametrize(
+    ("dialect", "schemas", "why"),
+    [
+        ("pythonic", {"f": {"properties": {"two=words": {}}}}, "'two=words' cannot be the name of a keyword argument"),
+        ("minimax-m3", _OTHERS, "closes an argument with its name; allowed is false"),
+        ("glm45", JSON_ONLY, "patternProperties: is not supported for arguments in markup"),
+    ],
+)
+def test_a_feature_that_a_dialect_cannot_express_is_refused_with_the_reason(
+    dialect: str, schemas: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ConstraintError, match=why):
+        constrain(dialect, as_tools(schemas))
+    assert constrain("hermes", as_tools(schemas)) is not None
 
 
 def test_one_odd_name_among_many_properties_is_found_in_few_steps() -> None:
@@ -191,12 +185,10 @@ def test_deep_and_large_schemas_are_refused() -> None:
 
 
 def test_structure_info_has_the_white_space_of_the_template() -> None:
-    info = structure_info("qwen25", STRICT[0])
-    assert info is not None
+    info = present(structure_info("qwen25", STRICT[0]))
     assert info.begin == '<tool_call>\n{"name": "get_weather", "arguments": '
     assert (info.end, info.trigger) == ("}\n</tool_call>", "<tool_call>")
-    v3 = structure_info("deepseekv3", "now")
-    assert v3 is not None
+    v3 = present(structure_info("deepseekv3", "now"))
     assert v3.begin == "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n"
     assert v3.end == "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
     for name in ("pythonic", "glm45", "gemma4", "harmony", "think"):
@@ -204,14 +196,10 @@ def test_structure_info_has_the_white_space_of_the_template() -> None:
 
 
 def test_calls_that_a_dialect_counts_may_have_any_number_in_a_tag_for_hosts() -> None:
-    first, second = (structure_info("kimi_k2", "now", index=i) for i in range(2))
-    assert first is not None
-    assert second is not None
+    first, second = (present(structure_info("kimi_k2", "now", index=i)) for i in range(2))
     assert first.begin.replace("functions.now:0", "functions.now:1") == second.begin
     assert first == structure_info("kimi_k2", "now")
-    found = structure_constraint("kimi_k2", STRICT)
-    assert found is not None
-    tag = found[1]["format"]["tags"][1]
+    tag = present(structure_constraint("kimi_k2", STRICT))[1]["format"]["tags"][1]
     number, rest, arguments = tag["content"]["elements"]
     assert tag["begin"].endswith("functions.now:")
     assert arguments["json_schema"]["properties"] == {}
@@ -227,18 +215,17 @@ def test_hosts_know_which_constraint_applies() -> None:
         (name, level, choice if isinstance(choice, str) else "named"): found and found[0]
         for name in ("qwen25", "pythonic")
         for level in ToolStrictLevel
-        for choice in ("auto", "required", "none", named("now"))
+        for choice in ("auto", "required", "none", tool_choice("now"))
         for found in (structure_constraint(name, LOOSE, choice, strict_level=level),)
     }
     for (name, level, choice), kind in kinds.items():
         tagged = name == "qwen25" and level >= ToolStrictLevel.FUNCTION
         wanted = {"auto": "structural_tag" if tagged else None, "none": None}.get(choice, "json_schema")
         assert kind == wanted, (name, level, choice)
-    found = structure_constraint("qwen25", STRICT)
-    assert found is not None
-    assert found[0] == "structural_tag"
-    assert found[1]["format"]["triggers"] == ["<tool_call>"]
-    assert [t["begin"] for t in found[1]["format"]["tags"]][1] == '<tool_call>\n{"name": "now", "arguments": '
+    kind, tag = present(structure_constraint("qwen25", STRICT))
+    assert kind == "structural_tag"
+    assert tag["format"]["triggers"] == ["<tool_call>"]
+    assert tag["format"]["tags"][1]["begin"] == '<tool_call>\n{"name": "now", "arguments": '
 
 
 def test_strings_of_bounded_length_have_a_pattern_in_a_tag_that_keeps_control_characters_out() -> None:

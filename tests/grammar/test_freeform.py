@@ -8,14 +8,13 @@ from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import unspool
-from tests.support import closed_tool
+from tests.support import calling, closed_tool, function_call
 from unspool import ConstraintError, Dialect, Stage
 from unspool.check.promises import closings
 from unspool.grammar import constrain, regular
@@ -63,34 +62,30 @@ def good(dialect: Dialect) -> str:
     return re.sub(r"(?m)^([-+@ ].*|[*]{3} .* File: .*)$", r"\1·", GOOD)
 
 
-def call(text: str) -> Any:
-    function = {"name": "apply_patch", "arguments": json.dumps({"input": text}, ensure_ascii=False)}
-    return {"role": "assistant", "tool_calls": [{"type": "function", "function": function}]}
+def written(text: str, dialect: Dialect | str) -> str:
+    message = calling(function_call("apply_patch", {"input": text}))
+    return unspool.render(message, dialect, tools=[TOOL], stage="content")
 
 
 @cache
 def made(name: str) -> Grammars:
-    constraint = constrained(name, [TOOL], "required", stage=Stage.CONTENT, grammars=GRAMMARS)
-    return Grammars(constraint)
+    return Grammars(constrained(name, [TOOL], "required", stage=Stage.CONTENT, grammars=GRAMMARS))
 
 
 @pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
 def test_a_text_of_the_grammar_is_generated_and_read_back_and_no_other(dialect: Dialect) -> None:
     grammars, text = made(dialect.name), good(dialect)
-    written = unspool.render(call(text), dialect, tools=[TOOL], stage="content")
-    assert grammars.refuses(written) == ""
-    message = read(written, dialect, random.Random(1), tools=[TOOL], stage="content")
+    raw = written(text, dialect)
+    assert grammars.refuses(raw) == ""
+    message = read(raw, dialect, random.Random(1), tools=[TOOL], stage="content")
     assert [json.loads(c.arguments) for c in message.tool_calls] == [{"input": text}]
-    for text in BAD:
-        wrong = unspool.render(call(text), dialect, tools=[TOOL], stage="content")
-        assert grammars.refuses(wrong)
+    assert all(grammars.refuses(written(wrong, dialect)) for wrong in BAD)
 
 
 def test_a_grammar_is_kept_under_auto_without_any_strict_tool() -> None:
     grammars = Grammars(constrained("hermes", [TOOL], grammars=GRAMMARS))
     for text, kept in ((GOOD, True), (BAD[0], False)):
-        written = unspool.render(call(text), "hermes", tools=[TOOL], stage="content")
-        assert (grammars.refuses(written) == "") is kept
+        assert (grammars.refuses(written(text, "hermes")) == "") is kept
     assert grammars.refuses("Just text.") == ""
     assert constrain("hermes", [TOOL], "none", grammars=GRAMMARS) is None
 
@@ -104,10 +99,10 @@ def test_forms_without_lark_are_refused_with_the_reason() -> None:
 
 def test_a_closing_marker_inside_the_text_is_kept_out_of_a_raw_value() -> None:
     grammars = made("qwen3-coder")
-    written = unspool.render(call(GOOD), "qwen3-coder", tools=[TOOL], stage="content")
+    raw = written(GOOD, "qwen3-coder")
     for marker in ("</parameter>", "</function>", "</tool_call>"):
-        assert grammars.refuses(written.replace("def f():", f"x {marker} y"))
-    assert grammars.refuses(written.replace("def f():", "x < y and </b> too")) == ""
+        assert grammars.refuses(raw.replace("def f():", f"x {marker} y"))
+    assert grammars.refuses(raw.replace("def f():", "x < y and </b> too")) == ""
 
 
 def accepts(grammar: str, text: str, *, json_string: bool) -> bool:

@@ -13,16 +13,15 @@ import pytest
 import unspool
 from unspool import Constraint, ConstraintError, Dialect, DialectError, ToolStrictLevel
 from unspool.check.promises import closings
-from unspool.dialect.loader import parse_dialect
-from unspool.dialect.registry import find_base
 from unspool.grammar.flat import lacking
 from unspool.grammar.gbnf import gbnf
 from unspool.grammar.lower import signs
 from unspool.grammar.nodes import Chars, Const, Grammar, Node, Repeat, Seq, Text, Word, children, options
 
-from ..support import closed_tool
+from ..support import closed_tool, dialect_of, tool
 from ..writing import an_id
 from .gbnf_reader import Reader
+from .sampling import as_tools
 from .support import WITH_CALLS, Grammars, constrained, eos, matcher, validate
 
 SCHEMA: dict[str, Any] = {
@@ -36,7 +35,7 @@ SCHEMA: dict[str, Any] = {
     "required": ["city"],
     "additionalProperties": False,
 }
-TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}, closed_tool("now")]
+TOOLS = [*as_tools({"get_weather": SCHEMA}, strict=False), closed_tool("now")]
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("get_weather", {"city": "Zürich 🌍", "unit": 'quo"ted', "days": -3, "at": [1.5, 2e9]}),
     ("get_weather", {"city": "", "unit": "back\\slash"}),
@@ -63,6 +62,11 @@ def takes(text: str, data: str) -> bool:
 
 def one(node: Node) -> str:
     return gbnf(Grammar(node, {}))
+
+
+def in_hermes(schema: Any) -> str:
+    """The grammar of a tool ``f`` with one argument ``x``, in Hermes' format."""
+    return gbnf(constraint("hermes", tools=[tool("f", x=schema)]).grammar)
 
 
 def constraint(d: Dialect | str, stage: str = "content", choice: str = "required", **more: Any) -> Constraint:
@@ -97,10 +101,7 @@ def test_reasoning_before_calls_is_accepted(d: Dialect) -> None:
 
 
 def test_reasoning_that_two_tags_close_is_accepted_and_ends_at_the_first() -> None:
-    keys = (
-        """name = "two"\nreasoning = "<pad><think>{reasoning}</think></pad>"\ncall = "<f>{name}: {arguments}</f>"\n"""
-    )
-    d = parse_dialect(keys + '[[examples]]\nraw = "x"\ncontent = "x"\n', "two.toml", find_base)
+    d = dialect_of('reasoning = "<pad><think>{reasoning}</think></pad>"\ncall = "<f>{name}: {arguments}</f>"')
     reader = Reader(gbnf(constraint(d, "reasoning").grammar))
     assert reader.takes("A plan</think></pad><f>now: {}</f>")
     assert not reader.takes("A plan</THINK> b</think></pad><f>now: {}</f>")
@@ -109,29 +110,27 @@ def test_reasoning_that_two_tags_close_is_accepted_and_ends_at_the_first() -> No
 
 @pytest.mark.parametrize("d", WITH_CALLS, ids=lambda d: d.name)
 def test_calls_that_break_their_schema_are_rejected(d: Dialect) -> None:
-    reader = Reader(gbnf(constraint(d).grammar))
-    anything: Any = {"type": "object"}
-    others = [{"type": "function", "function": {"name": n, "parameters": anything}} for n in ("other", "get_weather")]
+    made = constraint(d)
+    reader, lark = Reader(gbnf(made.grammar)), Grammars(made)
     wrong = [
         turn(d, ("other", {})),
         turn(d, ("get_weather", {"unit": "celsius"})),  # a city is required
         turn(d, ("get_weather", {"city": "Paris", "days": True})),
+        turn(d, ("get_weather", {"city": "Paris", "days": "soon"})),
         turn(d, ("get_weather", {"city": "Paris", "more": 1})),
         turn(d, ("get_weather", {"city": "a" * 13})),
     ]
-    for message in wrong:
-        assert not reader.takes(unspool.render(message, d, tools=others, stage="content"))
-    assert not reader.takes("Just text.")
-    assert not reader.takes("")
+    others = [tool("other"), tool("get_weather")]
+    raws = (unspool.render(message, d, tools=others, stage="content") for message in wrong)
+    assert [raw for raw in (*raws, "Just text.", "") if reader.takes(raw) or not lark.refuses(raw)] == []
 
 
 @pytest.mark.parametrize("d", WITH_CALLS, ids=lambda d: d.name)
 def test_where_a_text_may_stand_no_call_that_breaks_its_schema_can(d: Dialect) -> None:
-    anything = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
     for stage, thought in (("content", ""), ("reasoning", "A plan."))[: 1 + bool(d.reasoning)]:
         made = constraint(d, stage, "auto", strict_level=ToolStrictLevel.PARAMETER)
         reader, lark = Reader(gbnf(made.grammar)), Grammars(made)
-        for more, tools in (({}, TOOLS), ({"days": True}, anything)):
+        for more, tools in (({}, TOOLS), ({"days": True}, [tool("get_weather")])):
             message = turn(d, ("get_weather", {"city": "Paris", **more}), reasoning_content=thought)
             raw = unspool.render(message, d, tools=tools, stage=stage)
             assert (reader.takes(raw), not lark.refuses(raw)) == (not more, not more), raw
@@ -292,18 +291,12 @@ def test_free_text_without_a_marker_goes_on_to_the_end() -> None:
     ],
 )
 def test_schemas_beyond_gbnf_are_refused(schema: dict[str, Any], message: str) -> None:
-    tool = {
-        "type": "function",
-        "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": schema}}},
-    }
     with pytest.raises(ConstraintError, match=message):
-        gbnf(constraint("hermes", tools=[tool]).grammar)
+        in_hermes(schema)
 
 
 def test_bounds_of_whole_numbers_are_kept() -> None:
-    days = {"type": "integer", "minimum": 1, "maximum": 14}
-    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": days}}}}
-    text = gbnf(constraint("hermes", tools=[tool]).grammar)
+    text = in_hermes({"type": "integer", "minimum": 1, "maximum": 14})
     for number, fits in ((0, False), (1, True), (14, True), (15, False)):
         call = f'<tool_call>\n{{"name": "f", "arguments": {{"x": {number}}}}}\n</tool_call>'
         assert takes(text, call) == fits, number
@@ -315,17 +308,14 @@ def test_a_schema_may_refer_to_itself() -> None:
         "properties": {"kids": {"type": "array", "items": {"$ref": "#"}}},
         "additionalProperties": False,
     }
-    tool = {"type": "function", "function": {"name": "f", "parameters": tree}}
-    text = gbnf(constraint("hermes", tools=[tool]).grammar)
+    text = gbnf(constraint("hermes", tools=as_tools({"f": tree}, strict=False)).grammar)
     assert takes(text, '<tool_call>\n{"name": "f", "arguments": {"kids": [{}, {"kids": [{}]}]}}\n</tool_call>')
     assert not takes(text, '<tool_call>\n{"name": "f", "arguments": {"kids": [{"x": 1}]}}\n</tool_call>')
 
 
 def test_a_grammar_that_grows_without_bound_is_refused() -> None:
-    huge = {"enum": [f"{i:01000d}" for i in range(1_100)]}
-    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": huge}}}}
     with pytest.raises(ConstraintError, match=r"too large|more than 500,000 characters"):
-        gbnf(constraint("hermes", tools=[tool]).grammar)
+        in_hermes({"enum": [f"{i:01000d}" for i in range(1_100)]})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 import unspool
 from tests.cli.test_infer import checkpoint
-from tests.support import dialect_of
+from tests.support import dialect_of, present
 from unspool import UnknownDialect, get_dialect
 from unspool.cli import main
 from unspool.cli.prove import report
@@ -85,8 +85,7 @@ def test_a_dialects_form_is_proven_whatever_its_policies_make_of_text_before_cal
 def test_a_shipped_dialect_may_leave_white_space_with_the_text() -> None:
     template = invented.TEMPLATES["known"].replace("(m.content or '')", "(' ' + m.content if m.content else '')")
     assert holds(prove_dialect(get_dialect("hermes"), template))
-    found = unspool.infer_dialect(template).dialect
-    assert found is not None
+    found = present(unspool.infer_dialect(template).dialect)
     assert unspool.parse(" Hello.<|im_end|>", found).content == "Hello."
 
 

@@ -108,14 +108,8 @@ def test_parts_that_are_turns_do_not_outweigh_calls(dialect: unspool.Dialect) ->
 
 
 def test_constants_of_a_template_are_filled_in() -> None:
-    tags = [
-        "<|function_calls>",
-        '<|invoke name="',
-        '<|parameter name="',
-        "</|parameter>",
-        "</|invoke>",
-        "</|function_calls>",
-    ]
+    tags = ["<|function_calls>", '<|invoke name="', '<|parameter name="']
+    tags += ["</|parameter>", "</|invoke>", "</|function_calls>"]
     joined = (tag.replace("|", "' + mark + '") for tag in tags)
     written = "{%- set mark = '｜DSML｜' -%}" + "".join(f"{{{{ '{tag}' }}}}" for tag in joined)
     assert "｜DSML｜invoke" not in written
@@ -127,14 +121,14 @@ def test_constants_of_a_template_are_filled_in() -> None:
     assert detect_dialect(chat_template=formatted)[0].dialect == "hunyuan"
 
 
-@pytest.mark.parametrize("dialect", [d for d in DIALECTS if d.models and d.call], ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "dialect", [d for d in DIALECTS if d.models and d.call and d.name != "pythonic"], ids=lambda d: d.name
+)
 def test_what_a_dialect_writes_tells_it(dialect: unspool.Dialect) -> None:
     """The best candidates write the same way, and the dialect itself is one of them."""
     written = "\n".join(e.raw[0] for e in dialect.examples) + "".join((*dialect.start[:1], *dialect.end[:1]))
     found = detect_dialect(chat_template=written)
     score = {c.dialect: c.score for c in found}
-    if dialect.name in ("pythonic",):
-        return  # it contains no marker
     assert score[dialect.name] > 0.8, found[:3]
 
 

@@ -108,7 +108,8 @@ def test_many_short_texts_are_read_in_linear_time(file: Path) -> None:
         return time.process_time() - began
 
     seconds(1000)
-    assert min(seconds(400_000) for _ in range(3)) < 5 * max(min(seconds(100_000) for _ in range(3)), 0.01)
+    # Four times as many take four times as long, or sixteen times if each looks at all the others.
+    assert min(seconds(400_000) for _ in range(3)) < 8 * max(min(seconds(100_000) for _ in range(3)), 0.01)
 
 
 @pytest.mark.parametrize("given", [1, 0.5, True, "text", ["a"], [1, 2]])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import unspool
-from tests.support import run
-from unspool import Dialect, Inference, Message
+from tests.support import calling, function_call, readings, tool
+from unspool import Dialect, Inference
 from unspool.check import check_dialect
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
@@ -27,6 +27,13 @@ OTHERWISE = ("reasoning-that-only-closes", "a-last-turn-to-be-gone-on-with", "sp
 @cache
 def inferred(family: str) -> Inference:
     return unspool.infer_dialect(invented.TEMPLATES[family], name="new")
+
+
+def dialect_by(template: str) -> Dialect:
+    """The dialect that a template proves."""
+    found = unspool.infer_dialect(template)
+    assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
+    return found.dialect
 
 
 def proven(family: str) -> Dialect:
@@ -143,18 +150,15 @@ def test_a_template_without_an_end_of_turn_is_read() -> None:
         "{{ '<go>' + c.function.name + ' ' + c.function.arguments | tojson + '</go>' }}{% endfor %}{% endfor %}"
         "{% if add_generation_prompt %}<assistant>{% endif %}"
     )
-    found = unspool.infer_dialect(template)
-    assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
-    assert found.dialect.end == ("<user>", "<tool>")
+    assert dialect_by(template).end == ("<user>", "<tool>")
 
 
 def test_text_after_every_conversation_does_not_belong_to_a_turn() -> None:
     template = invented.TEMPLATES["json-in-blocks"].replace(
         "{% if add_generation_prompt %}", "<~system~>Answer!<~done~>\n{% if add_generation_prompt %}"
     )
-    found = unspool.infer_dialect(template)
-    assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
-    assert (found.dialect.start, found.dialect.end) == (("<~bot~>",), ("<~done~>",))
+    dialect = dialect_by(template)
+    assert (dialect.start, dialect.end) == (("<~bot~>",), ("<~done~>",))
 
 
 def test_tagged_text_before_calls_is_a_preamble() -> None:
@@ -164,21 +168,18 @@ def test_tagged_text_before_calls_is_a_preamble() -> None:
         "{% else %}{{ m.content }}{% endif %}{{ '[over]' }}{% endfor %}"
         "{% if add_generation_prompt %}[assistant]{% endif %}"
     )
-    found = unspool.infer_dialect(template)
-    assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
-    assert 'preamble = "<<say>>{content}<</say>>"' in found.toml
-    tool_calls = {"content": "Hm.", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {}}}]}
-    assert unspool.render(tool_calls, found.dialect) == '<<say>>Hm.<</say>>{"do": "f", "with": {}}'
+    dialect = dialect_by(template)
+    assert [part.text for part in dialect.preamble] == ["<<say>>{content}<</say>>"]
+    assert (
+        unspool.render(calling(function_call("f", id="a"), content="Hm."), dialect)
+        == '<<say>>Hm.<</say>>{"do": "f", "with": {}}'
+    )
 
 
 def test_a_header_that_closes_opens_no_reasoning() -> None:
     source = "'<|start_header|>' '<|end_header|>' '[END MUSING]' '</think>'"
-    assert [closing_for(opening, source) for opening in ("<|end_header|>", "[MUSING]", "<think>", "</think>")] == [
-        "",
-        "[END MUSING]",
-        "</think>",
-        "",
-    ]
+    closings = {"<|end_header|>": "", "[MUSING]": "[END MUSING]", "<think>": "</think>", "</think>": ""}
+    assert {opening: closing_for(opening, source) for opening in closings} == closings
 
 
 # -- texts that inference has not seen ---------------------------------------------------------------------------------
@@ -195,13 +196,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "fs.read-file": dict.fromkeys(("path", "name", "Max-N", "two words", "größe", "2nd"), TEXT),
     "clock": {},
 }
-TOOLS = [
-    {
-        "type": "function",
-        "function": {"name": n, "description": "Does.", "parameters": {"type": "object", "properties": p}},
-    }
-    for n, p in PROPERTIES.items()
-]
+TOOLS = [tool(name, **properties) for name, properties in PROPERTIES.items()]
 USER = {"role": "user", "content": "Where to?"}
 Said = tuple[str, str, list[tuple[str, dict[str, Any]]]]
 
@@ -221,11 +216,6 @@ def message(said: Said) -> dict[str, Any]:
     return sent
 
 
-def read(dialect: Dialect, prompt: str, chunks: list[str]) -> Message:
-    message, _ = run(dialect, chunks, tools=TOOLS, prompt=prompt)
-    return message
-
-
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("family", [f for f in invented.FAMILIES if f not in OTHERWISE])
 def test_the_inferred_dialect_reads_what_the_template_writes_of_other_texts(family: str) -> None:
@@ -241,8 +231,7 @@ def test_the_inferred_dialect_reads_what_the_template_writes_of_other_texts(fami
             continue  # the template has no such turn
         same = next((i for i, c in enumerate(prompt.text) if rendered.text[i : i + 1] != c), len(prompt.text))
         turn = rendered.text[same:].replace("</eos>", "")
-        for chunks in ([turn], list(turn)):
-            found = read(dialect, prompt.text[:same], chunks)
+        for found in readings(dialect, turn, tools=TOOLS, prompt=prompt.text[:same]):
             assert (found.reasoning, found.content) == (thought, content), turn
             assert [(c.name, c.status, json.loads(c.arguments)) for c in found.tool_calls] == [
                 (name, "ok", arguments) for name, arguments in calls

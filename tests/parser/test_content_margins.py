@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 import unspool
-from tests.support import run
-from unspool import Dialect, Parser, Stage
-from unspool.check import check_dialect
+from tests.support import readings, run
+from unspool import Dialect, Stage
 
 
 @pytest.fixture
@@ -15,27 +14,19 @@ def dialect() -> Dialect:
     return unspool.load_dialect(Path(__file__).parents[1] / "dialect" / "files" / "margins.toml")
 
 
-def test_a_dialect_with_content_margins_keeps_every_promise(dialect: Dialect) -> None:
-    assert not dialect.framed
-    assert check_dialect(dialect) == []
-
-
 @pytest.mark.parametrize(
     ("text", "content"),
     [("  Hello.\n\n<end>", " Hello.\n"), ("\nHello. <end>", "\nHello. "), (" a\n b\n<end>", "a\n b"), ("Hi", "Hi")],
 )
 def test_only_the_margins_that_the_format_writes_are_removed(dialect: Dialect, text: str, content: str) -> None:
-    for chunks in ([text], list(text)):
-        message, _ = run(dialect, chunks)
+    for message in readings(dialect, text):
         assert message.content == content
     assert unspool.parse(text, dialect, prompt="hi[bot:]").content == content
 
 
 def test_an_output_cut_by_length_keeps_white_space_at_its_end(dialect: Dialect) -> None:
-    parser = Parser(dialect)
-    parser.feed(" Hello.\n")
-    parser.close("length")
-    assert parser.message.content == "Hello.\n"
+    message, _ = run(dialect, [" Hello.\n"], finish_reason="length")
+    assert message.content == "Hello.\n"
 
 
 def test_text_with_margins_of_its_own_is_written_and_read(dialect: Dialect) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.tokenizer import byte_level
 from unspool import Dialect, Message, Stage
 
-from ..support import CALLING, DIALECTS, named, notices, number, run, same, tool
+from ..support import CALLING, DIALECTS, named, notices, number, pieces, presumed, run, said, same, statuses, tool
 from ..writing import fill, write_call, write_calls, write_content
 from .test_tokens import encode, everywhere, special
 
@@ -30,8 +30,9 @@ def headers(dialect: Dialect) -> Iterator[str]:
         yield fill(header, **FIELDS).lstrip()
 
 
-def read(dialect: Dialect, text: str, reason: str = "length") -> Message:
+def read(dialect: Dialect | str, text: str, reason: str = "length") -> Message:
     """The message, which must be the same however the text, or its token ids, are cut."""
+    dialect = presumed(dialect) if isinstance(dialect, str) else dialect
     options = {"tools": TOOLS, "ids": number, "stage": Stage.CONTENT}
     whole, _ = run(dialect, [text], finish_reason=reason, **options)
     single, _ = run(dialect, list(text), finish_reason=reason, **options)
@@ -82,50 +83,77 @@ CUTS = [
 
 @pytest.mark.parametrize(("name", "before", "cut"), CUTS)
 def test_a_marker_that_the_end_cuts_behind_a_tag_is_dropped(name: str, before: str, cut: str) -> None:
-    dialect = next(d for d in DIALECTS if d.name == name)
     for reason in ("length", "stop"):
-        whole, _ = run(dialect, [before], finish_reason=reason, tools=TOOLS, ids=number, stage=Stage.CONTENT)
-        message = read(dialect, before + cut, reason)
-        assert same(message) == same(whole)
+        message = read(name, before + cut, reason)
+        assert same(message) == same(read(name, before, reason))
         assert {*notices(message)} & {"stray_open", "stray_close"}
 
 
 @pytest.mark.parametrize(("name", "text"), [("harmony", HARMONY + "<|st"), ("hermes", "Hi.<tool_"), ("glm45", "a <th")])
 def test_the_beginning_of_a_tag_stays_text(name: str, text: str) -> None:
-    dialect = next(d for d in DIALECTS if d.name == name)
-    message = read(dialect, text)
+    message = read(name, text)
     assert message.content.endswith(text[-3:])
     assert not notices(message)
 
 
-def test_a_word_on_a_line_of_its_own_is_no_call_of_an_undeclared_tool_without_arguments() -> None:
-    dialect = next(d for d in DIALECTS if d.name == "functionary-v3.2")
-    assert read(dialect, "Sure.\n").content == "Sure.\n"
-    assert [c.name for c in read(dialect, "now\n").tool_calls] == ["now"]
+BEGUN = [("get_weather", "", "incomplete")]
+OBJECT = "Ok.\n<tool_call>\n{}\n</tool_call>\nDone."
+TOOLS_OF_K3 = (
+    "<|open|>think<|sep|>Hm. <|open|>tools<|sep|>"
+    '<|open|>call tool="get_weather" index="1"<|sep|><|open|>argument key="city" type="string"<|sep|>Par'
+)
+MEANT: dict[str, list[tuple[str, str, str, str, list[tuple[str, str, str]]]]] = {
+    "a word on a line of its own is no call of an undeclared tool without arguments": [
+        ("functionary-v3.2", "length", "Sure.\n", "Sure.\n", []),
+        ("functionary-v3.2", "length", "now\n", "", [("now", "", "incomplete")]),
+    ],
+    "a frame after a call is a frame though the end cuts it behind its header": [
+        ("functionary-v3.2", "length", '>>>get_weather\n{"city": "Paris"}>>>all\n', "",
+         [("get_weather", '{"city": "Paris"}', "ok")]),
+    ],
+    "the closing of reasoning counts though the block's closing begins alike": [
+        ("kimi_k3", "stop", TOOLS_OF_K3 + "<|close|>think<|sep|>It rains.", "It rains.",
+         [("get_weather", '{"city": "Par', "incomplete")]),
+    ],
+    "a closing of a frame that closes nothing is dropped though it may end the turn": [
+        ("harmony", "stop", "a<|end|>b", "ab", []),
+        ("muse", "stop", "a<|eom|>b", "ab", []),
+        ("inkling", "stop", "a<|end_message|>b", "ab", []),
+    ],
+    "a call whose name is complete is a call though the end cuts its opening": [
+        ("harmony", "length", "<|channel|>commentary to=functions.get_weather <|constrain|>js", "", BEGUN),
+        ("kimi_k2", "length",
+         "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_arg", "", BEGUN),
+        ("glm45", "length", "<tool_call>get_weather\n<ar", "", BEGUN),
+    ],
+    "the closing of an object that is no call is text": [
+        ("hermes", "stop", OBJECT.format(raw), OBJECT.format(raw), [])
+        for raw in ('{"function": "later"}', '{"type": "function"}', "now")
+    ],
+}  # fmt: skip
 
 
-def test_a_frame_after_a_call_is_a_frame_though_the_end_cuts_it_behind_its_header() -> None:
-    dialect = next(d for d in DIALECTS if d.name == "functionary-v3.2")
-    message = read(dialect, '>>>get_weather\n{"city": "Paris"}>>>all\n')
-    assert [(c.name, c.status) for c in message.tool_calls] == [("get_weather", "ok")]
+@pytest.mark.parametrize("what", MEANT)
+def test_an_output_is_read_as_it_is_meant(what: str) -> None:
+    for dialect, reason, text, content, calls in MEANT[what]:
+        message = read(dialect, text, reason)
+        assert said(message)[:3] == ("Hm. " if "Hm. " in text else "", content, calls), text
 
 
 def test_a_nested_opening_that_the_end_cuts_is_not_in_the_value() -> None:
-    dialect = next(d for d in DIALECTS if d.name == "minimax-m3")
     tag = "]<]minimax[>["
     text = f'{tag}<tool_call>\n{tag}<invoke name="g">{tag}<a>1{tag}</a>{tag}<x>{tag}<y'
     tools = [tool("g", a="integer", x={"type": "object", "properties": {"y": {"type": "string"}}})]
-    message, _ = run(dialect, [text], finish_reason="length", tools=tools, stage=Stage.CONTENT)
+    message, _ = run("minimax-m3", [text], finish_reason="length", tools=tools, stage=Stage.CONTENT)
     assert [c.arguments for c in message.tool_calls] == ['{"a": 1']
 
 
 def test_notices_of_a_long_value_without_its_closing_have_one_order() -> None:
-    dialect = next(d for d in DIALECTS if d.name == "seed-oss")
     head = "<seed:tool_call>\n<function=get_weather>\n<parameter=days>"
     text = head + "1" * 70_000 + "\n<parameter=city>Paris</parameter>\n</function>\n</seed:tool_call>"
-    cuts = ([text], [text[i : i + 7] for i in range(0, len(text), 7)], [text[:60_000], text[60_000:]])
-    kinds = [[n.kind for n in run(dialect, cut, tools=TOOLS)[0].notices] for cut in cuts]
-    assert kinds[0] == kinds[1] == kinds[2]
+    cuts = ([text], pieces(text, 7), [text[:60_000], text[60_000:]])
+    kinds = [notices(run("seed-oss", cut, tools=TOOLS)[0]) for cut in cuts]
+    assert kinds == kinds[:1] * 3
 
 
 @pytest.mark.parametrize(**named(d for d in CALLING if re.search(r"\{calls\}\s*\]\s*<[^\]]*\w", d.calls[0].text)))
@@ -136,47 +164,16 @@ def test_a_blocks_closing_counts_without_its_bracket(dialect: Dialect) -> None:
     assert (message.content, [c.status for c in message.tool_calls]) == ("Hi.", ["ok"])
 
 
-def test_the_closing_of_reasoning_counts_though_the_blocks_closing_begins_alike() -> None:
-    dialect = next(d for d in DIALECTS if d.name == "kimi_k3")
-    call = '<|open|>call tool="get_weather" index="1"<|sep|><|open|>argument key="city" type="string"<|sep|>Par'
-    text = f"<|open|>think<|sep|>Hm. <|open|>tools<|sep|>{call}<|close|>think<|sep|>It rains."
-    message = read(dialect, text, "stop")
-    assert (message.reasoning, message.content) == ("Hm. ", "It rains.")
-    assert [c.status for c in message.tool_calls] == ["incomplete"]
-
-
-@pytest.mark.parametrize(
-    ("name", "text"), [("harmony", "a<|end|>b"), ("muse", "a<|eom|>b"), ("inkling", "a<|end_message|>b")]
-)
-def test_a_closing_of_a_frame_that_closes_nothing_is_dropped_though_it_may_end_the_turn(name: str, text: str) -> None:
-    dialect = next(d for d in DIALECTS if d.name == name)
-    assert read(dialect, text, "stop").content == "ab"
-
-
 @pytest.mark.parametrize("name", ["deepseekv31", "hermes", "deepseekv3"])
 @pytest.mark.parametrize("inner", ["Par", "Pa\nr"])
 def test_a_closings_id_ends_an_open_string_also_if_the_string_is_broken(name: str, inner: str) -> None:
-    dialect = next(d for d in DIALECTS if d.name == name)
+    dialect = presumed(name)
     text = write_calls(dialect, [("get_weather", {"city": "Paris"}), ("now", {})])
     tokenizer = byte_level(special={m.group() for m in TAG.finditer(text)})
     message = everywhere(
         dialect, encode(tokenizer, text.replace('Paris"}', inner, 1)), tokenizer, tools=TOOLS, stage=Stage.CONTENT
     )
-    assert [(c.name, c.status) for c in message.tool_calls] == [("get_weather", "invalid"), ("now", "ok")]
-
-
-NAMED = [
-    ("harmony", "<|channel|>commentary to=functions.get_weather <|constrain|>js"),
-    ("kimi_k2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_arg"),
-    ("glm45", "<tool_call>get_weather\n<ar"),
-]
-
-
-@pytest.mark.parametrize(("name", "text"), NAMED)
-def test_a_call_whose_name_is_complete_is_a_call_though_the_end_cuts_its_opening(name: str, text: str) -> None:
-    dialect = next(d for d in DIALECTS if d.name == name)
-    message = read(dialect, text)
-    assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [("get_weather", "", "incomplete")]
+    assert statuses(message) == [("get_weather", "invalid"), ("now", "ok")]
 
 
 CLOSING = [d for d in CALLING if re.search(r"\w", "".join(map(str, (*d.calls[0].after, *d.call[0].after))))]
@@ -194,58 +191,44 @@ def test_brackets_that_are_too_many_before_a_closing_are_dropped(dialect: Dialec
         assert not message.content.strip()
 
 
-@pytest.mark.parametrize("raw", ['{"function": "later"}', '{"type": "function"}', "now"])
-def test_the_closing_of_an_object_that_is_no_call_is_text(raw: str) -> None:
-    dialect = next(d for d in DIALECTS if d.name == "hermes")
-    text = f"Ok.\n<tool_call>\n{raw}\n</tool_call>\nDone."
-    message = read(dialect, text, "stop")
-    assert (message.content, message.tool_calls) == (text, [])
-
-
 @pytest.mark.parametrize("name", ["dots", "gigachat35", "kimi_k3"])
 def test_a_call_without_its_block_is_text_with_its_closing_where_the_block_is_always_written(name: str) -> None:
-    dialect = next(d for d in DIALECTS if d.name == name)
-    text = f"Use {write_call(dialect, 0, 'get_weather', {'city': 'Paris'}).strip()} for that."
-    message = read(dialect, text, "stop")
+    text = f"Use {write_call(presumed(name), 0, 'get_weather', {'city': 'Paris'}).strip()} for that."
+    message = read(name, text, "stop")
     assert (message.content, message.tool_calls) == (text, [])
 
 
 @pytest.mark.parametrize("name", ["lfm2", "olmo3"])
 def test_a_word_behind_a_call_whose_block_is_not_closed_is_text_if_it_begins_no_declared_name(name: str) -> None:
-    dialect = next(d for d in DIALECTS if d.name == name)
-    text = write_calls(dialect, [("now", {})])
+    text = write_calls(presumed(name), [("now", {})])
     head = text[: text.index(")") + 1]
-    assert read(dialect, f"{head}\nDone.", "stop").content.strip() == "Done."
-    assert read(dialect, f"{head}\nget_wea").content == ""
+    assert read(name, f"{head}\nDone.", "stop").content.strip() == "Done."
+    assert read(name, f"{head}\nget_wea").content == ""
 
 
 def test_the_end_of_the_turn_counts_though_the_blocks_closing_begins_alike() -> None:
-    dialect = next(d for d in DIALECTS if d.name == "kimi_k3")
-    text = write_calls(dialect, [("now", {})]).removesuffix("<|close|>tools<|sep|>") + "<|close|>message<|sep|>"
-    message = read(dialect, text, "stop")
+    calls = write_calls(presumed("kimi_k3"), [("now", {})])
+    message = read("kimi_k3", calls.removesuffix("<|close|>tools<|sep|>") + "<|close|>message<|sep|>", "stop")
     assert (message.content, [c.status for c in message.tool_calls]) == ("", ["ok"])
 
 
 def test_a_call_with_a_broken_marker_is_text_if_closings_follow_so_that_the_end_did_not_cut_it() -> None:
-    dialect = next(d for d in DIALECTS if d.name == "deepseekv3")
-    text = write_calls(dialect, [("now", {}), ("now", {})])
-    head, sep, tail = text.rpartition("sep")
-    message = read(dialect, f"{head}sop{tail}", "stop")
+    head, sep, tail = write_calls(presumed("deepseekv3"), [("now", {}), ("now", {})]).rpartition("sep")
+    message = read("deepseekv3", f"{head}sop{tail}", "stop")
     assert sep
-    assert [(c.name, c.status) for c in message.tool_calls] == [("now", "ok")]
+    assert statuses(message) == [("now", "ok")]
     assert "sop" in message.content
 
 
 @pytest.mark.parametrize("tools", [TOOLS, None])
 def test_a_word_without_a_header_is_content_even_where_a_header_is_due(tools: list[dict[str, Any]] | None) -> None:
-    dialect = next(d for d in DIALECTS if d.name == "inkling")
-    message, _ = run(dialect, ["<|message_model|>Hello."], tools=tools, stage=Stage.CONTENT)
+    message, _ = run("inkling", ["<|message_model|>Hello."], tools=tools, stage=Stage.CONTENT)
     assert message.content == "Hello."
 
 
 @pytest.mark.parametrize("name", ["deepseekv3", "plamo3", "k2_horizon", "minimax-m2", "dots", "gigachat35"])
 def test_the_closing_of_a_call_with_a_broken_opening_in_a_block_is_text(name: str) -> None:
-    dialect = next(d for d in DIALECTS if d.name == name)
+    dialect = presumed(name)
     text = write_calls(dialect, [("now", {}), ("now", {})])
     broken = (
         "#".join(text.rsplit("now", 1))
@@ -253,6 +236,6 @@ def test_the_closing_of_a_call_with_a_broken_opening_in_a_block_is_text(name: st
         else "###".join(text.rsplit("sep" if "sep" in text else "msg", 1))
     )
     message = read(dialect, broken, "stop")
-    assert [(c.name, c.status) for c in message.tool_calls] == [("now", "ok")]
+    assert statuses(message) == [("now", "ok")]
     closing = fill(dialect.call[0].text.rpartition("}")[2]).strip()
     assert message.content.rstrip().endswith(closing)

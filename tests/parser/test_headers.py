@@ -6,16 +6,15 @@ import pytest
 
 from unspool import Message, parse, render
 
-from ..support import alike
+from ..support import alike, calling, function_call, pieces, tool
 
-TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {}}}}}]
+TOOLS = [tool("f", x={})]
 CALL = '{"name": "f", "arguments": {"x": 1}}'
 PYTHON = "[f(x=1)]"
 
 
 def read(text: str, dialect: str, **options: Any) -> Message:
-    cuts = ([text[i : i + size] for i in range(0, len(text), size)] for size in (1, 2, 3, 7))
-    return alike(dialect, text, cuts, tools=TOOLS, **options)
+    return alike(dialect, text, (pieces(text, size) for size in (1, 2, 3, 7)), tools=TOOLS, **options)
 
 
 CASES = [("llama3", CALL), ("json", CALL), ("json", f"[{CALL}]"), ("xlam", f"[{CALL}]"), ("pythonic", PYTHON)]
@@ -47,10 +46,8 @@ def test_an_unmarked_call_of_an_undeclared_tool_is_text(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", ["qwen3-coder", "deepseekv31", "functionary-v3.2", "glm45"])
 @pytest.mark.parametrize("name", [":", "--", "./."])
 def test_a_name_of_punctuation_alone_must_be_declared(dialect: str, name: str) -> None:
-    call = {"id": "functions.f:0", "function": {"name": name, "arguments": "{}"}}
-    tool = {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
-    text = render({"role": "assistant", "content": "", "tool_calls": [call]}, dialect, tools=[tool])
-    assert [c.name for c in parse(text, dialect, tools=[tool]).tool_calls] == [name]
+    text = render(calling(function_call(name, id="functions.f:0")), dialect, tools=[tool(name)])
+    assert [c.name for c in parse(text, dialect, tools=[tool(name)]).tool_calls] == [name]
     assert parse(text, dialect).tool_calls == []
     assert read(text, dialect).tool_calls == []
 

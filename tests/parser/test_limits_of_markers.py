@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from unspool import Dialect, Message
+from unspool import Dialect
 from unspool.check.promises import literals
 from unspool.dialect.patterns import MAX_ANY, MAX_FIELD, MAX_SPACE
 from unspool.parser.ledger import CAP
 from unspool.parser.quoting import MAX_SPAN
 
-from ..support import CALLING, DIALECTS, named, pieces, run, tool
+from ..support import CALLING, DIALECTS, named, pieces, run, said, tool
 
 _FIELD = re.compile(r"\{([a-z_]+)\}")
 _VALUES = {
@@ -52,12 +52,6 @@ def drawn(dialect: Dialect, limit: int, rng: random.Random) -> str:
     return text[: rng.randint(max(0, len(text) - 60), len(text))] if rng.random() < 0.4 else text
 
 
-def said(message: Message) -> tuple[Any, ...]:
-    """What a message says; ids may be random."""
-    calls = [(c.name, c.arguments, c.status) for c in message.tool_calls]
-    return message.reasoning, message.content, calls, message.finish_reason
-
-
 @pytest.mark.parametrize(**named(DIALECTS))
 def test_no_limit_depends_on_how_an_output_is_cut(dialect: Dialect) -> None:
     rng = random.Random(dialect.name)
@@ -65,11 +59,9 @@ def test_no_limit_depends_on_how_an_output_is_cut(dialect: Dialect) -> None:
         limit = rng.choice(LIMITS)
         text = drawn(dialect, limit, rng)
         options: dict[str, Any] = {"tools": rng.choice((None, TOOLS)), "stage": rng.choice((None, None, "undecided"))}
-        readings = []
-        for size in (len(text) or 1, 997, *((1, 7, 97) if limit < CAP else ()), rng.randint(1, len(text) or 1)):
-            message, _ = run(dialect, pieces(text, size), **options, finish_reason="stop")
-            readings.append(said(message))
-        assert all(reading == readings[0] for reading in readings), (options, text[:3000])
+        sizes = (len(text) or 1, 997, *((1, 7, 97) if limit < CAP else ()), rng.randint(1, len(text) or 1))
+        readings = [said(run(dialect, pieces(text, size), **options, finish_reason="stop")[0]) for size in sizes]
+        assert readings == readings[:1] * len(readings), (options, text[:3000])
 
 
 @pytest.mark.parametrize(**named([d for d in CALLING if any("{any}" in t.text for t in d.call)]))
@@ -83,10 +75,8 @@ def test_a_field_ends_at_a_marker_that_begins_within_its_limit(dialect: Dialect)
         rest = _FIELD.sub(lambda m: _VALUES.get(m[1], "x"), before), _FIELD.sub(lambda m: _VALUES.get(m[1], "x"), after)
         for size in range(MAX_ANY - len(marker) - 2, MAX_ANY + 3):
             text = rest[0].strip() + "a" * size + rest[1]
-            readings = []
-            for step in (len(text), 1, 5):
-                message, _ = run(dialect, pieces(text, step), tools=None, finish_reason="stop")
-                readings.append(said(message))
+            cuts = (pieces(text, step) for step in (len(text), 1, 5))
+            readings = [said(run(dialect, cut, tools=None, finish_reason="stop")[0]) for cut in cuts]
             assert readings[1:] == readings[:1] * 2, size
 
 
@@ -102,9 +92,6 @@ def test_a_run_of_a_markers_sign_is_looked_at_once(dialect: Dialect) -> None:
     "text", ["all\nx>>>>>>f\n{}", "all\n>>>>>>>> >", "all\na >> b>>>>all\nc", ">>>>>f\n{}", "all\n>>>>"]
 )
 def test_a_run_of_a_markers_sign_is_read_alike_however_it_is_cut(text: str) -> None:
-    readings = []
-    for size in range(1, len(text) + 1):
-        message, _ = run("functionary-v3.2", pieces(text, size), tools=TOOLS)
-        readings.append((said(message), message.notices))
-    assert readings == readings[:1] * len(text)
-    assert len(readings[0][1]) <= 1
+    found = [run("functionary-v3.2", pieces(text, size), tools=TOOLS)[0] for size in range(1, len(text) + 1)]
+    assert [(said(m), m.notices) for m in found] == [(said(found[0]), found[0].notices)] * len(text)
+    assert len(found[0].notices) <= 1

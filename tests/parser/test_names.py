@@ -7,17 +7,14 @@ import pytest
 
 from unspool import DialectError, Message, Policy, list_dialects, parse, render
 
+from ..support import calling, function_call, tool
+
 ODD = ["a\nb", "\x1b]0;x\x07a", "a\0", "a\x9b31m", "\u202ea", "a\u200bb", "a\u2028b"]
 ID = "call_Q12345"
 
 
 def turn(name: str = "get_weather") -> dict[str, Any]:
-    call = {"id": ID, "type": "function", "function": {"name": name, "arguments": '{"city": "x"}'}}
-    return {"role": "assistant", "content": None, "tool_calls": [call]}
-
-
-def declared(name: str) -> list[Any]:
-    return [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}]
+    return calling(function_call(name, {"city": "x"}, ID))
 
 
 WRITTEN = {d.name: render(turn(), d) for d in list_dialects() if d.call}
@@ -32,7 +29,7 @@ def read(dialect: str, word: str, odd: str, **more: Any) -> list[Message]:
 @pytest.mark.parametrize("odd", ODD, ids=ascii)
 @pytest.mark.parametrize("dialect", WRITTEN)
 def test_a_call_whose_name_has_unseen_characters_is_text(dialect: str, odd: str) -> None:
-    for tools in (None, declared("other")):
+    for tools in (None, [tool("other")]):
         for policy in ("forward", "text", "drop"):
             for message in read(dialect, "get_weather", odd, tools=tools, policy=Policy(unknown_tool=policy)):
                 assert all(call.name.isprintable() for call in message.tool_calls)
@@ -41,7 +38,7 @@ def test_a_call_whose_name_has_unseen_characters_is_text(dialect: str, odd: str)
 
 
 def test_a_name_that_the_client_declared_stays_whatever_it_is() -> None:
-    [message, escaped] = read("hermes", "get_weather", "a\u200bb", tools=declared("a\u200bb"))
+    [message, escaped] = read("hermes", "get_weather", "a\u200bb", tools=[tool("a\u200bb")])
     assert [c.name for m in (message, escaped) for c in m.tool_calls] == ["a\u200bb"] * 2
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from unspool import Dialect, Parser, list_dialects
-from unspool.check.trials import cases
+from unspool.check.trials import cases, run
 
-DIALECTS = list_dialects()
+from .. import support
 
 
-@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda d: d.name)
+@pytest.mark.parametrize(**support.named(list_dialects()))
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
 def test_a_copy_in_mid_stream_goes_on_by_itself(dialect: Dialect, copied: Callable[[Parser], Parser]) -> None:
     for case in cases([dialect])[:3]:
@@ -26,16 +26,14 @@ def test_a_copy_in_mid_stream_goes_on_by_itself(dialect: Dialect, copied: Callab
             other.feed("\n<x>")
             other.close()
         parser.close()
-        alone = Parser(dialect, **options)
-        alone.feed(text)
-        alone.close()
-        assert parser.message == alone.message
+        alone, _ = run(dialect, [text], **options)
+        assert parser.message == alone
         middle = Parser(dialect, **options)
         middle.feed(text[: len(text) // 2])
         other = copied(middle)
         other.feed(text[len(text) // 2 :])
         other.close()
-        assert other.message == alone.message
+        assert other.message == alone
 
 
 def named(index: int, name: str) -> str:

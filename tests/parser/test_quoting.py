@@ -40,15 +40,8 @@ def test_after_a_code_span_calls_are_read_again(dialect: Dialect) -> None:
     call = write_calls(dialect, F)
     if "`" in call:
         pytest.skip("the call itself has backticks")
-    for before in (
-        "Use `a` and ",
-        "Use `a\n",
-        "Use ``a ",
-        "Use `a` `b`: ",
-        f"Use `{'a' * MAX_SPAN}",
-        "`a``b` ",
-        "```a ",
-    ):
+    beside = ("Use `a` and ", "Use `a\n", "Use ``a ", "Use `a` `b`: ", f"Use `{'a' * MAX_SPAN}", "`a``b` ", "```a ")
+    for before in beside:
         message = both(dialect, before + call.lstrip())
         assert values(message) == F, before
     for before in ("Use `", "Use `a` and `", "Use ``` `", f"Use `{'a' * (MAX_SPAN - 200)}"):
@@ -94,8 +87,6 @@ def test_a_closing_that_closes_nothing_is_dropped(dialect: Dialect) -> None:
     for closing in closings(dialect):
         for before, after in (("a ", " b"), ("", "b"), ("a", "")):
             message = both(dialect, before + closing + after)
-            if not message.notices and closing in message.content + before:
-                raise AssertionError(closing)
             assert closing not in message.content
         kept = both(dialect, f"a {closing} b", policy=Policy(stray_markers="text"))
         assert kept.content == f"a {closing} b"

@@ -15,18 +15,30 @@ from unspool.dialect.markers import text as text_of
 from unspool.dialect.template import Template, unstarted
 
 from ..same_events import tokenizer
-from ..support import CALLING, DIALECTS, THINKING, alike, named, notices, pieces, run, splits, tool, values
+from ..support import (
+    CALLING,
+    DIALECTS,
+    QUOTED,
+    THINKING,
+    alike,
+    calling,
+    function_call,
+    named,
+    notices,
+    pieces,
+    presumed,
+    run,
+    said,
+    splits,
+    tool,
+    values,
+)
 from ..writing import call_forms, fill, write_arguments, write_call, write_calls, write_content, write_reasoning
+from .test_tokens import feed
 
 WEATHER = tool("get_weather", city="string")
 BASH = tool("bash", cmd="string")
 TOOLS = [WEATHER, BASH]
-
-
-def said(message: Message) -> tuple[Any, ...]:
-    """What a message says; ids may be random."""
-    calls = [(c.name, c.arguments, c.status) for c in message.tool_calls]
-    return message.reasoning, message.content, calls, message.finish_reason
 
 
 def read(text: str, dialect: Dialect | str, finish_reason: str = "stop", **options: Any) -> Message:
@@ -142,13 +154,10 @@ def test_an_opening_that_prose_follows_is_text_unless_a_closing_comes(dialect: D
 def test_a_call_that_is_never_closed_is_held_up_to_the_cap() -> None:
     for dialect, opening in (("qwen3-coder", "<tool_call><function=bash>"), ("minicpm5", '<function name="bash">')):
         for size in (1, 1000, 100_000):
-            parser = Parser(dialect, tools=TOOLS)
             text = f"Use {opening} so " + "word " * 20_000
-            for at in range(0, len(text), size):
-                parser.feed(text[at : at + size])
-            parser.close()
-            assert (parser.message.content, parser.message.tool_calls) == (text, [])
-            assert notices(parser.message)[0] == "hold_overflow"
+            message, _ = run(dialect, pieces(text, size), tools=TOOLS)
+            assert (message.content, message.tool_calls) == (text, [])
+            assert notices(message)[0] == "hold_overflow"
 
 
 def test_text_after_an_opening_that_was_given_back_is_read() -> None:
@@ -324,11 +333,10 @@ def openings_of_calls(dialect: Dialect) -> list[Opening]:
     return [o for o in compile_plan(dialect).reading.edge if isinstance(o, Opening) and o.kind == CALL]
 
 
-QUOTING = [d for d in CALLING if d.codec.quote != '"']
 UNTAGGED = [d for d in CALLING if any(not o.marked and o.pattern.first[:1].isalpha() for o in openings_of_calls(d))]
 
 
-@pytest.mark.parametrize(**named(QUOTING))
+@pytest.mark.parametrize(**named(QUOTED))
 def test_where_a_key_or_value_begins_an_ordinary_quote_opens_a_string(dialect: Dialect) -> None:
     q = dialect.codec.quote
     for written, wanted in (
@@ -344,8 +352,7 @@ def test_where_a_key_or_value_begins_an_ordinary_quote_opens_a_string(dialect: D
             message = read(raw, dialect, tools=tools)
             assert [(c.name, json.loads(c.arguments), c.status) for c in message.tool_calls] == [("run", wanted, "ok")]
     for value in ({"a": "'x'", "b": '"'}, {"'k": 1, '"': {"\"'": "x"}}, {"a='": 1, "b=true": {"c=": "x"}}):
-        call = {"id": "", "function": {"name": "run", "arguments": json.dumps(value)}}
-        text = render({"role": "assistant", "content": "", "tool_calls": [call]}, dialect)
+        text = render(calling(function_call("run", value)), dialect)
         assert values(parse(text, dialect)) == [("run", value)]
 
 
@@ -380,7 +387,7 @@ def test_several_ends_in_a_row_are_ends(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize("name", ["deepseekv32", "deepseekv4", "deepseekv41"])
 def test_a_family_s_versions_know_each_other_s_block_markers(name: str) -> None:
-    dialect = next(d for d in CALLING if d.name == name)
+    dialect = presumed(name)
     call = write_call(dialect, 0, "bash", {"cmd": "ls"})
     own = dialect.calls[0].text
     for block in ("function_calls", "tool_calls"):
@@ -408,7 +415,7 @@ def test_minimax_s_versions_read_each_other_s_calls(name: str, raw: str) -> None
 
 @pytest.mark.parametrize("name", ["deepseekv32", "deepseekv4", "deepseekv41"])
 def test_a_call_in_dsml_may_end_with_a_bare_tag(name: str) -> None:
-    dialect = next(d for d in CALLING if d.name == name)
+    dialect = presumed(name)
     for argument, wanted in (("ls", "ls"), ("<a></invoke></a>", "<a></invoke></a>")):
         call = write_call(dialect, 0, "bash", {"cmd": argument}).strip()
         own = call[call.rindex("</") :]
@@ -477,9 +484,8 @@ def test_other_spellings_of_a_literal_are_read_and_never_written(dialect: Dialec
             for tools in (TOOLS, None):
                 assert said(read(raw, dialect, tools=tools)) == said(read(plain, dialect, tools=tools)), raw
             assert read(raw, dialect, tool_choice="none").content == raw
-            assert render(read(raw, dialect), dialect, tools=TOOLS) == render(
-                read(plain, dialect), dialect, tools=TOOLS
-            )
+            again, wanted = (render(read(text, dialect), dialect, tools=TOOLS) for text in (raw, plain))
+            assert again == wanted
 
 
 BACK = "<|end|><|start|>assistant<|channel|>final<|message|>ok<|return|>"
@@ -507,7 +513,7 @@ def test_a_header_may_lack_its_end_or_have_its_beginning_twice(raw: str, reasoni
     assert values(read(header, "harmony")) == [("bash", {"cmd": "ls"})]
 
 
-@pytest.mark.parametrize(**named(QUOTING))
+@pytest.mark.parametrize(**named(QUOTED))
 @pytest.mark.parametrize(
     ("written", "wanted"),
     [
@@ -631,7 +637,7 @@ def test_elements_of_minimax_may_lack_their_first_tag_or_their_closings(
 
 @pytest.mark.parametrize("dialect", ["kimi_k2", "deepseekv3", "deepseekv31"])
 def test_in_a_thought_a_call_behind_its_own_token_needs_no_block(dialect: str) -> None:
-    raw = "plan" + write_call(next(d for d in CALLING if d.name == dialect), 0, "bash", {"cmd": "ls"})
+    raw = "plan" + write_call(presumed(dialect), 0, "bash", {"cmd": "ls"})
     message = read(raw, dialect, stage="reasoning")
     assert (message.reasoning, values(message)) == ("plan", [("bash", {"cmd": "ls"})])
     assert read(raw.replace('"ls"', "ls"), dialect, stage="reasoning", tools=None).tool_calls == []
@@ -717,10 +723,8 @@ def test_in_a_message_that_was_not_ended_a_special_token_opens_the_next(dialect:
         raw = opened[first] + "It is 4." + unstarted(call, dialect.start).strip()
         if "call" in opened:
             message = read(raw, dialect)
-            assert (values(message), (message.reasoning + message.content).strip()) == (
-                [("bash", {"cmd": "ls"})],
-                "It is 4.",
-            )
+            assert values(message) == [("bash", {"cmd": "ls"})]
+            assert (message.reasoning + message.content).strip() == "It is 4."
     quoted = f"{opened['content']}Write `{opened['content']}`"
     assert read(quoted, dialect).content.strip() == f"Write `{opened['content']}`"
 
@@ -784,9 +788,7 @@ def test_brackets_before_an_argument_or_its_blocks_closing_are_dropped(dialect: 
         assert found == ([("bash", {"cmd": "ls"})], "ok", ["stray_close"])
     closing = (dialect.calls[0].closing or dialect.call[0].closing).strip()
     without, message = (read(before.rstrip() + brackets + closing, dialect) for brackets in ("", extra))
-    assert [(c.arguments, c.status) for c in message.tool_calls] == [
-        (c.arguments, c.status) for c in without.tool_calls
-    ]
+    assert said(message)[2] == said(without)[2]
     assert notices(message) == ["stray_close", *notices(without)]
 
 
@@ -807,14 +809,11 @@ READINGS = [
 
 @pytest.mark.parametrize(("dialect", "raw"), READINGS)
 def test_these_readings_are_the_same_with_token_ids(dialect: str, raw: str) -> None:
-    d = next(d for d in DIALECTS if d.name == dialect)
+    d = presumed(dialect)
     made = tokenizer(tuple(sorted(literals(d))))
     ids = made.encode(raw, add_special_tokens=False).ids
     for way in WAYS:
         options: dict[str, Any] = {"tools": TOOLS, **way}
         for size in (1, 3, len(ids)):
-            parser = Parser(d, tokenizer=made, **options)
-            for at in range(0, len(ids), size):
-                parser.feed_tokens(ids[at : at + size])
-            parser.close("stop")
-            assert said(parser.message) == said(parse(raw, d, **options)), way
+            message, _ = feed(d, [ids[at : at + size] for at in range(0, len(ids), size)], made, **options)
+            assert said(message) == said(parse(raw, d, **options)), way

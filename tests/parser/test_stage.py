@@ -25,27 +25,27 @@ from unspool.parser.stage import detect_stage
 from ..support import (
     CALLING,
     DIALECTS,
+    RFC_NAMES,
     THINKING,
+    TOOLS,
     Case,
+    alike,
     cases,
     check,
     is_marked,
     named,
     notices,
     number,
+    readings,
     run,
-    same,
-    tool,
     values,
 )
 from ..writing import around_reasoning, write_calls, write_content, write_reasoning
 
-TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 STARTING = [d for d in DIALECTS if d.start]
 ENDLESS = [d for d in DIALECTS if not d.start]
 OPENING = [d for d in THINKING if d.start and not d.reasoning[0].text.startswith(d.start)]
 """Dialects whose reasoning has a marker of its own after the start of the turn."""
-RFC = ["deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"]
 CAP = 65_536
 
 
@@ -68,11 +68,7 @@ def history(dialect: Dialect) -> str:
 
 def after(dialect: Dialect, prompt: str, output: str, **options: Any) -> Any:
     """The message of an output after a prompt, which must be the same for the whole text and for single characters."""
-    settings: dict[str, Any] = {"tools": TOOLS, "prompt": prompt, "ids": number, **options}
-    whole, _ = run(dialect, [output] if output else [], **settings)
-    stream, _ = run(dialect, list(output), **settings)
-    assert same(stream) == same(whole), (prompt, output)
-    return whole
+    return alike(dialect, output, [list(output)], **{"tools": TOOLS, "prompt": prompt, **options})
 
 
 # -- the stage that a prompt tells -------------------------------------------------------------------------------------
@@ -95,8 +91,7 @@ def test_a_prompt_without_any_marker_means_content(dialect: Dialect) -> None:
 @pytest.mark.parametrize(**named(d for d in list_dialects() if d.stage is Stage.REASONING))
 def test_without_a_stage_or_prompt_an_output_begins_as_the_file_says(dialect: Dialect) -> None:
     raw = f"plan{closing(dialect)}{dialect.reasoning[0].trail}{write_content(dialect, 'answer')}"
-    for chunks in ([raw], list(raw)):
-        message, _ = run(dialect, chunks, tools=TOOLS)
+    for message in readings(dialect, raw, tools=TOOLS):
         assert (message.reasoning, message.content) == ("plan", "answer")
 
 
@@ -207,10 +202,8 @@ def test_calls_that_end_in_the_prompt_leave_one_that_it_opened_as_it_is(dialect:
 @pytest.mark.parametrize("case", [c for c in cases(STARTING) if c.example.stage is None], ids=str)
 def test_a_prompt_may_end_anywhere_even_inside_a_marker(case: Case) -> None:
     """An output is cut in two, with its head in the prompt. The rest is read as in the whole output."""
-    options: dict[str, Any] = {
-        "tools": case.tools,
-        "policy": Policy(text_before_tools="keep", text_between_tools="keep"),
-    }
+    keep = Policy(text_before_tools="keep", text_between_tools="keep")
+    options: dict[str, Any] = {"tools": case.tools, "policy": keep}
     whole, _ = run(case.dialect, [case.raw], stage="content", ids=number, **options)
     for at in range(case.number % 17, len(case.raw), 17):  # the cases take turns with the first places
         prompt = f"user: hi\n{case.dialect.start[0]}{case.raw[:at]}"
@@ -259,8 +252,7 @@ def test_reasoning_alone_means_just_after_its_opening(dialect: Dialect) -> None:
 def test_content_means_any_boundary_where_a_framed_dialect_opens_its_next_frame(dialect: Dialect) -> None:
     raw = write_content(dialect, "answer")
     for text in (raw, *(raw.removeprefix(s) for s in dialect.start)):
-        for chunks in ([text], list(text)):
-            assert run(dialect, chunks, stage="content")[0].content == "answer"
+        assert [m.content for m in readings(dialect, text, stage="content")] == ["answer"] * 2
 
 
 def test_a_stage_that_does_not_exist_is_an_error_that_lists_those_that_do() -> None:
@@ -293,9 +285,9 @@ def test_without_a_start_the_prompts_very_end_decides(dialect: Dialect) -> None:
 
 def test_only_the_rfcs_names_are_undecided_by_themselves() -> None:
     undecided = {name for d in DIALECTS if d.stage is Stage.UNDECIDED for name in d.names}
-    assert undecided >= set(RFC)
-    assert {d.name for d in DIALECTS if d.stage is Stage.UNDECIDED} == {get_dialect(n).name for n in RFC}
-    for name in RFC:
+    assert undecided >= set(RFC_NAMES)
+    assert {d.name for d in DIALECTS if d.stage is Stage.UNDECIDED} == {get_dialect(n).name for n in RFC_NAMES}
+    for name in RFC_NAMES:
         assert Parser(name).stage is Stage.UNDECIDED
 
 
@@ -317,26 +309,23 @@ def test_undecided_text_is_held_until_a_marker_decides(dialect: Dialect) -> None
 
 @pytest.mark.parametrize(**named(THINKING))
 def test_undecided_text_that_the_end_or_a_call_follows_is_content(dialect: Dialect) -> None:
-    for chunks in (["Hello."], list("Hello.")):
-        message, _ = run(dialect, chunks, stage="undecided", tools=TOOLS)
+    for message in readings(dialect, "Hello.", stage="undecided", tools=TOOLS):
         assert (message.reasoning, message.content) == ("", "Hello.")
-    if dialect.call and dialect.policy.text_before_tools != "content" and not dialect.framed:
-        raw = write_calls(dialect, [("f", {"a": "x"})])
-        if is_marked(dialect):
-            for chunks in ([f"Hello.{raw}"], list(f"Hello.{raw}")):
-                message, _ = run(dialect, chunks, stage="undecided", tools=TOOLS)
-                assert (message.reasoning, message.content, values(message)) == ("", "Hello.", [("f", {"a": "x"})])
+    free = dialect.policy.text_before_tools != "content" and not dialect.framed
+    if dialect.call and free and is_marked(dialect):
+        raw = f"Hello.{write_calls(dialect, [('f', {'a': 'x'})])}"
+        for message in readings(dialect, raw, stage="undecided", tools=TOOLS):
+            assert (message.reasoning, message.content, values(message)) == ("", "Hello.", [("f", {"a": "x"})])
 
 
 @pytest.mark.parametrize(**named(THINKING))
 def test_undecided_text_with_an_opening_is_reasoning_at_once(dialect: Dialect) -> None:
     raw = write_reasoning(dialect, "plan") + dialect.reasoning[0].trail + write_content(dialect, "answer")
-    for chunks in ([raw], list(raw)):
-        message, _ = run(dialect, chunks, stage="undecided", tools=TOOLS)
+    for message in readings(dialect, raw, stage="undecided", tools=TOOLS):
         assert (message.reasoning, message.content) == ("plan", "answer")
 
 
-@pytest.mark.parametrize("name", RFC)
+@pytest.mark.parametrize("name", RFC_NAMES)
 def test_undecided_text_beyond_the_cap_is_content_with_a_notice(name: str) -> None:
     parser = Parser(name)
     for i in range(CAP // 64):
@@ -380,9 +369,8 @@ def test_an_engine_may_give_the_stage_tool_call(dialect: Dialect) -> None:
     raw = write_calls(dialect, [("f", {"a": "x"})])
     head = "".join(p for p in dialect.calls[0].before if isinstance(p, str)).strip()
     parser = Parser(dialect, tools=TOOLS, stage="content", policy=Policy(text_before_tools="keep"))
-    events = (
-        parser.feed("Sure.", stage="content") + parser.feed(raw.removeprefix(head), stage="tool_call") + parser.close()
-    )
+    events = parser.feed("Sure.", stage="content") + parser.feed(raw.removeprefix(head), stage="tool_call")
+    events += parser.close()
     check(events, "Sure." + raw.removeprefix(head))
     assert (parser.message.content, values(parser.message)) == ("Sure.", [("f", {"a": "x"})])
 

@@ -9,35 +9,33 @@ from typing import Any
 import pytest
 
 import unspool
-from tests.support import run
 from unspool import DialectError, ToolStrictLevel
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import get_dialect
 
-from ..grammar.support import Grammars
+from ..grammar.support import Grammars, constrained, tool_choice
+from ..support import alike, calling, closed_tool, function_call, said, splits, tool
 
 OPEN = "<|channel|>analysis to=python code<|message|>"
 END = "<|call|>"
 CODE = 'd = {"ä": "\\n", "b": \'</x>\'}\n\tprint(d)  # \x00 \U0001f600 <|cal'
 
 
-def tool(name: str = "python", **more: Any) -> dict[str, Any]:
-    value = {"type": "string", **more}
-    parameters = {"type": "object", "properties": {"code": value}, "required": ["code"]}
-    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+def coding(name: str = "python", **more: Any) -> dict[str, Any]:
+    """A tool that takes one text."""
+    return closed_tool(name, code={"type": "string", **more})
 
 
-NOW = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}
+NOW = tool("now")
 
 
-def read(raw: str, tools: Sequence[Any] | None = (tool(),), finish_reason: str = "stop") -> list[tuple[str, str, str]]:
-    message = unspool.parse(raw, "harmony", tools=None if tools is None else list(tools), finish_reason=finish_reason)
-    return [(call.name, call.arguments, call.status) for call in message.tool_calls]
+def read(raw: str, tools: Sequence[Any] | None = (coding(),), finish_reason: str = "stop") -> Any:
+    tools = None if tools is None else list(tools)
+    return said(unspool.parse(raw, "harmony", tools=tools, finish_reason=finish_reason))[2]
 
 
-def fed(chunks: Sequence[str]) -> list[tuple[str, str, str]]:
-    message, _ = run("harmony", chunks, tools=[tool(), NOW], finish_reason="stop")
-    return [(call.name, call.arguments, call.status) for call in message.tool_calls]
+def written(name: str, arguments: Any, tools: list[Any] | None) -> str:
+    return unspool.render(calling(function_call(name, arguments)), "harmony", tools=tools)
 
 
 RAW = f"<|channel|>analysis<|message|>plan<|end|><|start|>assistant{OPEN}{CODE}{END}<|start|>assistant{OPEN}x{END}"
@@ -45,10 +43,8 @@ RAW = f"<|channel|>analysis<|message|>plan<|end|><|start|>assistant{OPEN}{CODE}{
 
 def test_the_text_is_the_tools_argument_at_every_chunking() -> None:
     wanted = [("python", json.dumps({"code": code}, ensure_ascii=False), "ok") for code in (CODE, "x")]
-    assert fed([RAW]) == wanted
-    assert fed(list(RAW)) == wanted
-    for i in range(len(RAW)):
-        assert fed([RAW[:i], RAW[i:]]) == wanted, i
+    cuts = [list(RAW), *splits(RAW)]
+    assert said(alike("harmony", RAW, cuts, tools=[coding(), NOW], finish_reason="stop"))[2] == wanted
 
 
 def test_a_cut_text_is_incomplete_and_its_part_is_what_was_written() -> None:
@@ -74,40 +70,27 @@ def test_headers_in_other_orders_and_unknown_tools_are_read_alike() -> None:
         " to=python<|channel|>analysis code<|message|>",
         "<|start|>assistant to=python<|message|>",
     ):
-        for tools in ([tool()], None, [NOW, tool()]):
+        for tools in ([coding()], None, [NOW, coding()]):
             assert read(f"{header}x{END}", tools) == wanted, header
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        tool(enum=["a", "b"]),
-        tool(pattern="x+"),
-        {"type": "function", "function": {"name": "python", "parameters": {"type": "object"}}},
-        {
-            "type": "function",
-            "function": {"name": "python", "parameters": {"properties": {"file": {"type": "string"}}}},
-        },
-    ],
+    "other", [coding(enum=["a", "b"]), coding(pattern="x+"), tool("python"), tool("python", file="string")]
 )
 def test_a_tool_of_that_name_with_other_arguments_is_called_with_json(other: dict[str, Any]) -> None:
     assert read(f'{OPEN}{{"code": "a"}}{END}', [other]) == [("python", '{"code": "a"}', "ok")]
-    call = {"id": "1", "type": "function", "function": {"name": "python", "arguments": '{"code": "a"}'}}
-    text = unspool.render({"role": "assistant", "tool_calls": [call]}, "harmony", tools=[other])
-    assert "to=functions.python" in text
+    assert "to=functions.python" in written("python", {"code": "a"}, [other])
 
 
 def test_a_longer_name_is_another_tool() -> None:
-    assert read(f'<|channel|>analysis to=python3 code<|message|>{{"code": "a"}}{END}', [tool("python3"), tool()]) == [
-        ("python3", '{"code": "a"}', "ok")
-    ]
+    assert read(
+        f'<|channel|>analysis to=python3 code<|message|>{{"code": "a"}}{END}', [coding("python3"), coding()]
+    ) == [("python3", '{"code": "a"}', "ok")]
 
 
 @pytest.mark.parametrize("code", ["x", "", "\n x \n", CODE, "print('<|call|> is no end here')", 'a\\n"'])
 def test_the_text_is_rendered_bare_and_reads_back(code: str) -> None:
-    function = {"name": "python", "arguments": json.dumps({"code": code})}
-    message = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]}
-    text = unspool.render(message, "harmony", tools=[tool()])
+    text = written("python", {"code": code}, [coding()])
     assert text == f"{OPEN}{code}{END}"
     [(_, arguments, status)] = read(text)
     assert json.loads(arguments) == {"code": code}
@@ -116,23 +99,19 @@ def test_the_text_is_rendered_bare_and_reads_back(code: str) -> None:
 
 def test_a_text_that_holds_its_own_end_is_rendered_as_json() -> None:
     code = f"x{END}<|start|>assistant"
-    function = {"name": "python", "arguments": json.dumps({"code": code})}
-    message = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]}
-    text = unspool.render(message, "harmony", tools=[tool()])
+    text = written("python", {"code": code}, [coding()])
     assert "to=functions.python <|constrain|>json" in text
     assert json.loads(read(text)[0][1]) == {"code": code}
 
 
 def accepts(text: str, tools: list[Any], **more: Any) -> bool:
     """Whether the engine accepts a whole output under the grammar."""
-    constraint = unspool.constrain("harmony", tools, strict_level=ToolStrictLevel.PARAMETER, **more)
-    assert constraint is not None
-    return not Grammars(constraint).refuses(text)
+    return not Grammars(constrained("harmony", tools, strict_level=ToolStrictLevel.PARAMETER, **more)).refuses(text)
 
 
-@pytest.mark.parametrize("tool_choice", ["auto", "required", {"type": "function", "function": {"name": "python"}}])
+@pytest.mark.parametrize("tool_choice", ["auto", "required", tool_choice("python")])
 def test_the_grammar_has_the_text_and_no_json_for_the_tool(tool_choice: Any) -> None:
-    tools = [tool(), NOW]
+    tools = [coding(), NOW]
     assert accepts(f"{OPEN}d = {{1: '<'}}\nprint(d){END}", tools, tool_choice=tool_choice)
     json_form = '<|channel|>commentary to=functions.python <|constrain|>json<|message|>{"code": "x"}<|call|>'
     assert not accepts(json_form, tools, tool_choice=tool_choice)
@@ -204,23 +183,14 @@ def test_the_tables_text_and_tools_need_framed_content() -> None:
 
 
 BROWSE = '<|channel|>analysis to=browser.search code<|message|>{"query": "x"}<|call|>'
-SEARCH = {
-    "type": "function",
-    "function": {
-        "name": "browser.search",
-        "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
-    },
-}
+SEARCH = closed_tool("browser.search", query="string")
 
 
 def test_a_tool_of_the_training_has_its_own_form_in_renderer_and_grammar() -> None:
     assert read(BROWSE, [SEARCH]) == [("browser.search", '{"query": "x"}', "ok")]
-    function = {"name": "browser.search", "arguments": '{"query": "x"}'}
-    message = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]}
     for tools in ([SEARCH, NOW], None):
-        assert unspool.render(message, "harmony", tools=tools) == BROWSE
-    named = {"type": "function", "function": {"name": "browser.search"}}
-    for choice in ("auto", "required", named):
+        assert written("browser.search", {"query": "x"}, tools) == BROWSE
+    for choice in ("auto", "required", tool_choice("browser.search")):
         assert accepts(BROWSE, [SEARCH, NOW], tool_choice=choice)
         functions = (
             '<|channel|>commentary to=functions.browser.search <|constrain|>json<|message|>{"query": "x"}<|call|>'
@@ -239,11 +209,9 @@ def test_a_users_dialect_may_list_tools_with_their_own_form() -> None:
     own = parse_dialect(
         f"{both}[tools]\n'run.*' = '<s>own {{name}}<m>{{arguments}}<c>'\n{EXAMPLE}", "x.toml", get_dialect
     )
-    for name, written in (("run.a", "own run.a<m>{}<c>"), ("run", "do run<m>{}<c>")):
-        tools = [{"type": "function", "function": {"name": name}}]
-        call = {"id": "1", "type": "function", "function": {"name": name, "arguments": "{}"}}
-        assert unspool.render({"role": "assistant", "tool_calls": [call]}, own, tools=tools) == written
-        assert [c.name for c in unspool.parse(written, own, tools=tools).tool_calls] == [name]
+    for name, text in (("run.a", "own run.a<m>{}<c>"), ("run", "do run<m>{}<c>")):
+        assert unspool.render(calling(function_call(name)), own, tools=[tool(name)]) == text
+        assert [c.name for c in unspool.parse(text, own, tools=[tool(name)]).tool_calls] == [name]
     child = parse_dialect(f'name = "y"\nbase = "x"\n{EXAMPLE}', "y.toml", lambda _: own)
     assert child.trained == own.trained
     assert child.call == own.call

@@ -11,6 +11,7 @@ from unspool.dialect.markers import text
 from ..support import (
     AS_WRITTEN,
     CALLING,
+    RFC_NAMES,
     THINKING,
     alike,
     block_is_marked,
@@ -18,6 +19,7 @@ from ..support import (
     is_marked,
     named,
     notices,
+    pieces,
     run,
     tool,
     values,
@@ -100,11 +102,10 @@ def test_a_call_in_held_reasoning_decides_for_reasoning(dialect: Dialect) -> Non
 def test_held_reasoning_is_text_at_the_cap_and_calls_after_it_are_read() -> None:
     policy = Policy(reasoning_in_content="closed")
     raw = "Hi. <think>" + "one <think> " * 7000 + '<tool_call>{"name": "f", "arguments": {"a": "x"}}</tool_call>'
-    message, _ = run("hermes", [raw], tools=TOOLS, policy=policy, stage="content")
-    pieces, _ = run("hermes", [raw[i : i + 999] for i in range(0, len(raw), 999)], tools=TOOLS, policy=policy)
+    message = alike("hermes", raw, [pieces(raw, 999)], tools=TOOLS, policy=policy, stage="content")
     assert (message.content + message.reasoning).startswith("Hi. <think>one")
     assert "hold_overflow" in notices(message)
-    assert values(message) == values(pieces) == F
+    assert values(message) == F
 
 
 @pytest.mark.parametrize(**named(FREE))
@@ -115,7 +116,7 @@ def test_an_opening_decides_undecided_text_and_what_stands_before_it_is_content(
 
 
 def test_the_names_of_the_rfc_keep_markers_inside_content() -> None:
-    for name in ("deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"):
+    for name in RFC_NAMES:
         raw = "a </think> b <think>c</think> d"
         message = both(name, raw, stage="content")
         assert (message.reasoning, message.content) == ("", raw)

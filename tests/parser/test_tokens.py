@@ -3,16 +3,18 @@
 import random
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer, decoders
+from tokenizers import Tokenizer, decoders, pre_tokenizers
 
 import unspool
 from tests.support import (
     CALLING,
     DIALECTS,
     THINKING,
+    TOOLS,
     Case,
     cases,
     check,
@@ -21,8 +23,9 @@ from tests.support import (
     named,
     notices,
     number,
+    run,
     same,
-    tool,
+    statuses,
     values,
 )
 from tests.test_tokens import DEEPSEEK, make_byte_fallback, make_byte_level, make_deepseek, make_metaspace, token_id
@@ -43,7 +46,6 @@ from unspool import (
 )
 from unspool.parser.stage import detect_stage
 
-TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 F = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>"
 END = "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
 
@@ -73,18 +75,12 @@ def encode(tokenizer: Tokenizer, text: str) -> list[int]:
     return ids
 
 
+BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+
+
 def plain(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Ids that spell a text without any special token."""
-    return [token_id(tokenizer, byte_tokens()[byte]) for byte in text.encode()]
-
-
-@cache
-def byte_tokens() -> dict[int, str]:
-    """The characters by which byte-level tokenizers write bytes."""
-    shown = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    found = {b: chr(b) for b in shown}
-    hidden = [b for b in range(256) if b not in found]
-    return {**found, **{b: chr(256 + i) for i, b in enumerate(hidden)}}
+    """Ids that spell a text without any special token, each a byte."""
+    return [token_id(tokenizer, byte) for part, _ in BYTES.pre_tokenize_str(text) for byte in part]
 
 
 def feed(
@@ -113,13 +109,8 @@ def feed(
 def ways(ids: list[int]) -> list[list[list[int]]]:
     """All at once, one by one, and in random pieces."""
     rng = random.Random(len(ids))
-    pieces: list[list[int]] = []
-    at = 0
-    while at < len(ids):
-        size = rng.randint(1, 9)
-        pieces.append(ids[at : at + size])
-        at += size
-    return [[ids], [[token] for token in ids], pieces]
+    cuts = [0, *sorted(rng.sample(range(1, len(ids)), len(ids) // 5)), len(ids)] if ids else [0]
+    return [[ids], [[token] for token in ids], [ids[at:to] for at, to in pairwise(cuts)]]
 
 
 def everywhere(dialect: str | Dialect, tokens: list[int], tokenizer: Any, **options: Any) -> Message:
@@ -138,17 +129,19 @@ def free(case: Case) -> bool:
     return not any(t in held for t in literals(case.dialect) if len(t) > 3)
 
 
+def assert_alike(case: Case, ids: list[int], tokenizer: Any) -> None:
+    """Assert that an example's ids mean what its text means."""
+    options: dict[str, Any] = {"tools": case.tools, "stage": case.example.stage, "ids": number}
+    by_text, _ = run(case.dialect, [case.raw], **options)
+    assert same(everywhere(case.dialect, ids, tokenizer, **options)) == same(by_text)
+
+
 @pytest.mark.parametrize("case", [c for c in cases() if free(c)], ids=str)
 def test_examples_as_ids_mean_the_same_as_text(case: Case) -> None:
     tokenizer = special(case.dialect.name)
     ids = encode(tokenizer, case.raw)
     assert tokenizer.decode(ids, skip_special_tokens=False) == case.raw
-    options: dict[str, Any] = {"tools": case.tools, "stage": case.example.stage}
-    by_text = Parser(case.dialect, ids=number, **options)
-    by_text.feed(case.raw)
-    by_text.close()
-    message = everywhere(case.dialect, ids, tokenizer, **options)
-    assert same(message) == same(by_text.message)
+    assert_alike(case, ids, tokenizer)
 
 
 @pytest.mark.parametrize(**named([d for d in CALLING if d in THINKING and not d.framed]))
@@ -160,12 +153,10 @@ def test_thoughts_anywhere_stray_markers_and_cut_calls_as_ids_mean_the_same_as_t
         thoughts = f"Hi. {opening}one{closing}two {opening}three"
     tokenizer = special(dialect.name)
     for text in (thoughts, f"one{closing}{closing}two", *(f"Hi. {call[:cut]}" for cut in range(1, len(call), 5))):
-        whole = Parser(dialect, ids=number, tools=TOOLS, stage="content")
-        whole.feed(text)
-        whole.close()
+        whole, _ = run(dialect, [text], ids=number, tools=TOOLS, stage="content")
         message = everywhere(dialect, encode(tokenizer, text), tokenizer, stage="content")
-        assert same(message) == same(whole.message), text
-        assert notices(message) == notices(whole.message), text
+        assert same(message) == same(whole), text
+        assert notices(message) == notices(whole), text
 
 
 @pytest.mark.parametrize("name", ["deepseekv31", "deepseekv3", "deepseek", "deepseek-r1"])
@@ -173,11 +164,7 @@ def test_deepseeks_own_ids_are_read(name: str) -> None:
     for case in filter(free, cases([get_dialect(name)])):
         ids = encode(deepseek(), case.raw)
         assert not case.calls or "|" in case.raw or set(ids) & set(DEEPSEEK.values())
-        whole = Parser(case.dialect, ids=number, tools=case.tools, stage=case.example.stage)
-        whole.feed(case.raw)
-        whole.close()
-        message = everywhere(case.dialect, ids, deepseek(), tools=case.tools, stage=case.example.stage)
-        assert same(message) == same(whole.message)
+        assert_alike(case, ids, deepseek())
 
 
 @pytest.mark.parametrize(**named(CALLING))
@@ -205,10 +192,9 @@ def test_a_token_belongs_to_the_event_that_holds_its_first_character() -> None:
 
 
 def test_without_ids_there_are_no_token_spans_and_no_count() -> None:
-    parser = Parser("hermes")
-    events = parser.feed("<think>plan</think>x") + parser.close()
+    message, events = run("hermes", ["<think>plan</think>x"])
     assert {(e.token_start, e.token_end) for e in events} == {(-1, -1)}
-    assert parser.message.reasoning_tokens is None
+    assert message.reasoning_tokens is None
 
 
 @pytest.mark.parametrize(**named(THINKING))
@@ -269,10 +255,7 @@ def test_a_closing_markers_id_inside_an_unterminated_string_ends_the_call() -> N
     assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
     assert values(message) == [("f", {"a": "open"}), ("g", {"a": "y"})]
     # As text, the same characters are data: the string ends at the next quote, and the text after it is an error.
-    by_text = Parser("deepseekv31", tools=TOOLS)
-    by_text.feed(raw)
-    by_text.close()
-    assert [(c.name, c.status) for c in by_text.message.tool_calls] == [("f", "invalid")]
+    assert statuses(run("deepseekv31", [raw], tools=TOOLS)[0]) == [("f", "invalid")]
 
 
 def test_an_id_that_opens_something_inside_a_string_is_data() -> None:
@@ -317,10 +300,9 @@ def test_a_tag_that_spells_its_token_is_text(text: str) -> None:
 
 
 def test_the_policy_for_spelled_markers_does_nothing_to_text() -> None:
-    parser = Parser("deepseekv31", policy=Policy(text_markers="ignore"), tools=TOOLS)
-    parser.feed(f'{F}{{"a": "x"}}{END}')
-    parser.close()
-    assert values(parser.message) == [("f", {"a": "x"})]
+    ignore = Policy(text_markers="ignore")
+    message, _ = run("deepseekv31", [f'{F}{{"a": "x"}}{END}'], policy=ignore, tools=TOOLS)
+    assert values(message) == [("f", {"a": "x"})]
 
 
 @pytest.mark.parametrize(**named(DIALECTS))

@@ -1,6 +1,6 @@
 """Helpers for the tests of the plug-ins: examples as cases, and ways to cut them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +22,11 @@ WEATHER: dict[str, Any] = {
         },
     },
 }
+STRICT: dict[str, Any] = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
+NAMED = {"type": "function", "function": {"name": "get_weather"}}
+"""A choice of the one tool."""
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+"""A call in Hermes' format."""
 Call = tuple[str, str]
 Parts = tuple[str, str, list[Call]]
 
@@ -48,6 +53,11 @@ def raws(dialect: Dialect) -> Iterator[tuple[Example, str]]:
             yield example, raw
 
 
+def mode_of(choice: str) -> Any:
+    """The ``tool_choice`` of a case."""
+    return {"named": NAMED, "single": "required", "level": "auto", "strict": "auto"}.get(choice, choice)
+
+
 class Gathered:
     """What the deltas of a stream say together."""
 
@@ -58,6 +68,16 @@ class Gathered:
     def say(self, reasoning: str | None, content: str | None) -> None:
         self._texts[0] += reasoning or ""
         self._texts[1] += content or ""
+
+    @classmethod
+    def of(cls, deltas: Iterable[Any]) -> Parts:
+        """What messages with these fields say; ``None`` says nothing. A call's first update has its name."""
+        found = cls()
+        for delta in filter(None, deltas):
+            found.say(delta.reasoning, delta.content)
+            for call in delta.tool_calls or []:
+                found.call(call.index, call.name, call.arguments)
+        return found.parts
 
     def call(self, index: int, name: str | None, arguments: str | None) -> None:
         """An update of a call; it has a name if the call begins."""

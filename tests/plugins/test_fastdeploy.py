@@ -6,6 +6,7 @@ three versions. What the RFC for DeepSeek's parsers requires is tested beside wh
 
 import inspect
 import logging
+from itertools import zip_longest
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import unspool
 from unspool.plugins import fastdeploy as plugin
 
+from ..support import RFC_NAMES
 from .fastdeploy_host import (
     VERSIONS,
     Delta,
@@ -28,7 +30,6 @@ from .fastdeploy_host import (
 )
 from .support import WEATHER
 
-RFC_NAMES = ["deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"]
 V31 = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>%s<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
 R1 = (
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n%s\n```"
@@ -39,16 +40,20 @@ END = "<｜end▁of▁sentence｜>"
 
 
 @pytest.fixture
-def host(monkeypatch: pytest.MonkeyPatch) -> Host:
-    """The stand-in, after its own loader has called the entry points."""
-    started = installed(monkeypatch.setitem)
+def started(monkeypatch: pytest.MonkeyPatch) -> Host:
+    """The stand-in, before its own loader has called the entry points."""
     monkeypatch.setenv("FD_PLUGINS", "unspool")
+    return installed(monkeypatch.setitem)
+
+
+@pytest.fixture
+def host(started: Host) -> Host:
+    """The stand-in, after that."""
     load_plugins()
     return started
 
 
-def test_the_entry_points_are_loaded_where_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    started = installed(monkeypatch.setitem)
+def test_the_entry_points_are_loaded_where_they_are_named(started: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     for named, count in (("others", 0), ("others,unspool", 2), (None, 2)):
         monkeypatch.setenv("FD_PLUGINS", named) if named else monkeypatch.delenv("FD_PLUGINS")
         assert len(load_plugins()) == count
@@ -56,10 +61,8 @@ def test_the_entry_points_are_loaded_where_they_are_named(monkeypatch: pytest.Mo
 
 
 def test_a_parser_of_the_host_that_is_replaced_is_named_in_the_log(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    started: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
-    started = installed(monkeypatch.setitem)
-    monkeypatch.setenv("FD_PLUGINS", "unspool")
     own = type("DeepSeekToolParser", (ToolParser,), {})
     started.tools.register_module("deepseek", module=own)
     with caplog.at_level(logging.WARNING):
@@ -88,11 +91,7 @@ CASES = {
     "no markers": ("<｜Assistant｜>", "answer", ("", "answer", 0)),
     "only closed, after an open beginning": ("<｜Assistant｜>", "plan</think>answer", ("", "plan</think>answer", 0)),
     "call in a thought": ("<｜Assistant｜><think>", "So CALL now.</think>answer", ("So CALL now.", "answer", 0)),
-    "after a tool's output": (
-        "CALL<｜tool▁output▁begin｜>9<｜tool▁output▁end｜>",
-        "answer 北京",
-        ("", "answer 北京", 0),
-    ),
+    "after a tool's output": ("CALL<｜tool▁output▁begin｜>9<｜tool▁output▁end｜>", "a 北京", ("", "a 北京", 0)),
     "after earlier turns": (
         "<｜Assistant｜></think>CALL<｜User｜>So?<｜Assistant｜><think>",
         "A</think>B",
@@ -135,15 +134,11 @@ def test_choices_of_many_requests_are_read_side_by_side(host: Host) -> None:
     outputs = {"a_0": "plan</think>answer", "a_1": f"plan</think>{call}", "b": "plan, answer"}
     streams = {k: serving.deltas(k, tokenizer.encode(text + END), 1) for k, text in outputs.items()}
     found = dict.fromkeys(outputs, ("", "", 0))
-    while streams:
-        for key, stream in list(streams.items()):
-            delta = next(stream, None)
-            if delta is None:
-                del streams[key]
-            else:
-                thoughts, content, calls = found[key]
-                named = sum(bool(c.function.name) for c in delta.tool_calls or [])
-                found[key] = f"{thoughts}{delta.reasoning_content}", f"{content}{delta.content}", calls + named
+    for deltas in zip_longest(*streams.values()):
+        for key, delta in ((key, delta) for key, delta in zip(streams, deltas, strict=True) if delta is not None):
+            thoughts, content, calls = found[key]
+            named = sum(bool(c.function.name) for c in delta.tool_calls or [])
+            found[key] = f"{thoughts}{delta.reasoning_content}", f"{content}{delta.content}", calls + named
     assert found == {"a_0": ("plan", "answer", 0), "a_1": ("plan", "", 1), "b": ("", "plan, answer", 0)}
 
 

@@ -9,7 +9,7 @@ import unspool
 from unspool import Dialect, Stage
 from unspool.plugins import lmdeploy as plugin
 
-from ..support import CALLING, named, pieces, tools_of
+from ..support import CALLING, named, pieces, present, tools_of
 from .support import WEATHER, Gathered, Parts, raws, read
 from .test_vllm_host import make_tokenizer
 
@@ -84,8 +84,7 @@ def test_foreign_special_tokens_are_dropped_and_markers_are_kept(host: Any, toke
 def test_a_required_call_is_constrained_in_the_dialects_own_form(host: Any, tokenizer: Any) -> None:
     choose(host, tokenizer, unspool.get_dialect("hermes"))
     request = request_of([WEATHER], tool_choice="required", chat_template_kwargs={"enable_thinking": False})
-    made = unspool.constrain("hermes", [WEATHER], "required", stage=Stage.CONTENT)
-    assert made is not None
+    made = present(unspool.constrain("hermes", [WEATHER], "required", stage=Stage.CONTENT))
     assert host(request).request.response_format == made.structural_tag
 
 

@@ -1,7 +1,6 @@
 """Text and token ids together: which text is special tokens, and which only spells them."""
 
 import random
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -16,15 +15,14 @@ from unspool.tokens import Detokenizer
 
 from ..parser import test_tokens as feeding
 from ..parser.test_tokens import FOREIGN
-from ..support import CALLING, named, tools_of
+from ..support import CALLING, named, present, tools_of
 from ..test_tokens import make_deepseek, make_metaspace
 from ..tokenizer import byte_level
-from .support import WEATHER, Parts, parts, raws
+from .support import CALL, WEATHER, Parts, parts, raws
 from .support import read as read_text
 from .vllm_server import markers
 
 HERMES = unspool.get_dialect("hermes")
-CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 Fed = list[tuple[str, list[int]]]
 """Pieces of an output, each with its ids."""
 
@@ -42,12 +40,6 @@ class Host:
 def special(name: str) -> Host:
     """A tokenizer of bytes whose special tokens are a dialect's tags and `FOREIGN`."""
     return Host(byte_level(special=[FOREIGN, *markers(unspool.get_dialect(name))]))
-
-
-def known(dialect: Dialect, tokenizer: Any) -> Special:
-    found = special_of(dialect, tokenizer)
-    assert found is not None
-    return found
 
 
 def fed(tokenizer: Any, ids: list[int], size: int, *, skip: bool = False) -> Fed:
@@ -87,7 +79,7 @@ def by_ids(dialect: Dialect, tokenizer: Any, ids: list[int], **options: Any) -> 
     parser, alone = Parser(dialect, tokenizer=tokenizer, policy=policy, **options), Detokenizer(tokenizer)
     parser.feed_tokens(ids)
     parser.close()
-    paired, special = PairedParser(dialect, policy=policy, **options), known(dialect, tokenizer)
+    paired, special = PairedParser(dialect, policy=policy, **options), present(special_of(dialect, tokenizer))
     paired.know_tokens(special.markers)
     for token in ids:
         text, literal = alone.push(token)
@@ -119,30 +111,23 @@ def test_spelled_and_real_calls_are_read_as_the_parser_of_ids_reads_them(dialect
             assert read(reader_of(dialect, tokenizer, ids=Ids(), **options), pieces) == want
 
 
-def outputs() -> Iterator[Any]:
-    tokenizer = special("hermes")
-    quoted = f"So {CALL} is one"
-    yield pytest.param(mixed(tokenizer, (quoted, False)), "", quoted, 0, id="spelled alone")
-    yield pytest.param(
-        mixed(tokenizer, (quoted, False), (".</think>\n\n", True)), quoted + ".", "", 0, id="spelled in a thought"
-    )
-    yield pytest.param(
-        mixed(tokenizer, (f"é{CALL}", False), (CALL, True), ("<|im_end|>", True)), "", f"é{CALL}", 1, id="both"
-    )
-    yield pytest.param(
-        mixed(tokenizer, ("a</think>b", False), (f"</think>日本語{CALL}{CALL}", True)),
-        "a</think>b",
-        "日本語",
-        2,
-        id="characters of several tokens",
-    )
+QUOTED = f"So {CALL} is one"
+OUTPUTS: dict[str, tuple[list[tuple[str, bool]], str, str, int]] = {
+    "spelled alone": ([(QUOTED, False)], "", QUOTED, 0),
+    "spelled in a thought": ([(QUOTED, False), (".</think>\n\n", True)], QUOTED + ".", "", 0),
+    "both": ([(f"é{CALL}", False), (CALL, True), ("<|im_end|>", True)], "", f"é{CALL}", 1),
+    "characters of several tokens": (
+        [("a</think>b", False), (f"</think>日本語{CALL}{CALL}", True)], "a</think>b", "日本語", 2,
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("ids", "reasoning", "content", "calls"), list(outputs()))
+@pytest.mark.parametrize(("texts", "reasoning", "content", "calls"), OUTPUTS.values(), ids=OUTPUTS)
 def test_any_pieces_with_late_text_or_without_special_tokens_mean_the_same(
-    ids: list[int], reasoning: str, content: str, calls: int
+    texts: list[tuple[str, bool]], reasoning: str, content: str, calls: int
 ) -> None:
     tokenizer = special("hermes")
+    ids = mixed(tokenizer, *texts)
     options: dict[str, Any] = {"tools": [WEATHER], "stage": "reasoning" if reasoning else "content"}
     want = (reasoning, content, [("get_weather", '{"city": "Paris"}')] * calls)
     assert parts(by_ids(HERMES, tokenizer, ids, **options)) == want
@@ -251,5 +236,5 @@ def test_a_tokenizer_that_cannot_list_its_tokens_is_not_asked_again() -> None:
 
 
 def test_deepseeks_markers_are_found_by_their_ids() -> None:
-    found = known(unspool.get_dialect("deepseekv31"), make_deepseek())
+    found = present(special_of(unspool.get_dialect("deepseekv31"), make_deepseek()))
     assert {128798: "<think>", 128799: "</think>", 128808: "<｜tool▁call▁begin｜>"}.items() <= found.literals.items()

@@ -10,15 +10,15 @@ from unspool import Dialect, Stage, ToolStrictLevel
 from unspool.plugins import sglang as plugin
 from unspool.plugins.sglang import FunctionCallParser, ReasoningDetector, ToolCallItem
 
-from ..support import CALLING, named, pieces, tools_of
-from .support import WEATHER, Gathered, Parts, objects, raws, read
+from ..support import CALLING, calling, function_call, named, pieces, present, tools_of, values
+from .support import CALL, NAMED, STRICT, WEATHER, Gathered, Parts, objects, raws, read
 
 SURVEY = [
     "qwen", "qwen25", "qwen3_coder", "deepseekv3", "deepseekv31", "deepseekv32", "llama3", "pythonic", "mistral",
     "hermes", "gemma4", "glm", "glm45", "glm47", "gpt-oss", "kimi_k2", "lfm2", "mimo", "minimax-m2", "step3",
     "step3p5", "trinity", "interns1", "gigachat3",
 ]  # fmt: skip
-TEXT = 'Sure.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+TEXT = f"Sure.\n{CALL}"
 
 
 def chain(dialect: Dialect, raw: str, stage: Stage | None, size: int) -> Parts:
@@ -131,7 +131,7 @@ def test_an_unknown_name_is_a_value_error_that_names_it(name: str) -> None:
 def body(d: Dialect, call: dict[str, Any]) -> str:
     """The text that the renderer writes between the begin and the end of a call."""
     own = plugin._written(d, call["function"]["name"], call["id"])
-    written = unspool.render({"role": "assistant", "tool_calls": [call]}, d, tools=[WEATHER], stage=Stage.CONTENT)
+    written = unspool.render(calling(call), d, tools=[WEATHER], stage=Stage.CONTENT)
     before, begin, rest = written.partition(own.begin)
     assert (before.strip(), begin) == ("", own.begin)
     for text in (*d.end, own.end):
@@ -146,16 +146,15 @@ def test_a_call_between_structure_infos_begin_and_end_is_read(name: str) -> None
     info = detector.structure_info()("get_weather")
     assert info.begin.startswith(info.trigger)
     assert "get_weather" in info.begin
-    function = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
     (given,) = unspool.parse(info.begin + "{}" + info.end, name, tools=[WEATHER], stage=Stage.CONTENT).tool_calls
-    own = body(detector.dialect, {"function": function, "id": given.id})
+    own = body(detector.dialect, function_call("get_weather", {"city": "Paris"}, present(given.id)))
     count = 2 if any(c.isalnum() for c in info.trigger) else 1  # a call without a marker must be the only one
-    text = own if info == plugin._written(detector.dialect, "get_weather", given.id) else function["arguments"]
+    text = own if info == plugin._written(detector.dialect, "get_weather", given.id) else '{"city": "Paris"}'
     raw = (info.begin + text + info.end) * count
-    calls = unspool.parse(raw, name, tools=[WEATHER], stage=Stage.CONTENT).tool_calls
-    read = [(c.name, json.loads(c.arguments), c.status) for c in calls]
-    assert read == [("get_weather", {"city": "Paris"}, "ok")] * count
-    assert len({c.id for c in calls}) == count
+    message = unspool.parse(raw, name, tools=[WEATHER], stage=Stage.CONTENT)
+    assert values(message) == [("get_weather", {"city": "Paris"})] * count
+    assert {c.status for c in message.tool_calls} == {"ok"}
+    assert len({c.id for c in message.tool_calls}) == count
 
 
 def test_a_name_that_needs_escaping_is_escaped() -> None:
@@ -170,35 +169,30 @@ def test_the_choice_decides_the_constraint(choice: str, kind: str | None) -> Non
 
 
 def test_a_strict_tool_or_level_makes_a_structural_tag() -> None:
-    strict = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
     level = FunctionCallParser([WEATHER], "qwen25", strict_level=ToolStrictLevel.FUNCTION)
-    for parser in (FunctionCallParser([strict], "qwen25"), level):
-        made = parser.get_structure_constraint("auto")
-        assert made is not None
-        assert made == ("structural_tag", parser.get_structure_tag())
-        assert made[1]["format"]["triggers"] == ["<tool_call>"]
+    for parser in (FunctionCallParser([STRICT], "qwen25"), level):
+        kind, tag = present(parser.get_structure_constraint("auto"))
+        assert (kind, tag["format"]["triggers"]) == ("structural_tag", ["<tool_call>"])
+        assert tag == parser.get_structure_tag()
 
 
-@pytest.mark.parametrize("name", [d.name for d in unspool.list_dialects() if d.call])
+@pytest.mark.parametrize("name", [d.name for d in CALLING])
 def test_a_strict_tool_is_enforced_or_the_log_says_why_it_is_not(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    strict = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
     with caplog.at_level("WARNING"):
-        made = FunctionCallParser([strict], name).get_structure_constraint("auto")
+        made = FunctionCallParser([STRICT], name).get_structure_constraint("auto")
     assert (made is None) == bool([r for r in caplog.records if "strict tools" in r.getMessage()])
     assert made is None or made[0] == "structural_tag"
     if unspool.get_dialect(name).argument:
         assert made is not None
     if name == "pythonic":
         assert made is None
-        assert not FunctionCallParser([strict], name).detector.supports_structural_tag()
+        assert not FunctionCallParser([STRICT], name).detector.supports_structural_tag()
 
 
 def test_a_single_call_is_one_element_of_the_schema() -> None:
     parser = FunctionCallParser([WEATHER], "qwen25")
-    choice = {"type": "function", "function": {"name": "get_weather"}}
-    for made in (parser.get_structure_constraint("required", False), parser.get_structure_constraint(choice)):
-        assert made is not None
-        assert made[1]["maxItems"] == 1
+    for made in (parser.get_structure_constraint("required", False), parser.get_structure_constraint(NAMED)):
+        assert present(made)[1]["maxItems"] == 1
 
 
 @pytest.mark.parametrize(**named(CALLING))

@@ -9,8 +9,8 @@ import unspool
 from unspool import Dialect, Stage
 from unspool.plugins import sglang
 
-from ..support import CALLING, named, pieces, tools_of
-from .support import WEATHER, Gathered, Parts, raws, read
+from ..support import CALLING, named, pieces, present, tools_of
+from .support import STRICT, WEATHER, Gathered, Parts, mode_of, raws, read
 from .test_sglang import SURVEY
 
 pytestmark = [pytest.mark.sglang, pytest.mark.filterwarnings("default")]
@@ -71,18 +71,13 @@ def test_sglangs_command_line_accepts_every_name(host: Any) -> None:
 @pytest.mark.parametrize("choice", ["required", "auto", "named"])
 def test_sglang_constrains_calls_in_their_own_form(host: Any, dialect: Dialect, choice: str) -> None:
     protocol = importlib.import_module("sglang.srt.entrypoints.openai.protocol")
-    tool = host[2](**{**WEATHER, "function": {**WEATHER["function"], "strict": True}})
     asked = protocol.ToolChoice(function={"name": "get_weather"}) if choice == "named" else choice
-    front = host[0]([tool], f"unspool_{dialect.name}")
-    made = front.get_structure_constraint(asked)
-    assert made is not None
-    assert made[0] == "structural_tag"
-    strict = [{**WEATHER, "function": {**WEATHER["function"], "strict": True}}]
-    mode: Any = {"type": "function", "function": {"name": "get_weather"}} if choice == "named" else choice
-    own = unspool.constrain(dialect, strict, mode, stage=Stage.CONTENT)
-    assert own is not None
-    kind = type(made[1])
-    assert made[1].model_dump() == kind.model_validate(own.structural_tag).model_dump()
+    front = host[0]([host[2](**STRICT)], f"unspool_{dialect.name}")
+    form, made = present(front.get_structure_constraint(asked))
+    assert form == "structural_tag"
+    own = present(unspool.constrain(dialect, [STRICT], mode_of(choice), stage=Stage.CONTENT))
+    kind = type(made)
+    assert made.model_dump() == kind.model_validate(own.structural_tag).model_dump()
     assert front.owns_tool_format()
 
 

@@ -21,7 +21,8 @@ import unspool
 from unspool import Stage
 
 from ..infer import invented
-from .support import WEATHER, Parts, parts
+from ..support import present
+from .support import CALL, WEATHER, Gathered, Parts, mode_of, parts
 from .test_vllm_host import make_tokenizer
 from .vllm_server import write_model
 
@@ -34,7 +35,6 @@ TEMPLATE = (
 )
 """A template, which SGLang searches for the beginning of an answer."""
 CALLS = [{"city": "Zürich", "days": 3}, {"city": "<b>Oslo</b>"}]
-NAMED = {"type": "function", "function": {"name": "get_weather"}}
 
 
 class Pictures(ModuleType):
@@ -135,26 +135,22 @@ async def whole(handler: Any, **fields: Any) -> tuple[Parts, str, dict[str, Any]
 async def streamed(handler: Any, **fields: Any) -> tuple[Parts, str]:
     """The same for a stream."""
     internal, request = handler._convert_to_internal_request(request_of(stream=True, **fields))
-    reasoning, content, reason = "", "", ""
-    found: list[list[str]] = []
+    found, reason = Gathered(), ""
     async for line in handler._generate_chat_stream(internal, request, None):
         if line.startswith("data: {"):
             for choice in json.loads(line.removeprefix("data: "))["choices"]:
                 delta, reason = choice["delta"], choice["finish_reason"] or reason
-                reasoning += delta.get("reasoning_content") or ""
-                content += delta.get("content") or ""
+                found.say(delta.get("reasoning_content"), delta.get("content"))
                 for call in delta.get("tool_calls") or []:
-                    if call["function"]["name"]:
-                        found.append([call["function"]["name"], ""])
-                    found[call["index"]][1] += call["function"]["arguments"] or ""
-    return (reasoning, content, [(name, arguments) for name, arguments in found]), reason
+                    found.call(call["index"], call["function"]["name"] or None, call["function"]["arguments"])
+    return found.parts, reason
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "named"])
 @pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "glm45", "deepseekv31", "kimi_k2"])
 def test_sglangs_server_says_what_the_parser_says(engine: Engine, name: str, choice: str) -> None:
     dialect = unspool.get_dialect(name)
-    mode: Any = NAMED if choice == "named" else choice
+    mode = mode_of(choice)
     calls = [{"function": {"name": "get_weather", "arguments": json.dumps(c)}} for c in CALLS]
     free = choice in ("auto", "none")
     message = {"role": "assistant", "content": "Gern:" if free else "", "tool_calls": calls if free else calls[:1]}
@@ -171,8 +167,7 @@ def test_sglangs_server_says_what_the_parser_says(engine: Engine, name: str, cho
     assert reason == streamed_reason == ("tool_calls" if want[2] else "stop")
     assert sampling["skip_special_tokens"] is False or choice == "none"
     if choice in ("required", "named"):
-        own = unspool.constrain(dialect, [WEATHER], mode, stage=Stage.CONTENT)
-        assert own is not None
+        own = present(unspool.constrain(dialect, [WEATHER], mode, stage=Stage.CONTENT))
         kind = importlib.import_module("sglang.srt.function_call.base_format_detector").StructuralTag
         carried = kind.model_validate(json.loads(sampling["structural_tag"]))
         assert carried.model_dump() == kind.model_validate(own.structural_tag).model_dump()
@@ -181,10 +176,10 @@ def test_sglangs_server_says_what_the_parser_says(engine: Engine, name: str, cho
 def test_sglangs_server_finds_the_dialect_by_the_template(engine: Engine, tmp_path: Path) -> None:
     write_model(tmp_path, engine.tokenizer, invented.TEMPLATES["known"])
     other = Engine(tmp_path, engine.tokenizer, engine.server_args)
-    other.says = 'Sure.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+    other.says = f"Sure.\n{CALL}"
     handler = serving(other, "auto")
     answer, reason, _ = asyncio.run(whole(handler, tool_choice="auto"))
     assert answer == asyncio.run(streamed(handler, tool_choice="auto"))[0]
-    assert answer == ("", "Sure.", [("get_weather", '{"city": "Oslo"}')])
+    assert answer == ("", "Sure.", [("get_weather", '{"city": "Paris"}')])
     assert reason == "tool_calls"
     engine.tokenizer.chat_template = TEMPLATE

@@ -16,13 +16,12 @@ from unspool.plugins.host import foreign_tokens
 from unspool.plugins.reader import CallDelta, Delta
 from unspool.tokens import Detokenizer
 
-from ..support import CALLING, named, pieces, tools_of
+from ..support import CALLING, named, pieces, present, tools_of
 from ..tokenizer import byte_level
-from .support import WEATHER, Gathered, Parts, objects, parts, raws
+from .support import CALL, STRICT, WEATHER, Gathered, Parts, mode_of, objects, parts, raws
 
 MARKERS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_start|>", "<|im_end|>"]
 FOREIGN = "<|nobody|>"
-CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 
 
 class Tokens:
@@ -97,15 +96,10 @@ def through(dialect: Dialect, tokenizer: Any, raw: str, prompt: str, size: int, 
             assert first.has_engine_confirmed_reasoning_end()
             assert first.finish_streaming() is None
         deltas.append(second.extract_tool_calls_streaming("", text, text, [], [], [], request))
-    deltas = [t for t in [*deltas, second.finish_streaming()] if t is not None]
-    found = Gathered()
-    for delta in deltas:
-        found.say(delta.reasoning, delta.content)
-        for call in delta.tool_calls:
-            found.call(call.index, call.name, call.arguments)
-    sent = [arguments for _, arguments in found.parts[2]]
+    found = Gathered.of([*deltas, second.finish_streaming()])
+    sent = [arguments for _, arguments in found[2]]
     assert second.streamed_args_for_tool == [p["arguments"] for p in second.prev_tool_call_arr] == sent
-    return found.parts
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -266,13 +260,9 @@ def test_ids_distinguish_a_call_from_text_that_spells_one(tokens: Tokens) -> Non
                 new = ids[at : at + size]
                 piece = tokens.decode(new, skip_special_tokens=False)
                 actual.append(second.extract_tool_calls_streaming("", piece, piece, [], new, new, asked([WEATHER])))
-            actual = [t for t in [*actual, second.finish_streaming()] if t is not None]
-            names = [c.name for t in actual for c in t.tool_calls if c.name is not None]
-            content = "".join(t.content or "" for t in actual)
-            if first is not None:
-                assert ("".join(t.reasoning or "" for t in actual), content, names) == want
-            else:
-                assert (content, names) == (CALL + "</think>", want[2])
+            reasoning, content, calls = Gathered.of([*actual, second.finish_streaming()])
+            wanted = want if first is not None else ("", CALL + "</think>", want[2])
+            assert (reasoning, content, [name for name, _ in calls]) == wanted
         first, second = halves("hermes", tokens, thoughts=thoughts)
         (first or second).output_ids = ids
         request = asked([WEATHER])
@@ -299,23 +289,14 @@ def test_the_tag_is_the_constraint_after_the_reasoning(
     tokens: Tokens, choice: str, single: bool, reasoning: bool
 ) -> None:
     _, second = halves("hermes", tokens)
-    tool = {**WEATHER, "function": {**WEATHER["function"], "strict": choice == "strict"}}
-    mode: Any = {"type": "function", "function": {"name": "get_weather"}} if choice == "named" else choice
-    mode = "auto" if choice in ("strict", "level") else mode
+    tool, mode = STRICT if choice == "strict" else WEATHER, mode_of(choice)
     level = int(choice == "level")
     least = max(level, int(single))
-    own = unspool.constrain(
-        "hermes",
-        [tool],
-        mode,
-        not single,
-        stage=None if reasoning else Stage.CONTENT,
-        strict_level=ToolStrictLevel(least),
-    )
+    stage = None if reasoning else Stage.CONTENT
+    own = unspool.constrain("hermes", [tool], mode, not single, stage=stage, strict_level=ToolStrictLevel(least))
     assert (own is None) == (choice == "none" or (choice == "auto" and not single)), "the case is what it says"
-    tag = second.get_structural_tag(
-        asked([tool], mode, parallel_tool_calls=not single), reasoning=reasoning, strict_level=level
-    )
+    request = asked([tool], mode, parallel_tool_calls=not single)
+    tag = second.get_structural_tag(request, reasoning=reasoning, strict_level=level)
     assert tag == (own and own.structural_tag)
 
 
@@ -358,6 +339,4 @@ def test_a_tokenizer_that_cannot_be_cached_is_asked_each_time(tokens: Tokens) ->
     slotted: Any = Slotted()
     slotted.added_tokens_decoder = tokens.added_tokens_decoder
     slotted.decode = tokens.decode
-    found = foreign_tokens(unspool.get_dialect("hermes"), slotted)
-    assert found is not None
-    assert found.search(FOREIGN)
+    assert present(foreign_tokens(unspool.get_dialect("hermes"), slotted)).search(FOREIGN)

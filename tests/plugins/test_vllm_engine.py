@@ -23,7 +23,7 @@ import unspool
 from tests.support import closed_tool
 from unspool import Dialect, Stage
 
-from .support import WEATHER, Gathered, Parts, parts
+from .support import NAMED, WEATHER, Gathered, Parts, parts
 from .test_vllm_host import make_tokenizer
 from .vllm_server import free_port, markers, serving, wait, write_model
 
@@ -50,7 +50,6 @@ BOUNDED["function"]["strict"] = True
 SHORT = {"type": "string", "maxLength": 6}
 """Added if the grammar enforces lengths, as in JSON. In markup, xgrammar also counts bytes that are no characters."""
 TOOLS = [WEATHER, BOUNDED]
-NAMED = {"type": "function", "function": {"name": "get_weather"}}
 CALLS = [("get_weather", {"city": "Zürich", "days": 3}), ("get_weather", {"city": "<b>Oslo</b>"})]
 LIMIT = 1500
 

@@ -12,9 +12,9 @@ import unspool
 from unspool import Dialect, Policy, Stage, ToolStrictLevel
 
 from ..infer import invented
-from ..support import CALLING, named, pieces, tools_of
+from ..support import CALLING, named, pieces, present, tools_of
 from ..tokenizer import byte_level
-from .support import WEATHER, Gathered, Parts, parts, raws, read
+from .support import CALL, WEATHER, Gathered, Parts, mode_of, parts, raws, read
 from .vllm_server import markers
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
@@ -212,14 +212,13 @@ def test_a_stop_string_cuts_streams_and_whole_outputs_at_the_same_place(host: An
 @pytest.mark.parametrize("choice", ["required", "named", "auto", "level", "single"])
 def test_requests_carry_our_structural_tag(host: Any, tokenizer: Any, dialect: Dialect, choice: str) -> None:
     tool = {**WEATHER, "function": {**WEATHER["function"], "strict": choice != "level"}}
-    mode: Any = {"type": "function", "function": {"name": "get_weather"}} if choice == "named" else choice
-    mode = {"single": "required", "level": "auto"}.get(choice, mode)
+    mode = mode_of(choice)
     request = request_of(host, [tool], tool_choice=mode, parallel_tool_calls=choice != "single")
     parser = parser_of(host, tokenizer, dialect, request.tools, level="function" if choice == "level" else None)
     adjusted = parser.adjust_request(request)
     level = ToolStrictLevel(int(choice == "level"))
-    own = unspool.constrain(dialect, [tool], mode, choice != "single", stage=Stage.CONTENT, strict_level=level)
-    assert own is not None
+    parallel = choice != "single"
+    own = present(unspool.constrain(dialect, [tool], mode, parallel, stage=Stage.CONTENT, strict_level=level))
     kind = importlib.import_module("xgrammar").StructuralTag
     carried = json.loads(adjusted.structured_outputs.structural_tag)
     if choice != "single":  # for "single", vLLM adds its own limit
@@ -238,9 +237,10 @@ def test_vllm_finds_the_dialect_by_the_template(host: Any) -> None:
         model_name="tiny",
         tokenizer=tokenizer,
     )
-    raw = 'Sure.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
-    _, content, calls = kind(tokenizer, None).parse(raw, request_of(host, [WEATHER]), enable_auto_tools=True)
-    assert (content, [(c.name, c.arguments) for c in calls]) == ("Sure.", [("get_weather", '{"city": "Oslo"}')])
+    _, content, calls = kind(tokenizer, None).parse(
+        f"Sure.\n{CALL}", request_of(host, [WEATHER]), enable_auto_tools=True
+    )
+    assert (content, [(c.name, c.arguments) for c in calls]) == ("Sure.", [("get_weather", '{"city": "Paris"}')])
 
 
 def test_further_arguments_of_a_call_are_sent_without_unset_fields(host: Any, tokenizer: Any) -> None:

@@ -10,8 +10,8 @@ import pytest
 import unspool
 from unspool import Dialect, Stage
 
-from ..support import tools_of
-from .support import WEATHER, Gathered, Parts, parts, raws
+from ..support import present, tools_of
+from .support import STRICT, WEATHER, Gathered, Parts, mode_of, parts, raws
 from .test_vllm_host import make_tokenizer, prompt_of
 from .vllm_server import WAYS, markers, post, serving, write_model
 
@@ -31,8 +31,6 @@ SERVERS = [
     ("gemma4", "entry point"),  # values of their own
 ]
 """Dialects of different kinds, and how the plug-in is loaded."""
-STRICT = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
-NAMED = {"type": "function", "function": {"name": "get_weather"}}
 
 
 class Server:
@@ -128,12 +126,11 @@ def test_derendering_says_what_the_parser_says(server: Server) -> None:
 
 @pytest.mark.parametrize("choice", ["required", "named", "auto", "single"])
 def test_rendering_carries_our_tag(server: Server, choice: str) -> None:
-    mode: Any = {"named": NAMED, "single": "required"}.get(choice, choice)
+    mode = mode_of(choice)
     request = server.request([STRICT], tool_choice=mode, parallel_tool_calls=choice != "single")
     rendered = post(f"{server.url}/render", request)
     carried = json.loads(rendered["sampling_params"]["structured_outputs"]["structural_tag"])
-    own = unspool.constrain(server.dialect, [STRICT], mode, choice != "single", stage=Stage.CONTENT)
-    assert own is not None
+    own = present(unspool.constrain(server.dialect, [STRICT], mode, choice != "single", stage=Stage.CONTENT))
     kind = importlib.import_module("xgrammar").StructuralTag
     made = kind.model_validate(own.structural_tag)
     if choice == "single":  # vLLM adds its own limit

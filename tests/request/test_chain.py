@@ -7,14 +7,15 @@ import pytest
 
 from unspool.request.chain import Chain
 
+from ..support import calling, function_call
+
 
 def digest(*messages: Any) -> bytes:
     return reduce(Chain.take, messages, Chain(b"secret", {}, b"begun")).digest(b"test")
 
 
 def called(*ids: str, content: str | None = None, **more: Any) -> dict[str, Any]:
-    calls = [{"id": id, "function": {"name": id[0], "arguments": '{"n": 1}'}} for id in ids]
-    return {"role": "assistant", "content": content, "tool_calls": calls, **more}
+    return calling(*(function_call(id[0], {"n": 1}, id) for id in ids), content=content, **more)
 
 
 def result(id: str, text: str, **more: Any) -> dict[str, Any]:
@@ -22,6 +23,7 @@ def result(id: str, text: str, **more: Any) -> dict[str, Any]:
 
 
 ASKED = {"role": "user", "content": "Go."}
+SURE = {"role": "assistant", "content": "Sure."}
 WHOLE = [ASKED, called("a1", "b1", content="Sure. "), result("a1", "x"), result("b1", "y")]
 
 
@@ -30,14 +32,7 @@ WHOLE = [ASKED, called("a1", "b1", content="Sure. "), result("a1", "x"), result(
     [
         [ASKED, called("a1", content="Sure."), result("a1", "x"), called("b1"), result("b1", "y")],
         [ASKED, called("a7", "b7", content="Sure."), result("b7", "y", name="b"), result("a7", "x")],
-        [
-            ASKED,
-            {"role": "assistant", "content": "Sure."},
-            called("b1"),
-            result("b1", "y"),
-            called("a1"),
-            result("a1", "x"),
-        ],
+        [ASKED, SURE, called("b1"), result("b1", "y"), called("a1"), result("a1", "x")],
         [ASKED, {**called("a1", "b1", content="Sure."), "reasoning_content": "Hm.", "refusal": None}, *WHOLE[2:]],
         [ASKED, called("a1", content="\n Su"), result("a1", "x"), called("b1", content="re."), result("b1", "y")],
         [ASKED, called("a1", "b1"), *WHOLE[2:], {"role": "assistant", "content": "Sure.\n"}],

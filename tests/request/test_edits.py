@@ -7,9 +7,7 @@ import pytest
 
 from unspool.request.edits import CLEARED, ClearThinking, ClearToolUses, Edit, edited
 
-
-def call(id: str, name: str = "look") -> dict[str, Any]:
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": '{"at": "x"}'}}
+from ..support import calling, function_call
 
 
 def turn(number: int, name: str = "look") -> list[dict[str, Any]]:
@@ -17,7 +15,7 @@ def turn(number: int, name: str = "look") -> list[dict[str, Any]]:
     id = f"c{number}"
     return [
         {"role": "user", "content": "?"},
-        {"role": "assistant", "content": None, "reasoning_content": "hm " * 10, "tool_calls": [call(id, name)]},
+        calling(function_call(name, {"at": "x"}, id), content=None, reasoning_content="hm " * 10),
         {"role": "tool", "tool_call_id": id, "content": "y" * 100},
         {"role": "assistant", "content": "So.", "reasoning_content": "ah " * 10},
     ]
@@ -39,6 +37,11 @@ def made(
     return found
 
 
+def thinking(messages: Sequence[dict[str, Any]]) -> list[bool]:
+    """Which of the assistant's messages have their thoughts."""
+    return [bool(m.get("reasoning_content")) for m in messages if m["role"] == "assistant"]
+
+
 def results(messages: Sequence[dict[str, Any]]) -> list[bool]:
     """Which results are left."""
     return [m["content"] != CLEARED for m in messages if m["role"] == "tool"]
@@ -47,9 +50,7 @@ def results(messages: Sequence[dict[str, Any]]) -> list[bool]:
 @pytest.mark.parametrize(("keep", "left"), [(1, 2), (2, 4), (9, 8), (None, 8)])
 def test_thinking_is_kept_in_the_last_turns(keep: int | None, left: int) -> None:
     messages, applied = made(ClearThinking(keep))
-    assert [bool(m.get("reasoning_content")) for m in messages if m["role"] == "assistant"] == [False] * (8 - left) + [
-        True
-    ] * left
+    assert thinking(messages) == [False] * (8 - left) + [True] * left
     if left == 8:
         assert applied == []
         return
@@ -61,7 +62,7 @@ def test_thinking_is_kept_in_the_last_turns(keep: int | None, left: int) -> None
 
 def test_the_current_turn_keeps_its_thinking() -> None:
     messages, _ = made(ClearThinking(1), history=HISTORY[:-2])
-    assert [bool(m.get("reasoning_content")) for m in messages if m["role"] == "assistant"] == [False] * 6 + [True]
+    assert thinking(messages) == [False] * 6 + [True]
 
 
 @pytest.mark.parametrize(

@@ -22,15 +22,7 @@ from unspool.request.chat_request import ChatRequest
 from unspool.request.fields import BadRequest, Fields
 from unspool.request.parts.reading import settled
 from unspool.request.prompts import Prompts, Tokenizer, read_tokenizer
-from unspool.request.protocols import (
-    AguiProtocol,
-    CandleProtocol,
-    ChatProtocol,
-    MessagesProtocol,
-    MindieProtocol,
-    ResponsesProtocol,
-    WireProtocol,
-)
+from unspool.request.protocols import CandleProtocol, MindieProtocol
 from unspool.request.settings import Limits, Settings
 
 from ..server.test_hostile import PROTOCOLS as SERVED
@@ -38,7 +30,6 @@ from ..server.test_hostile import changed, fields
 from ..server.test_responses_state import ITEMS
 from ..templates.hostile import (
     ESCAPES,
-    NAME,
     RAW,
     SHAPES,
     asked,
@@ -53,6 +44,7 @@ from ..templates.hostile import (
     tokens_of,
     tool,
 )
+from .parts.test_reading import PROTOCOLS as KNOWN
 from .test_prompts import CHATML, SHOWN
 
 BASE = """{% for t in tools or [] %}{{ t | tojson }}{% endfor %}{% for m in messages %}<|im_start|>{{ m.role }}
@@ -119,14 +111,9 @@ def test_a_template_that_writes_special_tokens_because_of_a_text_is_refused() ->
         prompts.render(asked([said("user", "a <")], []))
 
 
-PROTOCOLS: dict[str, type[WireProtocol]] = {
-    "chat": ChatProtocol,
-    "mindie": MindieProtocol,
-    "candle": CandleProtocol,
-    "responses": ResponsesProtocol,
-    "messages": MessagesProtocol,
-    "ag-ui": AguiProtocol,
-}
+_SETTINGS = Settings(model="m", dialect=get_dialect("hermes"))
+_PROFILES = {"mindie": MindieProtocol(_SETTINGS), "candle": CandleProtocol(_SETTINGS)}
+PROTOCOLS = KNOWN | {name: (protocol, KNOWN["chat"][1]) for name, protocol in _PROFILES.items()}
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -154,40 +141,11 @@ def _tokens(name: str, request: ChatRequest) -> Counter[str]:
 
 
 def _request(protocol: str, arguments: str, output: str, context: dict[str, str] | None = None) -> ChatRequest:
-    """A user's message, a call and its result."""
-    function = {"name": NAME, "arguments": arguments}
-    use = {"type": "tool_use", "id": "1", "name": NAME, "input": json.loads(arguments)}
-    shared = [{"description": "d", "value": "v", **(context or {})}]
-    bodies: dict[str, dict[str, Any]] = {
-        "responses": {
-            "input": [
-                {"type": "message", "role": "user", "content": "a"},
-                {"type": "function_call", "call_id": "1", **function},
-                {"type": "function_call_output", "call_id": "1", "output": output},
-            ]
-        },
-        "messages": {
-            "max_tokens": 4,
-            "messages": [
-                said("user", "a"),
-                said("assistant", [use]),
-                said("user", [{"type": "tool_result", "tool_use_id": "1", "content": output}]),
-            ],
-        },
-        "ag-ui": {
-            "threadId": "t",
-            "runId": "r",
-            "context": shared,
-            "messages": [
-                {"id": "1", "role": "user", "content": "a"},
-                {"id": "2", "role": "assistant", "toolCalls": [{"id": "1", "type": "function", "function": function}]},
-                {"id": "3", "role": "tool", "toolCallId": "1", "content": output},
-            ],
-        },
-    }
-    chat = {"messages": [said("user", "a"), called(call(arguments, id="1")), result(output, "1")]}
-    made = PROTOCOLS[protocol](Settings(model="m", dialect=get_dialect("hermes")))
-    return made.read(Fields(bodies.get(protocol, chat)))
+    """A user's message, a call and its result; AG-UI's applications share a context, too."""
+    reader, asked = PROTOCOLS[protocol]
+    shared = {"context": [{"description": "d", "value": "v", **(context or {})}]} if protocol == "ag-ui" else {}
+    found: ChatRequest = reader.read(Fields({**asked(output, "tool", arguments), **shared}))
+    return found
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -304,7 +262,7 @@ def _strings(request: dict[str, Any]) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_no_string_of_any_request_becomes_a_special_token_in_any_spelling(name: str) -> None:
-    protocol = PROTOCOLS[name.partition(",")[0]](Settings(model="m", dialect=get_dialect("hermes")))
+    protocol, _ = PROTOCOLS[name.partition(",")[0]]
     tokens = ("<|im_start|>", "</tool_call>")
     attack = " ".join(spell(token) for token in tokens for spell in SPELLINGS)
 

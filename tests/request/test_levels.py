@@ -4,14 +4,20 @@ from typing import Any
 
 import pytest
 
-from unspool import Constraint, ConstraintError, ToolStrictLevel, constrain, get_dialect
+from unspool import Constraint, ConstraintError, ToolStrictLevel, get_dialect
 from unspool.engines.threads import Awaited
 from unspool.request.chat_request import ChatRequest
 from unspool.request.prepared import Constraints
 from unspool.request.settings import Settings
 from unspool.toolset import read_toolset
 
+from ..grammar.support import constrained
+from ..support import present
+
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+PARAMETER, FUNCTION = ToolStrictLevel.PARAMETER, ToolStrictLevel.FUNCTION
 
 
 def as_tools(schemas: dict[str, Any]) -> list[dict[str, Any]]:
@@ -35,10 +41,10 @@ NO_GRAMMAR = {
 }
 
 
-def derived(dialect: str, tools: list[Any], choice: str = "auto") -> Constraint | None:
-    settings = Settings(model="m", dialect=get_dialect(dialect), strict_level=ToolStrictLevel.PARAMETER)
+def derived(dialect: str, tools: list[Any], choice: str = "auto") -> Constraint:
+    settings = Settings(model="m", dialect=get_dialect(dialect), strict_level=PARAMETER)
     request = ChatRequest(toolset=read_toolset(tools, choice))
-    return Constraints(settings).derive(request, None, None, None, None, Awaited())
+    return present(Constraints(settings).derive(request, None, None, None, None, Awaited()))
 
 
 @pytest.mark.parametrize("schema", NO_GRAMMAR.values(), ids=NO_GRAMMAR)
@@ -47,11 +53,8 @@ def test_a_tool_whose_schema_has_no_grammar_takes_any_object_and_the_others_keep
     dialect: str, schema: Any
 ) -> None:
     tools = as_tools({"f.g": CITY, "f": schema})
-    found = derived(dialect, tools)
-    alike = constrain(dialect, as_tools({"f.g": CITY, "f": {"type": "object"}}), strict_level=ToolStrictLevel.PARAMETER)
-    assert found is not None
-    assert alike is not None
-    assert found.lark == alike.lark
+    alike = constrained(dialect, as_tools({"f.g": CITY, "f": {"type": "object"}}), strict_level=PARAMETER)
+    assert derived(dialect, tools).lark == alike.lark
     for wrong, choice in (([{**tools[1]["function"], "strict": True}], "auto"), (tools, "required")):
         with pytest.raises(ConstraintError) as refused:
             derived(dialect, wrong, choice)
@@ -59,41 +62,23 @@ def test_a_tool_whose_schema_has_no_grammar_takes_any_object_and_the_others_keep
 
 
 def test_the_tool_whose_schema_has_no_grammar_is_not_told_by_its_name() -> None:
-    tools = as_tools({"f": CITY, "f.parameters": {"type": "array"}})
-    alike = constrain(
-        "hermes",
-        as_tools({"f": CITY, "f.parameters": {"type": "object"}}),
-        strict_level=ToolStrictLevel.PARAMETER,
-    )
-    found = derived("hermes", tools)
-    assert found is not None
-    assert alike is not None
-    assert found.lark == alike.lark
+    found, alike = (as_tools({"f": CITY, "f.parameters": {"type": kind}}) for kind in ("array", "object"))
+    assert derived("hermes", found).lark == constrained("hermes", alike, strict_level=PARAMETER).lark
 
 
 @pytest.mark.parametrize("pattern", [r"^\(\?=x$", "[(?=]", r"(?:a)\\1", "(?P<a>x)", "[]"])
 def test_a_pattern_that_only_looks_like_an_assertion_has_a_grammar(pattern: str) -> None:
-    assert derived("hermes", as_tools({"f": property_(type="string", pattern=pattern)}), "required") is not None
+    assert derived("hermes", as_tools({"f": property_(type="string", pattern=pattern)}), "required")
 
 
 def test_an_engine_that_refuses_a_level_gets_the_next_one_and_never_less_than_the_request_demands() -> None:
-    found = derived("hermes", as_tools({"f": CITY}))
-    assert found is not None
-    assert found.looser is not None
-    names = found.looser()
-    alike = constrain("hermes", as_tools({"f": CITY}), strict_level=ToolStrictLevel.FUNCTION)
-    assert names is not None
-    assert names.looser is not None
-    assert alike is not None
-    assert names.lark == alike.lark
-    assert names.looser() is None
-    strict = derived("hermes", [{"type": "function", "function": {"name": "f", "parameters": CITY, "strict": True}}])
-    assert strict is not None
-    least = strict.looser() if strict.looser is not None else None
-    own = least.looser() if least is not None and least.looser is not None else None
-    assert own is not None
-    assert own.looser is None
-    assert "city" in own.lark
-    required = derived("hermes", as_tools({"f": CITY}), "required")
-    assert required is not None
-    assert required.looser is None
+    def looser(found: Constraint | None) -> Constraint | None:
+        return present(present(found).looser)()
+
+    names = looser(derived("hermes", as_tools({"f": CITY})))
+    assert present(names).lark == constrained("hermes", as_tools({"f": CITY}), strict_level=FUNCTION).lark
+    assert looser(names) is None
+    strict = [{"type": "function", "function": {"name": "f", "parameters": CITY, "strict": True}}]
+    own = present(looser(looser(derived("hermes", strict))))
+    assert (own.looser, "city" in own.lark) == (None, True)
+    assert derived("hermes", as_tools({"f": CITY}), "required").looser is None

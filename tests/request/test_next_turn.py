@@ -16,14 +16,14 @@ from unspool.toolset import read_toolset
 
 from ..server.support import CHAT, WEATHER, Scripted, live
 from ..server.workshop import Workshop
+from ..support import calling, function_call, present
 from .test_prompts import CHATML, folder, prompts
 
 REQUEST = ChatRequest(messages=[{"role": "user", "content": "Hello"}], toolset=read_toolset([WEATHER]))
 
 
 def answer(arguments: str = '{"city": "Paris"}') -> dict[str, Any]:
-    called = {"id": "1", "type": "function", "function": {"name": "get_weather", "arguments": arguments}}
-    return {"role": "assistant", "content": None, "tool_calls": [called]}
+    return calling(function_call("get_weather", arguments, "1"), content=None)
 
 
 def result(text: str) -> dict[str, Any]:
@@ -56,13 +56,12 @@ def test_all_renderings_of_a_request_are_told_the_same_time(tmp_path: Path) -> N
 
 def test_a_template_that_rewrites_earlier_turns_is_reported(tmp_path: Path) -> None:
     forgetful = CHATML.replace("{{ m.content or '' }}", "{{ m.content or '' }}{% if loop.revindex0 < 2 %}!{% endif %}")
-    made = Prompts(read_tokenizer(folder(tmp_path, forgetful)))
-    with pytest.raises(NoBridge, match="writes earlier turns differently"):
-        made.next_turn(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"])
     hiding = "(m.tool_calls or []) | rejectattr('function.name', 'eq', 'get_weather')"
-    silent = Prompts(read_tokenizer(folder(tmp_path, CHATML.replace("m.tool_calls or []", hiding))))
-    with pytest.raises(NoBridge, match="does not write the text of an answer"):
-        silent.next_turn(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"])
+    silent = CHATML.replace("m.tool_calls or []", hiding)
+    for template, why in ((forgetful, "writes earlier turns differently"), (silent, "does not write the text of an")):
+        made = Prompts(read_tokenizer(folder(tmp_path, template)))
+        with pytest.raises(NoBridge, match=why):
+            made.next_turn(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"])
 
 
 def test_rounds_extend_the_prompt_and_render_it_again_only_if_necessary(
@@ -114,10 +113,7 @@ def test_rounds_extend_the_tokens_if_the_engine_reports_them() -> None:
     with live(engine, "hermes", prompts=made, servers=[Workshop(tools=["add"])]) as server:
         answer = server.post(CHAT, messages=[{"role": "user", "content": "go"}]).json()
     assert answer["choices"][0]["message"]["content"].endswith("Done.")
-    first, second, third = engine.requests[0].prompt, *(r.prompt_ids for r in engine.requests[1:])
-    assert isinstance(first, str)
-    before = tuple(tokenizer.encode(first, add_special_tokens=False).ids)
-    assert second is not None
-    assert third is not None
+    first, second, third = engine.requests[0].prompt, *(present(r.prompt_ids) for r in engine.requests[1:])
+    before = tuple(tokenizer.encode(str(first), add_special_tokens=False).ids)
     assert tuple(second)[: len(before) + len(engine.ids)] == before + engine.ids
     assert tuple(third)[: len(second) + len(engine.ids)] == tuple(second) + engine.ids

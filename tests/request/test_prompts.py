@@ -16,6 +16,7 @@ from unspool.request.protocols import ChatProtocol
 from unspool.request.settings import Settings
 
 from ..server.support import HELLO, WEATHER, Scripted, live
+from ..support import calling, function_call
 
 CHATML = """{%- if tools %}<|im_start|>system
 {% for tool in tools %}{{ tool | tojson }}{% endfor %}<|im_end|>
@@ -166,8 +167,7 @@ def test_added_tokens_that_are_neither_special_nor_the_templates_are_ordinary_te
 
 
 def test_broken_arguments_of_the_history_are_reported_to_either_kind_of_template(tmp_path: Path) -> None:
-    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": '}}
-    history = [*HELLO, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    history = [*HELLO, calling(function_call("f", '{"a": ', "1"), content=None)]
     assert '{"INVALID_JSON": "{\\"a\\": "}' in rendered(prompts(tmp_path), messages=history)
     made = prompts(tmp_path, TEXTUAL, "deepseekv31")
     assert '<｜tool▁sep｜>{"a": <｜tool▁call▁end｜>' in rendered(made, "deepseekv31", messages=history)
@@ -212,14 +212,40 @@ def test_only_text_of_the_assistant_can_be_continued(tmp_path: Path) -> None:
         written(tmp_path, CHATML, messages=HELLO, continue_final_message=True)
 
 
-def test_a_template_that_omits_the_final_message_cannot_continue_it(tmp_path: Path) -> None:
-    made = Prompts(read_tokenizer(folder(tmp_path, "{{ messages[0].content }}")))
-    with live(Scripted(["x"]), "hermes", prompts=made) as server:
-        history = [*HELLO, {"role": "assistant", "content": "a"}]
-        answer = server.post(messages=history, continue_final_message=True)
-        nothing = server.post("/ag-ui", threadId="t", runId="r", messages=[], continue_final_message=True)
-    assert (answer.status_code, "changes the last message" in answer.text) == (400, True)
-    assert (nothing.status_code, "needs an assistant message" in nothing.text) == (400, True)
+REFUSALS: dict[str, tuple[str, str, dict[str, Any], str]] = {
+    "a template that omits the final message cannot continue it": (
+        "{{ messages[0].content }}",
+        "/v1/chat/completions",
+        {"messages": [*HELLO, {"role": "assistant", "content": "a"}], "continue_final_message": True},
+        "changes the last message",
+    ),
+    "nothing can be continued where nothing is": (
+        CHATML,
+        "/ag-ui",
+        {"threadId": "t", "runId": "r", "messages": [], "continue_final_message": True},
+        "needs an assistant message",
+    ),
+    "a conversation that the template refuses": (
+        CHATML + "{% if 'rude' in messages[0].content %}{{ raise_exception('not so') }}{% endif %}",
+        "/v1/chat/completions",
+        {"messages": [{"role": "user", "content": "rude"}]},
+        "not so",
+    ),
+    "a template that would leave its sandbox": (
+        CHATML + "{% if messages[0].content == 'go' %}{{ ''.__class__.__mro__[1].__subclasses__() }}{% endif %}",
+        "/v1/chat/completions",
+        {"messages": [{"role": "user", "content": "go"}]},
+        "unsafe",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSALS)
+def test_what_cannot_be_rendered_is_a_client_error(tmp_path: Path, what: str) -> None:
+    template, path, ask, why = REFUSALS[what]
+    with live(Scripted(["x"]), "hermes", prompts=Prompts(read_tokenizer(folder(tmp_path, template)))) as server:
+        answer = server.post(path, **ask)
+    assert (answer.status_code, why in answer.text) == (400, True)
 
 
 def test_reasoning_of_the_history_has_both_names_that_templates_have_for_it(tmp_path: Path) -> None:
@@ -242,8 +268,8 @@ FAILING = PRINTING.replace("m.content", "m.content.strip()")
 def test_a_call_without_content_is_written_as_the_template_takes_it(
     tmp_path: Path, template: str, content: dict[str, Any]
 ) -> None:
-    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    history = [*HELLO, {"role": "assistant", **content, "tool_calls": [call]}, {"role": "user"}]
+    called = {"role": "assistant", **content, "tool_calls": [function_call("f", id="1")]}
+    history = [*HELLO, called, {"role": "user"}]
     written = render(prompts(tmp_path, template), messages=history)
     assert written == 'Hello<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
 
@@ -306,20 +332,6 @@ def test_a_request_tells_the_template_only_what_it_asks_for(tmp_path: Path, name
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == f"chat_template_kwargs.{name}"
     assert "allowed are enable_thinking" in answer.json()["error"]["message"]
-
-
-def test_a_conversation_that_a_template_refuses_is_a_client_error(tmp_path: Path) -> None:
-    template = CHATML + "{% if 'rude' in messages[0].content %}{{ raise_exception('not so') }}{% endif %}"
-    with live(Scripted(["x"]), "hermes", prompts=prompts(tmp_path, template)) as server:
-        answer = server.post(messages=[{"role": "user", "content": "rude"}])
-    assert (answer.status_code, "not so" in answer.text) == (400, True)
-
-
-def test_a_template_cannot_leave_its_sandbox(tmp_path: Path) -> None:
-    template = CHATML + "{% if messages[0].content == 'go' %}{{ ''.__class__.__mro__[1].__subclasses__() }}{% endif %}"
-    with live(Scripted(["x"]), "hermes", prompts=prompts(tmp_path, template)) as server:
-        answer = server.post(messages=[{"role": "user", "content": "go"}])
-    assert (answer.status_code, "unsafe" in answer.text) == (400, True)
 
 
 def test_a_separate_template_for_tools_and_a_template_file_are_found(tmp_path: Path) -> None:

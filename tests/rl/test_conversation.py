@@ -11,7 +11,7 @@ from tests.tokenizer import FOLDER, byte_level
 from unspool import TemplateError
 from unspool.rl import Conversation, collate
 
-from ..support import tool
+from ..support import calling, function_call, tool
 
 TOOLS = [tool("get_weather", city="string"), tool("now")]
 ASKED = [{"role": "user", "content": "How warm is it in Paris?"}]
@@ -59,10 +59,14 @@ PROMPT = "<|im_start|>user\nHow warm is it in Paris?<|im_end|>\n<|im_start|>assi
 RESULT = "<|im_start|>user\n<tool_response>\n20 °C\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
 
 
-def answered(conversation: Conversation, text: str = f"<think>\nplan\n</think>\n\n{CALL}<|im_end|>") -> Conversation:
+WHOLE = f"<think>\nplan\n</think>\n\n{CALL}<|im_end|>"
+
+
+def answered(conversation: Conversation, text: str = WHOLE, result: Any = "20 °C") -> Conversation:
+    """The conversation after an answer, and a result if it calls a tool."""
     message = conversation.extend(encode(text))
     if message.tool_calls:
-        conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "20 °C"}])
+        conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": result}])
     return conversation
 
 
@@ -74,11 +78,8 @@ def test_ids_are_exactly_what_the_model_read_and_wrote() -> None:
     assert decode(conversation.prompt()) == PROMPT
     written = encode(f"<think>\nplan\n</think>\n\nSure.\n{CALL}<|im_end|>")
     message = conversation.extend(written, [-0.5] * len(written))
-    assert (message.reasoning, message.content, message.tool_calls[0].arguments) == (
-        "plan",
-        "Sure.",
-        '{"city": "Paris"}',
-    )
+    assert (message.reasoning, message.content) == ("plan", "Sure.")
+    assert message.tool_calls[0].arguments == '{"city": "Paris"}'
     added = conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "20 °C"}])
     assert decode(added) == "\n" + RESULT
     assert conversation.prompt() == [*encode(PROMPT), *written, *added] == encode(decode(conversation.ids))
@@ -95,9 +96,7 @@ def test_an_answer_that_was_cut_is_ended_by_the_bridge() -> None:
 
 @pytest.mark.parametrize("content", ["}", '"', "\n", "", "e", "<|im_end|>", "Zqlastword", "Zqresult"])
 def test_a_result_may_equal_the_text_that_closes_the_answer(content: str) -> None:
-    conversation = begin()
-    message = conversation.extend(encode(f"{CALL}<|im_end|>"))
-    conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": content}])
+    conversation = answered(begin(), f"{CALL}<|im_end|>", content)
     assert decode(conversation.ids) == f"{PROMPT}{CALL}<|im_end|>\n{RESULT.replace('20 °C', content)}"
     assert conversation.rewrites == []
 
@@ -109,9 +108,7 @@ def test_a_template_that_accepts_only_some_content_is_continued() -> None:
         "{% if m.content == 'Zqresult' and messages[0].content != '?' %}{{ raise_exception('no') }}{% endif %}"
         "{{ m.content }}\n</tool_response>",
     )
-    conversation = begin(strict)
-    message = conversation.extend(encode(f"{CALL}<|im_end|>"))
-    conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "e"}])
+    conversation = answered(begin(strict), f"{CALL}<|im_end|>", "e")
     assert decode(conversation.ids).endswith("e\n</tool_response><|im_end|>\n<|im_start|>assistant\n")
 
 
@@ -128,9 +125,8 @@ TAGGED = """\
 def test_a_value_typed_by_its_schema_is_read_the_same_in_the_templates_text() -> None:
     conversation = Conversation("glm45", TOKENIZER, template=TAGGED, messages=ASKED, tools=TOOLS)
     written = "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>0</arg_value>\n</tool_call><|endoftext|>"
-    message = conversation.extend(encode(written))
-    assert message.tool_calls[0].arguments == '{"city": "0"}'
-    conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "20 °C"}])
+    answered(conversation, written)
+    assert conversation.turns[0].tool_calls[0].arguments == '{"city": "0"}'
     assert conversation.rewrites == []
 
 
@@ -142,10 +138,9 @@ def test_unusual_spelling_of_the_model_is_kept() -> None:
 
 
 def test_a_broken_call_can_be_reported() -> None:
-    conversation = begin()
-    message = conversation.extend(encode('<tool_call>\n{"name": "now", "arguments": {"a": }}\n</tool_call><|im_end|>'))
+    broken = '<tool_call>\n{"name": "now", "arguments": {"a": }}\n</tool_call><|im_end|>'
+    conversation = answered(begin(), broken, "No JSON.")
     assert [c.status for c in conversation.calls] == ["invalid"]
-    conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "No JSON."}])
     assert decode(conversation.ids).endswith("No JSON.\n</tool_response><|im_end|>\n<|im_start|>assistant\n")
 
 
@@ -234,7 +229,7 @@ def test_every_token_has_its_kind() -> None:
     assert decoded[0] == "plan"
     assert '"name": "get_weather", "arguments": {"city": "Paris"}}' in decoded[1]
     assert decoded[2] == "20 °C"
-    assert decode(conversation.ids[conversation.mask()]) == f"<think>\nplan\n</think>\n\n{CALL}<|im_end|>"
+    assert decode(conversation.ids[conversation.mask()]) == WHOLE
     assert decode(conversation.ids[conversation.mask(("markers",))]).endswith("<|im_end|>")
     parts = [conversation.mask((kind,)) for kind in ("reasoning", "content", "calls", "markers")]
     assert (np.sum(parts, axis=0) == conversation.mask()).all()
@@ -293,17 +288,15 @@ def test_results_with_content_parts_are_marked_as_results(content: Any) -> None:
         "{% if m.content is string %}{{ m.content }}{% else %}"
         "{% for p in m.content %}{{ p if p is string else p.text }}{% endfor %}{% endif %}\n</tool_response>"
     )
-    conversation = begin(KEEPING.replace("{{ m.content }}\n</tool_response>", written))
-    message = conversation.extend(encode(f"{CALL}<|im_end|>"))
-    conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": content}])
+    template = KEEPING.replace("{{ m.content }}\n</tool_response>", written)
+    conversation = answered(begin(template), f"{CALL}<|im_end|>", content)
     assert decode(conversation.ids[conversation.kinds == "results"]) == "20 °C"
 
 
 def test_a_lone_surrogate_in_a_message_is_no_error() -> None:
     conversation = begin(messages=[{"role": "user", "content": "a \ud83d b"}])
     assert "a \ufffd b" in decode(conversation.prompt())
-    message = conversation.extend(encode(f"{CALL}<|im_end|>"))
-    conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "20 \udc00"}])
+    answered(conversation, f"{CALL}<|im_end|>", "20 \udc00")
     assert decode(conversation.ids[conversation.kinds == "results"]) == "20 \ufffd"
 
 
@@ -383,33 +376,23 @@ def test_a_template_that_keeps_thoughts_before_results_rewrites_nothing() -> Non
 def test_a_folder_brings_its_tokenizer_and_its_template() -> None:
     conversation = Conversation("hermes", FOLDER, messages=ASKED, tools=TOOLS)
     backend = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
-    written = (
-        "<think>\nplan it\n</think>\n\nLet me see.\n<tool_call>\n"
-        '{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call><|im_end|>'
-    )
+    written = f"<think>\nplan it\n</think>\n\nLet me see.\n{CALL}<|im_end|>"
     ids = backend.encode(written, add_special_tokens=False).ids
     before = conversation.prompt()
     message = conversation.extend(ids)
     assert (message.reasoning, message.content, len(message.tool_calls)) == ("plan it", "Let me see.", 1)
     added = conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "20 degrees"}])
     assert conversation.ids.tolist() == [*before, *ids, *added]
-    text = backend.decode(added, skip_special_tokens=False)
-    assert text == (
-        "\n<|im_start|>user\n<tool_response>\n20 degrees\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
-    )
+    assert backend.decode(added, skip_special_tokens=False) == "\n" + RESULT.replace("°C", "degrees")
     assert conversation.rewrites == []
 
 
 # -- transcripts -------------------------------------------------------------------------------------------------------
 
 
-def _call(city: str) -> dict[str, Any]:
-    return {"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": {"city": city}}}
-
-
 TRANSCRIPT: list[dict[str, Any]] = [
     *ASKED,
-    {"role": "assistant", "content": "", "reasoning_content": "plan", "tool_calls": [_call("Paris")]},
+    calling(function_call("get_weather", {"city": "Paris"}, "c1"), reasoning_content="plan"),
     {"role": "tool", "tool_call_id": "c1", "content": "20 °C"},
     {"role": "assistant", "content": "Warm."},
 ]
@@ -417,9 +400,8 @@ TRANSCRIPT: list[dict[str, Any]] = [
 
 def test_training_on_a_transcript_learns_its_answers() -> None:
     ids, mask = begin().sft(TRANSCRIPT)
-    first = f"<think>\nplan\n</think>\n\n{CALL}<|im_end|>"
-    assert decode(ids) == f"{PROMPT}{first}\n{RESULT}Warm.<|im_end|>\n"
-    assert decode(ids[mask]) == first + "Warm.<|im_end|>"
+    assert decode(ids) == f"{PROMPT}{WHOLE}\n{RESULT}Warm.<|im_end|>\n"
+    assert decode(ids[mask]) == WHOLE + "Warm.<|im_end|>"
     assert decode(ids[begin().sft(TRANSCRIPT, kinds=("content",)).mask]) == "Warm."
 
 

@@ -143,7 +143,7 @@ CASES: dict[str, tuple[str, bool]] = {
 def test_ids_equal_transformers_exactly_if_the_template_keeps_history(
     source: Source, case: str, templates: dict[str, Path]
 ) -> None:
-    text = (templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8")
+    text = source.text(templates)
     if "%M" in text:
         pytest.skip("the template tells the time of day, which goes on")
     theirs = Theirs(source, text)
@@ -271,7 +271,7 @@ class Walk:
 
 
 def _walks(source: Source, templates: dict[str, Path], seeds: int) -> Iterator[Walk]:
-    text = (templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8")
+    text = source.text(templates)
     if "%M" in text:
         pytest.skip("the template tells the time of day, which goes on")
     for seed in range(seeds):

@@ -137,7 +137,7 @@ def _theirs(file: str, renderer: str, text: str) -> tuple[Any, Words]:
 @pytest.mark.parametrize("known", KNOWN, ids=lambda k: f"{k.renderer}-{k.file}")
 def test_ids_equal_those_of_the_package_renderers(known: Known, case: str, templates: dict[str, Path]) -> None:
     source = next(s for s in SOURCES if s.file == known.file)
-    text = (templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8")
+    text = source.text(templates)
     theirs, words = _theirs(known.file, known.renderer, text)
     tools = TOOLS if known.tools else None
     asked = [{"role": "system", "content": known.system}, ASKED] if known.system else [ASKED]

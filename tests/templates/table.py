@@ -31,6 +31,13 @@ class Source:
     sandboxed: bool = True
     unmarked: bool = False
 
+    def path(self, folders: dict[str, Path]) -> Path:
+        """Its file."""
+        return folders[self.package] / f"{self.file}.jinja"
+
+    def text(self, folders: dict[str, Path]) -> str:
+        return self.path(folders).read_text(encoding="utf-8")
+
 
 SOURCES = msgspec.json.Decoder(Source).decode_lines(Path(__file__).with_name("sources.jsonl").read_bytes())
 

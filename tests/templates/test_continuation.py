@@ -86,7 +86,7 @@ def test_a_second_turn_shares_every_token_of_the_first_within_a_tool_loop_and_be
     source: Source, templates: dict[str, Path]
 ) -> None:
     prompts = checked(source, templates)
-    text = (templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8")
+    text = source.text(templates)
     made = tokenizer(text, source.dialect)
     dialect = unspool.get_dialect(source.dialect)
     turns = Turns(Settings(model="m", dialect=dialect), prompts, made)
@@ -119,7 +119,7 @@ def test_a_second_turn_shares_every_token_of_the_first_within_a_tool_loop_and_be
 @CASES
 def test_behind_the_tokens_of_several_calls_all_results_are_written(source: Source, templates: dict[str, Path]) -> None:
     prompts = checked(source, templates)
-    made = tokenizer((templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8"), source.dialect)
+    made = tokenizer(source.text(templates), source.dialect)
     dialect = unspool.get_dialect(source.dialect)
     turns = Turns(Settings(model="m", dialect=dialect), prompts, made)
     ids = [dialect.id.format(index=i, name="get_weather") if "{index}" in dialect.id else f"callid00{i}" for i in "01"]
@@ -145,7 +145,7 @@ def test_a_users_turn_shares_every_token_of_an_answer_in_several_rounds(
     source: Source, templates: dict[str, Path]
 ) -> None:
     prompts = checked(source, templates)
-    made = tokenizer((templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8"), source.dialect)
+    made = tokenizer(source.text(templates), source.dialect)
     dialect = unspool.get_dialect(source.dialect)
     turns = Turns(Settings(model="m", dialect=dialect), prompts, made)
     begun = prompt = turns.prompt(asked([ASKED], source))

@@ -1,6 +1,5 @@
 """The next round of a loop: what follows an answer is what the family's own template writes."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from unspool.request.prompts import NoBridge, Prompts
 from unspool.request.special_tokens import BREAK
 from unspool.toolset import read_toolset
 
+from ..support import calling, function_call
 from .table import SOURCES, Source
 from .test_prompts import OTHERWISE, prompts
 from .turns import TOOLS
@@ -25,10 +25,8 @@ LOOPING = [s for s in SOURCES if s.file not in OTHERWISE]
 
 def asked(made: Prompts, source: Source, result: str) -> Iterator[tuple[ChatRequest, dict[str, Any], dict[str, Any]]]:
     """A request, an answer with a call, and its result, with each kind of id that templates require."""
-    arguments = json.dumps({"city": "Paris"})
     for id in ("callid000", "functions.get_weather:0"):
-        called = {"id": id, "type": "function", "function": {"name": "get_weather", "arguments": arguments}}
-        answer = {"role": "assistant", "content": None, "tool_calls": [called]}
+        answer = calling(function_call("get_weather", {"city": "Paris"}, id), content=None)
         message = {"role": "tool", "tool_call_id": id, "name": "get_weather", "content": result}
         yield ChatRequest(messages=[{"role": "user", "content": "?"}], toolset=read_toolset(TOOLS)), answer, message
 

@@ -1,6 +1,5 @@
 """The server renders the families' own chat templates, and finds their calls by itself."""
 
-import json
 import re
 from functools import cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from unspool.request.server_tools import Served, ServerTools
 from unspool.tools import ServerTool
 from unspool.toolset import read_toolset
 
+from ..support import calling, function_call
 from .table import SOURCES, Source
 from .turns import TOOLS
 
@@ -36,7 +36,7 @@ _MARKER = re.compile(r"<[|/\w｜▁:]+>|\[/?[A-Z_]+\]")
 
 def prompts(source: Source, templates: dict[str, Path]) -> Prompts:
     """The template, in which everything that looks like a marker is a special token."""
-    return _prompts(templates[source.package] / f"{source.file}.jinja", source.dialect)
+    return _prompts(source.path(templates), source.dialect)
 
 
 @cache
@@ -68,11 +68,10 @@ def test_every_listed_exception_names_a_template() -> None:
 
 
 def conversation(asked: str, weather: str) -> list[dict[str, Any]]:
-    function = {"name": "get_weather", "arguments": json.dumps({"city": "Paris"})}
-    call = {"id": "callid000", "type": "function", "function": function}
+    call = function_call("get_weather", {"city": "Paris"}, "callid000")
     return [
         {"role": "user", "content": f"What now? {asked}"},
-        {"role": "assistant", "content": None, "reasoning_content": "plan it", "tool_calls": [call]},
+        calling(call, content=None, reasoning_content="plan it"),
         {"role": "tool", "tool_call_id": "callid000", "name": "get_weather", "content": f"20 degrees {weather}"},
         {"role": "assistant", "content": "It is warm."},
         {"role": "user", "content": [{"type": "text", "text": "And "}, {"type": "text", "text": f"then? {asked}"}]},

@@ -12,6 +12,7 @@ from ..server.support import live
 from ..sessions.proxy import Proxy, serving
 from ..sessions.support import check, made, trajectory, tree
 from ..sessions.vllm import Scripted
+from ..support import calling, function_call
 from .table import Source
 from .test_continuation import ASKED, CASES, RESULT, THOUGHT, UNLIKE, asked, letters, tokenizer
 from .test_prompts import checked
@@ -23,9 +24,7 @@ pytestmark = pytest.mark.templates
 @CASES
 def test_rows_are_what_the_engine_was_sent_and_sampled(source: Source, templates: dict[str, Path]) -> None:
     prompts = checked(source, templates)
-    encoder = tokenizer(
-        (templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8"), source.dialect
-    )
+    encoder = tokenizer(source.text(templates), source.dialect)
     dialect = unspool.get_dialect(source.dialect)
     end = next(i for e in (*dialect.end, "<EOS>") if (i := encoder.token_to_id(e)) is not None)
     closed = [e for e in dialect.end if e.strip()]  # some write the end themselves
@@ -34,10 +33,10 @@ def test_rows_are_what_the_engine_was_sent_and_sampled(source: Source, templates
         lambda id: str(encoder.decode([id], skip_special_tokens=False)),
     )
     id = dialect.id.format(index=0, name="get_weather") if "{index}" in dialect.id else "callid000"
-    call = {"id": id, "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'}}
+    call = function_call("get_weather", {"city": "Paris"}, id)
     messages: list[Any] = [ASKED]
     says: list[dict[str, Any]] = [
-        {"role": "assistant", "content": None, "reasoning_content": THOUGHT, "tool_calls": [call]},
+        calling(call, content=None, reasoning_content=THOUGHT),
         {"role": "assistant", "content": "It is warm.", "reasoning_content": THOUGHT},
         {"role": "assistant", "content": "Bye."},
     ]

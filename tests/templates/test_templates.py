@@ -35,7 +35,7 @@ def _compiled(path: Path, sandboxed: bool) -> jinja2.Template:
 
 
 def template_of(source: Source, folders: dict[str, Path]) -> jinja2.Template:
-    return _compiled(folders[source.package] / f"{source.file}.jinja", source.sandboxed)
+    return _compiled(source.path(folders), source.sandboxed)
 
 
 def expected(dialect: Dialect, message: Message, differences: list[Difference]) -> str:
@@ -103,7 +103,7 @@ def test_every_dialect_has_a_template_or_a_reason() -> None:
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.dialect}-{s.file}")
 def test_the_dialect_is_detected_from_the_template(source: Source, templates: dict[str, Path]) -> None:
-    text = (templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8")
+    text = source.text(templates)
     found = detect_dialect(chat_template=text)
     if source.unmarked:
         assert source.dialect not in [c.dialect for c in found[:1]], "the template is recognized now"

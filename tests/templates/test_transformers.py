@@ -98,7 +98,7 @@ def _as_text(messages: list[Message]) -> list[Message]:
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.dialect}-{s.file}")
 def test_a_prompt_equals_that_of_transformers(source: Source, case: str, templates: dict[str, Path]) -> None:
     utils = import_module("transformers.utils.chat_template_utils")
-    path = templates[source.package] / f"{source.file}.jinja"
+    path = source.path(templates)
     made = _prompts(path)
     with suppress(TemplateError):
         made.check(unspool.get_dialect(source.dialect))  # detects how it takes arguments

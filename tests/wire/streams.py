@@ -4,7 +4,18 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from unspool import Event, Message
+from unspool import (
+    ContentDelta,
+    Event,
+    Finish,
+    Message,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
 from unspool.wire import (
     AguiWriter,
     CandleWriter,
@@ -20,6 +31,34 @@ from ..support import Case, parse_case, random_split
 
 USAGE = Usage(prompt_tokens=31, completion_tokens=10, total_tokens=41, cached_tokens=16, reasoning_tokens=4)
 IDENTITY: dict[str, Any] = {"id": "chatcmpl-123", "model": "some-model", "created": 1234567890}
+
+
+# -- events, whose spans no wire reads ---------------------------------------------------------------------------------
+
+
+def reasoning(*pieces: str, closed: bool = True) -> list[Event]:
+    """A block of reasoning, in pieces."""
+    end: list[Event] = [ReasoningEnd(0, 0)] if closed else []
+    return [ReasoningStart(0, 0), *(ReasoningDelta(p, 0, 0) for p in pieces), *end]
+
+
+def content(*pieces: str) -> list[Event]:
+    """Content, in pieces."""
+    return [ContentDelta(p, 0, 0) for p in pieces]
+
+
+def called(index: int, id: str, name: str, *pieces: str, status: Any = "ok") -> list[Event]:
+    """A call, whose arguments come in pieces."""
+    deltas = (ToolCallDelta(index, p, 0, 0) for p in pieces)
+    return [ToolCallStart(index, id, name, 0, 0), *deltas, ToolCallEnd(index, status, 0, 0)]
+
+
+def finished(reason: str, *blocks: list[Event]) -> list[Event]:
+    """The events of blocks, up to the end of the answer."""
+    return [*(event for block in blocks for event in block), Finish(reason, 0, 0)]
+
+
+# -- writers -----------------------------------------------------------------------------------------------------------
 
 
 def stream(writer: Writer, events: Iterable[Event], usage: Usage | None = USAGE, size: int = 1) -> bytes:

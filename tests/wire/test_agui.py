@@ -6,22 +6,13 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool import (
-    Event,
-    Finish,
-    ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-)
+from unspool import ToolCallDelta, ToolCallEnd
 from unspool.wire import Failure
 from unspool.wire.agui import error_body
 from unspool.wire.server_tools import ServerCallResult, ServerCallStart
 
 from .readers import agui_stream, frames
-from .streams import USAGE, agui, stream
+from .streams import USAGE, agui, called, finished, reasoning, stream
 from .test_chat import EVENTS
 
 RUN = {"threadId": "thread-1", "runId": "run-1"}
@@ -71,10 +62,7 @@ def test_ids_of_the_request_are_used() -> None:
 
 
 def test_each_block_of_reasoning_is_a_message_of_its_own() -> None:
-    events: list[Event] = []
-    for text in "ab":
-        events += (ReasoningStart(0, 0), ReasoningDelta(text, 0, 0), ReasoningEnd(0, 0))
-    sent = [f.data for f in frames(stream(agui(), [*events, Finish("stop", 0, 0)]))]
+    sent = [f.data for f in frames(stream(agui(), finished("stop", reasoning("a"), reasoning("b"))))]
     assert [e["messageId"] for e in sent if e["type"] == "REASONING_MESSAGE_CONTENT"] == [
         "reasoning-msg-run-1-1",
         "reasoning-msg-run-1-2",
@@ -127,10 +115,7 @@ def test_usage_is_left_out_if_there_is_none() -> None:
 
 
 def test_a_call_whose_id_the_thread_knows_gets_another_one() -> None:
-    events: list[Event] = []
-    for i in range(3):
-        events += [ToolCallStart(i, "f:0", "f", 0, 0), ToolCallDelta(i, "{}", 0, 0), ToolCallEnd(i, "ok", 0, 0)]
-    events.append(Finish("tool_calls", 0, 0))
+    events = finished("tool_calls", *(called(i, "f:0", "f", "{}") for i in range(3)))
     answered, last = agui_stream(stream(agui(call_ids=["f:0"]), events))
     assert [id for id, _, _ in answered.calls] == ["f:0-run-1-0", "f:0-run-1-1", "f:0-run-1-2"]
     assert last["outcome"]["pendingToolCallIds"] == [id for id, _, _ in answered.calls]

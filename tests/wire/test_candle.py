@@ -6,21 +6,11 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool import (
-    ContentDelta,
-    Event,
-    Finish,
-    ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-)
+from unspool import Event
 from unspool.wire import Failure, Usage
 
 from .readers import frames
-from .streams import IDENTITY, candle, stream
+from .streams import IDENTITY, called, candle, content, finished, reasoning, stream
 from .test_mindie import SAMPLES
 
 HEAD = {**IDENTITY, "object": "chat.completion.chunk"}
@@ -34,19 +24,11 @@ def chunks(events: list[Event], **options: Any) -> list[Any]:
     return [f.data for f in frames(stream(candle(**options), events), done=True)]
 
 
-CALL: list[Event] = [
-    ToolCallStart(0, "call_abc123", "get_weather", 0, 0),
-    ToolCallDelta(0, '{"location":', 0, 12),
-    ToolCallDelta(0, ' "Paris"}', 12, 21),
-    ToolCallEnd(0, "ok", 21, 21),
-    Finish("tool_calls", 21, 21),
-]
-OPENED = {"index": 0, "id": "call_abc123", "type": "function"}
-
-
 def test_a_call_is_streamed_as_the_specification_shows() -> None:
-    start = {**OPENED, "function": {"name": "get_weather", "arguments": ""}}
-    assert chunks(CALL) == [
+    call = called(0, "call_abc123", "get_weather", '{"location":', ' "Paris"}')
+    function = {"name": "get_weather", "arguments": ""}
+    start = {"index": 0, "id": "call_abc123", "type": "function", "function": function}
+    assert chunks(finished("tool_calls", call)) == [
         chunk({"role": "assistant", "tool_calls": [start]}),
         chunk({"tool_calls": [{"index": 0, "function": {"arguments": '{"location":'}}]}),
         chunk({"tool_calls": [{"index": 0, "function": {"arguments": ' "Paris"}'}}]}),
@@ -55,15 +37,8 @@ def test_a_call_is_streamed_as_the_specification_shows() -> None:
 
 
 def test_reasoning_is_streamed_with_its_markers_in_the_first_and_the_last_delta() -> None:
-    events: list[Event] = [
-        ReasoningStart(0, 7),
-        ReasoningDelta("Let me analyze this problem...", 7, 37),
-        ReasoningDelta("First, I need to consider...", 37, 65),
-        ReasoningEnd(65, 73),
-        ContentDelta("The weather in", 73, 87),
-        Finish("stop", 87, 87),
-    ]
-    assert chunks(events) == [
+    thought = reasoning("Let me analyze this problem...", "First, I need to consider...")
+    assert chunks(finished("stop", thought, content("The weather in"))) == [
         chunk({"role": "assistant", "reasoning": "<think>Let me analyze this problem..."}),
         chunk({"reasoning": "First, I need to consider..."}),
         chunk({"reasoning": "</think>"}),
@@ -72,30 +47,17 @@ def test_reasoning_is_streamed_with_its_markers_in_the_first_and_the_last_delta(
     ]
 
 
-def test_reasoning_that_is_empty_or_never_closed_has_the_markers_it_has() -> None:
-    empty: list[Event] = [ReasoningStart(0, 1), ReasoningEnd(1, 2), Finish("stop", 2, 2)]
-    cut: list[Event] = [ReasoningStart(0, 1), ReasoningDelta("a", 1, 2), Finish("length", 2, 2)]
-    assert [c["choices"][0]["delta"] for c in chunks(empty, markers=("[", "]"))] == [
-        {"role": "assistant", "reasoning": "[]"},
-        {},
-    ]
-    assert [c["choices"][0]["delta"] for c in chunks(cut, markers=("[", "]"))] == [
-        {"role": "assistant", "reasoning": "[a"},
-        {},
-    ]
+@pytest.mark.parametrize(("thought", "written"), [(reasoning(), "[]"), (reasoning("a", closed=False), "[a")])
+def test_reasoning_that_is_empty_or_never_closed_has_the_markers_it_has(thought: list[Event], written: str) -> None:
+    sent = [c["choices"][0]["delta"] for c in chunks(finished("stop", thought), markers=("[", "]"))]
+    assert sent == [{"role": "assistant", "reasoning": written}, {}]
 
 
 def test_an_empty_answer_still_has_the_role() -> None:
-    assert chunks([Finish("stop", 0, 0)]) == [chunk({"role": "assistant"}, "stop")]
+    assert chunks(finished("stop")) == [chunk({"role": "assistant"}, "stop")]
 
 
-INVALID: list[Event] = [
-    ToolCallStart(0, "call_1", "f", 0, 0),
-    ToolCallDelta(0, "{oops", 0, 5),
-    ToolCallEnd(0, "invalid", 5, 5, "{oops"),
-    ContentDelta("more", 5, 9),
-    Finish("tool_calls", 9, 9),
-]
+INVALID = finished("tool_calls", called(0, "call_1", "f", "{oops", status="invalid"), content("more"))
 PARSE_ERROR = {"message": "Tool call parsing failed: Invalid JSON", "type": "tool_call_parse_error"}
 
 
@@ -122,27 +84,20 @@ def test_a_call_that_cannot_be_parsed_ends_the_whole_answer_at_the_same_place() 
 def test_a_failing_engine_ends_every_open_choice_with_the_error_chunk() -> None:
     writer = candle(n=2)
     assert writer.start() == b""
-    writer.events(0, [ContentDelta("a", 0, 1), Finish("stop", 1, 1)])
-    writer.events(1, [ContentDelta("a", 0, 1)])
+    writer.events(0, finished("stop", content("a")))
+    writer.events(1, content("a"))
     (sent,) = (f.data for f in frames(writer.error(Failure("engine died")), done=True))
     assert sent["choices"] == [{"index": 1, "delta": {}, "finish_reason": "error"}]
     assert sent["error"] == {"message": "engine died", "type": "generation_error"}
 
 
 def test_a_whole_answer_is_the_specifications_with_its_extensions() -> None:
-    thoughts = ["Let me think about this...", "First, I'll calculate 6 times 7...", "The result is 42."]
-    arguments = '{"expression": "6*7"}'
-    events: list[Event] = [
-        ReasoningStart(0, 0),
-        *(ReasoningDelta(t, 0, 0) for t in thoughts),
-        ReasoningEnd(0, 0),
-        ContentDelta("The answer ", 0, 0),
-        ContentDelta("is 42.", 0, 0),
-        ToolCallStart(0, "call_abc123", "calculate", 0, 0),
-        ToolCallDelta(0, arguments, 0, 0),
-        ToolCallEnd(0, "ok", 0, 0),
-        Finish("tool_calls", 0, 0),
-    ]
+    events = finished(
+        "tool_calls",
+        reasoning("Let me think about this...", "First, I'll calculate 6 times 7...", "The result is 42."),
+        content("The answer ", "is 42."),
+        called(0, "call_abc123", "calculate", '{"expression": "6*7"}'),
+    )
     usage = Usage(prompt_tokens=50, completion_tokens=100, cached_tokens=20)
     # By the specification's list of reasons, the answer finishes with `tool_calls`; its example has `stop`.
     expected = json.loads((SAMPLES / "candle_whole.json").read_text(encoding="utf-8"))
@@ -155,5 +110,5 @@ def test_a_whole_answer_is_the_specifications_with_its_extensions() -> None:
 
 
 def test_an_answer_of_content_alone_has_no_extensions() -> None:
-    message = unspool.fold([ContentDelta("Hi", 0, 2), Finish("stop", 2, 2)])
+    message = unspool.fold(finished("stop", content("Hi")))
     assert "extensions" not in json.loads(candle().whole([message]))

@@ -6,38 +6,22 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool import (
-    ContentDelta,
-    Event,
-    Finish,
-    Markup,
-    Notice,
-    ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-)
+from unspool import ContentDelta, Finish, Markup, Notice
 from unspool.wire import Failure, Usage
 from unspool.wire.chat import error_body
 
 from .readers import chat_stream, frames
-from .streams import IDENTITY, USAGE, chat, stream
+from .streams import IDENTITY, USAGE, called, chat, content, finished, reasoning, stream
 
-EVENTS: list[Event] = [
-    ReasoningStart(0, 7),
-    ReasoningDelta("plan", 7, 11),
-    ReasoningEnd(11, 19),
-    ContentDelta("Sure.", 19, 24),
-    Markup("<call>", 24, 30),
-    ToolCallStart(0, "call_1", "get_weather", 30, 40),
-    ToolCallDelta(0, '{"city": ', 40, 49),
-    ToolCallDelta(0, '"Paris"}', 49, 57),
-    ToolCallEnd(0, "ok", 57, 60),
-    Notice("missing_close", "", 60, 60),
-    Finish("tool_calls", 60, 60),
-]
+EVENTS = finished(
+    "tool_calls",
+    reasoning("plan"),
+    content("Sure."),
+    [Markup("<call>", 0, 0)],
+    called(0, "call_1", "get_weather", '{"city": ', '"Paris"}'),
+    [Notice("missing_close", "", 0, 0)],
+)
+HI = finished("stop", content("Hi"))
 HEAD = {**IDENTITY, "object": "chat.completion.chunk"}
 
 
@@ -106,9 +90,8 @@ def test_the_reasoning_stands_in_the_field_that_is_asked_for(field: str, fields:
 
 
 def test_without_reasoning_the_field_is_null_in_a_whole_answer_and_absent_in_deltas() -> None:
-    events: list[Event] = [ContentDelta("Hi", 0, 2), Finish("stop", 2, 2)]
-    assert b"reasoning" not in stream(chat(), events)
-    message = json.loads(chat().whole([unspool.fold(events)]))["choices"][0]["message"]
+    assert b"reasoning" not in stream(chat(), HI)
+    message = json.loads(chat().whole([unspool.fold(HI)]))["choices"][0]["message"]
     assert message == {"role": "assistant", "content": "Hi", "refusal": None, "reasoning_content": None}
 
 
@@ -138,15 +121,10 @@ def test_the_roles_of_all_choices_come_first_and_in_order() -> None:
         out += writer.events(choice, EVENTS)
     out += writer.finish()
     sent = [f.data["choices"][0] for f in frames(out, done=True)]
-    assert [(c["index"], c["delta"].get("role")) for c in sent[:4]] == [
-        (0, "assistant"),
-        (1, "assistant"),
-        (2, "assistant"),
-        (2, None),
-    ]
+    roles = [(c["index"], c["delta"].get("role")) for c in sent[:4]]
+    assert roles == [*((i, "assistant") for i in range(3)), (2, None)]
     answers, _ = chat_stream(out)
-    assert len(answers) == 3
-    assert len(set(answers)) == 1
+    assert answers == answers[:1] * 3
     whole = json.loads(writer.whole([unspool.fold(EVENTS)] * 3))
     assert [c["index"] for c in whole["choices"]] == [0, 1, 2]
 
@@ -177,8 +155,7 @@ def test_log_probabilities_go_with_the_next_chunk_and_none_is_lost() -> None:
 
 
 def test_log_probabilities_stand_in_a_whole_answer() -> None:
-    message = unspool.fold([ContentDelta("Hi", 0, 2), Finish("stop", 2, 2)])
-    whole = json.loads(chat().whole([message, message], logprobs=[[logprob("Hi")], []]))
+    whole = json.loads(chat().whole([unspool.fold(HI)] * 2, logprobs=[[logprob("Hi")], []]))
     assert [c["logprobs"] for c in whole["choices"]] == [{"content": [logprob("Hi")], "refusal": None}, None]
 
 

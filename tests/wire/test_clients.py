@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import ag_ui.core
@@ -16,8 +16,6 @@ from openai.types.responses import Response, ResponseStreamEvent
 from ..support import Case, examples
 from .readers import frames
 from .streams import USAGE, agui, candle, chat, messages, mindie, responses, runs, stream
-
-# -- types -------------------------------------------------------------------------------------------------------------
 
 
 def unknown(value: Any, path: str = "") -> Iterator[str]:
@@ -42,31 +40,25 @@ def read(kind: Any, data: Any, extras: Iterable[str] = ()) -> None:
     assert set(unknown(value)) <= set(extras)
 
 
-CHAT_EXTRAS = {".choices.delta.reasoning_content", ".choices.message.reasoning_content"}
-CANDLE_EXTRAS = {".choices.delta.reasoning", ".extensions"}
-RESPONSE_EXTRAS = {".store", ".response.store"}
+CHAT = {".choices.delta.reasoning_content", ".choices.message.reasoning_content"}
+CANDLE = {".choices.delta.reasoning", ".extensions"}
+RESPONSES = {".store", ".response.store"}
+WRITERS: list[tuple[Callable[[], Any], Any, Any, set[str]]] = [
+    (lambda: chat(include_usage=True), ChatCompletionChunk, ChatCompletion, CHAT),
+    (mindie, ChatCompletionChunk, ChatCompletion, CHAT),
+    (candle, ChatCompletionChunk, ChatCompletion, CANDLE),
+    (responses, ResponseStreamEvent, Response, RESPONSES),
+    (messages, RawMessageStreamEvent, AnthropicMessage, set()),
+    (agui, ag_ui.core.Event, None, set()),
+]
+"""Writers, with the types of what they stream and of their whole answers, and the fields that are no client's."""
 
 
 @pytest.mark.parametrize("case", examples(), ids=str)
 def test_everything_written_matches_the_clients_types(case: Case) -> None:
-    for message, events in list(runs(case))[1:2]:
-        for frame in frames(stream(chat(include_usage=True), events), done=True):
-            read(ChatCompletionChunk, frame.data, CHAT_EXTRAS)
-        read(ChatCompletion, json.loads(chat().whole([message], USAGE)), CHAT_EXTRAS)
-        for frame in frames(stream(mindie(), events), done=True):
-            read(ChatCompletionChunk, frame.data, CHAT_EXTRAS)
-        read(ChatCompletion, json.loads(mindie().whole([message], USAGE)), CHAT_EXTRAS)
-        for frame in frames(stream(candle(), events), done=True):
-            read(ChatCompletionChunk, frame.data, CANDLE_EXTRAS)
-        read(ChatCompletion, json.loads(candle().whole([message], USAGE, events=[events])), CANDLE_EXTRAS)
-        for frame in frames(stream(responses(), events)):
-            read(ResponseStreamEvent, frame.data, RESPONSE_EXTRAS)
-        read(Response, json.loads(responses().whole([message], USAGE)), RESPONSE_EXTRAS)
-        for frame in frames(stream(messages(), events)):
-            read(RawMessageStreamEvent, frame.data)
-        read(AnthropicMessage, json.loads(messages().whole([message], USAGE)))
-        for frame in frames(stream(agui(), events)):
-            read(ag_ui.core.Event, frame.data)
-
-
-# -- clients -----------------------------------------------------------------------------------------------------------
+    _, (message, events), _ = runs(case)
+    for writer, streamed, whole, extras in WRITERS:
+        for frame in frames(stream(writer(), events), done=streamed is ChatCompletionChunk):
+            read(streamed, frame.data, extras)
+        if whole is not None:
+            read(whole, json.loads(writer().whole([message], USAGE, events=[events])), extras)

@@ -2,16 +2,18 @@
 
 import random
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any
 
 import pytest
 
 import unspool
-from unspool import ContentDelta, Event, Finish, Markup, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool import ContentDelta, Event, Finish, Markup, ReasoningDelta, ToolCallDelta, ToolCallEnd
 from unspool.wire import Coalescer
 from unspool.wire.coalesce import MAX_HELD
 
 from ..support import Case, check, examples, parse_case, same
+from .streams import called
 
 MODES: list[dict[str, Any]] = [
     {},
@@ -31,16 +33,12 @@ def texts(events: Iterable[Event], kind: type) -> list[str]:
 
 
 def reasoning(*pieces: str) -> list[Event]:
-    events: list[Event] = []
-    at = 0
-    for piece in pieces:
-        events.append(ReasoningDelta(piece, at, at + len(piece)))
-        at += len(piece)
-    return events
+    ends = [0, *accumulate(map(len, pieces))]
+    return [ReasoningDelta(*each) for each in zip(pieces, ends, ends[1:], strict=False)]
 
 
 def arguments(*pieces: str) -> list[Event]:
-    return [ToolCallStart(0, "c", "f", 0, 0), *(ToolCallDelta(0, p, 0, 0) for p in pieces)]
+    return called(0, "c", "f", *pieces)[:-1]
 
 
 @pytest.mark.parametrize("case", examples(), ids=str)
@@ -64,10 +62,20 @@ def test_joined_events_keep_the_message_the_spans_and_the_order(case: Case) -> N
         assert mode or emitted == events
 
 
-def test_reasoning_is_sent_by_sentence() -> None:
-    pieces = list("First. Then 3.5 is more! “Yes?” she said.\nあれ。それ")
+THOUGHTS = {
+    "First. Then 3.5 is more! “Yes?” she said.\nあれ。それ": [
+        "First. ", "Then 3.5 is more! ", "“Yes?” she said.\n", "あれ。", "それ",
+    ],
+    'He said "no|."| |Then': ['He said "no." ', "Then"],  # a sentence ends between two pieces
+}  # fmt: skip
+"""Thoughts in characters, or in pieces with bars between them, and their sentences."""
+
+
+@pytest.mark.parametrize("thought", THOUGHTS)
+def test_reasoning_is_sent_by_sentence(thought: str) -> None:
+    pieces = thought.split("|") if "|" in thought else thought
     emitted = Coalescer(sentences=True).feed([*reasoning(*pieces), Finish("stop", 0, 0)])
-    assert texts(emitted, ReasoningDelta) == ["First. ", "Then 3.5 is more! ", "“Yes?” she said.\n", "あれ。", "それ"]
+    assert texts(emitted, ReasoningDelta) == THOUGHTS[thought]
 
 
 def test_a_piece_with_several_sentences_is_cut_after_the_last_whole_one() -> None:
@@ -76,40 +84,32 @@ def test_a_piece_with_several_sentences_is_cut_after_the_last_whole_one() -> Non
     assert coalescer.flush() == [ReasoningDelta("Thr", 10, 13)]
 
 
-def test_a_sentence_may_end_between_two_pieces() -> None:
-    emitted = Coalescer(sentences=True).feed([*reasoning('He said "no', '."', " ", "Then"), Finish("stop", 0, 0)])
-    assert texts(emitted, ReasoningDelta) == ['He said "no." ', "Then"]
-
-
 def test_content_and_arguments_are_not_held_for_sentences() -> None:
     coalescer = Coalescer(sentences=True)
     events = [ContentDelta("a", 0, 1), *arguments('{"')]
     assert coalescer.feed(events) == events
 
 
-def test_arguments_are_sent_at_the_boundaries_of_json() -> None:
-    pieces = list('{"city": "Pa\\"r, {is", "n": [1, 23]}')
-    emitted = Coalescer(boundaries=True).feed([*arguments(*pieces), ToolCallEnd(0, "ok", 0, 0)])
-    assert texts(emitted, ToolCallDelta) == [
-        "{", '"city"', ":", ' "Pa\\"r, {is"', ",", ' "n"', ":", " [", "1,", " 23]", "}",
-    ]  # fmt: skip
+CALLS: dict[str, tuple[list[Event], list[str]]] = {
+    "in characters": (
+        called(0, "c", "f", *'{"city": "Pa\\"r, {is", "n": [1, 23]}'),
+        ["{", '"city"', ":", ' "Pa\\"r, {is"', ",", ' "n"', ":", " [", "1,", " 23]", "}"],
+    ),
+    "an escape between two pieces": (called(0, "c", "f", '{"a\\', '", b', '": 1'), ["{", '"a\\", b":', " 1"]),
+    "the next call begins outside a string": (
+        [*called(0, "c", "f", '{"cut', status="invalid"), *called(1, "d", "g", "{", "1")],
+        ["{", '"cut', "{", "1"],
+    ),
+    "markup in a call does not forget an open string": (
+        [*arguments('{"a, b'), Markup("x", 0, 1), *called(0, "c", "f", ", c")[1:]],
+        ["{", '"a, b', ", c"],
+    ),
+}
 
 
-def test_an_escape_may_lie_between_two_pieces() -> None:
-    emitted = Coalescer(boundaries=True).feed([*arguments('{"a\\', '", b', '": 1'), ToolCallEnd(0, "ok", 0, 0)])
-    assert texts(emitted, ToolCallDelta) == ["{", '"a\\", b":', " 1"]
-
-
-def test_the_next_call_begins_outside_a_string() -> None:
-    events = [*arguments('{"cut'), ToolCallEnd(0, "invalid", 0, 0), ToolCallStart(1, "d", "g", 0, 0)]
-    events += [ToolCallDelta(1, "{", 0, 0), ToolCallDelta(1, "1", 0, 0), ToolCallEnd(1, "ok", 0, 0)]
-    emitted = Coalescer(boundaries=True).feed(events)
-    assert texts(emitted, ToolCallDelta) == ["{", '"cut', "{", "1"]
-
-
-def test_markup_inside_a_call_does_not_forget_an_open_string() -> None:
-    events = [*arguments('{"a, b'), Markup("x", 0, 1), ToolCallDelta(0, ", c", 1, 1), ToolCallEnd(0, "ok", 1, 1)]
-    assert texts(Coalescer(boundaries=True).feed(events), ToolCallDelta) == ["{", '"a, b', ", c"]
+@pytest.mark.parametrize(("events", "sent"), CALLS.values(), ids=CALLS)
+def test_arguments_are_sent_at_the_boundaries_of_json(events: list[Event], sent: list[str]) -> None:
+    assert texts(Coalescer(boundaries=True).feed(events), ToolCallDelta) == sent
 
 
 def test_nothing_is_held_for_longer_than_the_delay() -> None:

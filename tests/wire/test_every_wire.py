@@ -10,18 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unspool
-from unspool import (
-    ContentDelta,
-    Event,
-    Finish,
-    Message,
-    ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-)
+from unspool import Event, Message, ReasoningDelta
 from unspool.wire import parse
 from unspool.wire.encoding import clean
 
@@ -38,7 +27,21 @@ from .readers import (
     responses_answer,
     responses_stream,
 )
-from .streams import USAGE, agui, candle, chat, messages, mindie, responses, runs, stream
+from .streams import (
+    USAGE,
+    agui,
+    called,
+    candle,
+    chat,
+    content,
+    finished,
+    messages,
+    mindie,
+    reasoning,
+    responses,
+    runs,
+    stream,
+)
 
 Both = Callable[[Message, list[Event]], tuple[Any, Any, Answer]]
 """The contents of a stream, of a whole answer, and a client's result of the stream."""
@@ -102,13 +105,17 @@ WIRES: dict[str, Both] = {
 }
 
 
+def agreed(name: str, message: Message, events: list[Event]) -> Answer:
+    """What a client reads, in a stream and in a whole answer alike."""
+    streamed, whole, answer = WIRES[name](message, events)
+    assert streamed == whole, name
+    return answer
+
+
 @pytest.mark.parametrize("case", examples(), ids=str)
 def test_every_wire_rebuilds_the_message_and_its_stream_equals_its_whole_answer(case: Case) -> None:
     for message, events in runs(case):
-        for name, both in WIRES.items():
-            streamed, whole, answer = both(message, events)
-            assert streamed == whole, name
-            assert answer == answer_of(message), name
+        assert {name: agreed(name, message, events) for name in WIRES} == dict.fromkeys(WIRES, answer_of(message))
 
 
 @pytest.mark.parametrize("reason", ["stop", "length", "content_filter"])
@@ -117,13 +124,11 @@ def test_an_answer_that_is_cut_is_reported_alike_by_every_wire(case: Case, reaso
     for cut in range(0, len(case.raw), 7):
         parser = unspool.Parser(case.dialect, tools=case.tools, stage=case.example.stage)
         events = parser.feed(case.raw[:cut]) + parser.close(reason)
-        for name, both in WIRES.items():
-            streamed, whole, answer = both(parser.message, events)
-            assert streamed == whole, (name, cut)
+        for name in WIRES:
             expected = answer_of(parser.message)
             if name == "responses" and reason == "stop":  # the protocol has no reason for a complete answer
                 expected = expected._replace(finish="tool_calls" if expected.calls else "stop")
-            assert answer == expected, (name, cut)
+            assert agreed(name, parser.message, events) == expected, (name, cut)
 
 
 @pytest.mark.parametrize("case", examples(), ids=str)
@@ -138,41 +143,19 @@ def test_a_message_and_events_survive_the_parse_answer(case: Case) -> None:
     )
 
 
-INTERLEAVED: list[Event] = [
-    ContentDelta("a", 0, 1),
-    ToolCallStart(0, "call-0", "f", 1, 1),
-    ToolCallDelta(0, '{"x"', 1, 1),
-    ContentDelta("b", 1, 2),
-    ToolCallStart(1, "call-1", "g", 2, 2),
-    ToolCallDelta(1, "{}", 2, 2),
-    ToolCallDelta(0, ": 1}", 2, 2),
-    ToolCallEnd(0, "ok", 2, 2),
-    ToolCallEnd(1, "ok", 2, 2),
-    Finish("tool_calls", 2, 2),
-]
-
-
 @pytest.mark.parametrize("name", ["responses", "messages", "agui"])
 def test_calls_that_are_sent_at_the_same_time_are_written_one_after_another(name: str) -> None:
-    message = unspool.fold(INTERLEAVED)
-    streamed, whole, answer = WIRES[name](message, INTERLEAVED)
-    assert streamed == whole
-    assert answer == answer_of(message)
+    f, g = called(0, "call-0", "f", '{"x"', ": 1}"), called(1, "call-1", "g", "{}")
+    events = finished("tool_calls", content("a"), f[:2], content("b"), g[:2], f[2:], g[2:])
+    answer = agreed(name, unspool.fold(events), events)
+    assert answer == answer_of(unspool.fold(events))
     assert answer.calls == (("call-0", "f", '{"x": 1}'), ("call-1", "g", "{}"))
 
 
 @pytest.mark.parametrize("name", WIRES)
 def test_a_call_that_was_never_ended_is_closed_by_the_finish(name: str) -> None:
-    events: list[Event] = [
-        ToolCallStart(0, "call-0", "f", 0, 0),
-        ToolCallDelta(0, '{"x"', 0, 4),
-        ContentDelta("b", 4, 5),
-        Finish("length", 5, 5),
-    ]
-    message = unspool.fold(events)
-    streamed, whole, answer = WIRES[name](message, events)
-    assert streamed == whole
-    assert answer == answer_of(message)
+    events = finished("length", called(0, "call-0", "f", '{"x"')[:-1], content("b"))
+    assert agreed(name, unspool.fold(events), events) == answer_of(unspool.fold(events))
 
 
 LONE = "a\ud83d\u2028\x85b"
@@ -180,18 +163,12 @@ LONE = "a\ud83d\u2028\x85b"
 
 @pytest.mark.parametrize("name", WIRES)
 def test_lone_surrogates_and_line_ends_of_unicode_break_no_stream(name: str) -> None:
-    events: list[Event] = [
-        ReasoningDelta(LONE, 0, 5),
-        ContentDelta(LONE, 5, 10),
-        ToolCallStart(0, "call\udc00", "f\udc00", 10, 10),
-        ToolCallDelta(0, '{"x": "' + LONE + '"}', 10, 20),
-        ToolCallEnd(0, "ok", 20, 20),
-        Finish("tool_calls", 20, 20),
-    ]
-    streamed, whole, answer = WIRES[name](unspool.fold(events), events)
-    assert streamed == whole
+    call = called(0, "call\udc00", "f\udc00", f'{{"x": "{LONE}"}}')
+    events = finished("tool_calls", reasoning(LONE)[1:2], content(LONE), call)
     seen = "a\ufffd\u2028\x85b"
-    assert answer == Answer(seen, seen, (("call\ufffd", "f\ufffd", '{"x": "' + seen + '"}'),), "tool_calls")
+    assert agreed(name, unspool.fold(events), events) == Answer(
+        seen, seen, (("call\ufffd", "f\ufffd", '{"x": "' + seen + '"}'),), "tool_calls"
+    )
 
 
 # -- any events at all -------------------------------------------------------------------------------------------------
@@ -205,29 +182,24 @@ BLOCKS = st.tuples(st.sampled_from(("reasoning", "cut reasoning", "content")), P
 
 def events_of(parts: list[tuple[Any, list[str]]], reason: str) -> list[Event]:
     """Events of blocks in any order, including orders in which no parser emits them."""
-    events: list[Event] = []
+    blocks: list[list[Event]] = []
     index = 0
     for kind, pieces in parts:
         if kind == "content":
-            events += [ContentDelta(p, 0, 0) for p in pieces]
+            blocks.append(content(*pieces))
         elif "reasoning" in kind:
-            end = [ReasoningEnd(0, 0)] if kind == "reasoning" else []
-            events += [ReasoningStart(0, 0), *(ReasoningDelta(p, 0, 0) for p in pieces), *end]
+            blocks.append(reasoning(*pieces, closed=kind == "reasoning"))
         else:
-            events.append(ToolCallStart(index, f"call-{index}", "f", 0, 0))
-            events += [ToolCallDelta(index, p, 0, 0) for p in pieces]
-            events.append(ToolCallEnd(index, kind, 0, 0))
+            blocks.append(called(index, f"call-{index}", "f", *pieces, status=kind))
             index += 1
-    return [*events, Finish("tool_calls" if index and reason == "stop" else reason, 0, 0)]
+    return finished("tool_calls" if index and reason == "stop" else reason, *blocks)
 
 
 @given(st.lists(BLOCKS, max_size=6), st.sampled_from(("stop", "length", "content_filter")))
 def test_any_events_give_the_same_message_on_every_wire(parts: list[tuple[Any, list[str]]], reason: str) -> None:
     events = events_of(parts, reason)
     message = unspool.fold(events)
-    for name, both in WIRES.items():
+    for name in WIRES:
         if name == "candle" and any(kind == "invalid" for kind, _ in parts):
             continue  # its stream ends there
-        streamed, whole, answer = both(message, events)
-        assert streamed == whole, name
-        assert answer == answer_of(message), name
+        assert agreed(name, message, events) == answer_of(message), name

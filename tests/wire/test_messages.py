@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool import ContentDelta, Event, Finish, ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool import Event
 from unspool.wire import Failure, Usage
 from unspool.wire.messages import PING, error_body, tool_input
 
+from ..support import pieces
 from .readers import frames, messages_answer, messages_stream, messages_whole
-from .streams import USAGE, messages, stream
+from .streams import USAGE, called, content, finished, messages, stream
 from .test_chat import EVENTS
 
 HEAD: dict[str, Any] = {"id": "msg_123", "type": "message", "role": "assistant", "model": "some-model"}
@@ -63,7 +64,7 @@ def test_the_prompts_tokens_may_be_sent_at_the_start() -> None:
     ],
 )
 def test_finish_reasons_have_the_protocols_names(reason: str, stop_reason: str) -> None:
-    events: list[Event] = [ContentDelta("a", 0, 1), Finish(reason, 1, 1)]
+    events = finished(reason, content("a"))
     streamed = messages_stream(stream(messages(), events))
     assert (streamed["stop_reason"], streamed["stop_sequence"]) == (stop_reason, None)
     assert messages_whole(messages().whole([unspool.fold(events)], USAGE)) == streamed
@@ -71,10 +72,10 @@ def test_finish_reasons_have_the_protocols_names(reason: str, stop_reason: str) 
 
 def test_a_stop_sequence_is_named() -> None:
     writer = messages()
-    sent = writer.start() + writer.events(0, [ContentDelta("a", 0, 1), Finish("stop", 1, 1)])
+    sent = writer.start() + writer.events(0, finished("stop", content("a")))
     streamed = messages_stream(sent + writer.finish(USAGE, stop_sequence="END"))
     assert (streamed["stop_reason"], streamed["stop_sequence"]) == ("stop_sequence", "END")
-    cut = messages_whole(messages().whole([unspool.fold([Finish("length", 0, 0)])], USAGE, stop_sequence="END"))
+    cut = messages_whole(messages().whole([unspool.fold(finished("length"))], USAGE, stop_sequence="END"))
     assert (cut["stop_reason"], cut["stop_sequence"]) == ("max_tokens", None)
 
 
@@ -83,10 +84,8 @@ DEEP = 1_000_000
 
 
 def call(arguments: str, status: Any = "invalid") -> list[Event]:
-    size = 1 + len(arguments) // 1_000
-    pieces = [ToolCallDelta(0, arguments[at : at + size], 0, 0) for at in range(0, len(arguments), size)]
-    start, end = ToolCallStart(0, "call_1", "f", 0, 0), ToolCallEnd(0, status, 0, 0)
-    return [start, *pieces, end, Finish("tool_calls", 0, 0)]
+    cut = pieces(arguments, 1 + len(arguments) // 1_000)
+    return finished("tool_calls", called(0, "call_1", "f", *cut, status=status))
 
 
 @pytest.mark.parametrize(
@@ -133,8 +132,8 @@ def test_with_fine_grained_streaming_pieces_of_arguments_pass_at_once() -> None:
 def test_text_is_sent_at_once() -> None:
     writer = messages()
     writer.start()
-    assert b'"text":"a"' in writer.events(0, [ContentDelta("a", 0, 1)])
-    assert b'"text":"b"' in writer.events(0, [ContentDelta("b", 1, 2)])
+    assert b'"text":"a"' in writer.events(0, content("a"))
+    assert b'"text":"b"' in writer.events(0, content("b"))
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool import ContentDelta, Event, Finish, Parser, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool import Parser
 from unspool.wire import Failure, MindieWriter, Usage
 from unspool.wire.mindie import error_body
 
 from .readers import frames
-from .streams import IDENTITY, mindie, stream
+from .streams import IDENTITY, called, content, finished, mindie, reasoning, stream
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -24,20 +24,16 @@ def recorded(sample: str, usage: Usage, full_text: bool) -> tuple[bytes, bytes]:
     texts = [c["choices"][0]["delta"]["content"] for c in chunks[:-1]]
     if full_text:
         texts = [text.removeprefix(before) for before, text in zip(["", *texts], texts, strict=False)]
-    events: list[Event] = [ContentDelta(text, 0, len(text)) for text in texts]
-    events.append(Finish(chunks[-1]["choices"][0]["finish_reason"], 0, 0))
+    events = finished(chunks[-1]["choices"][0]["finish_reason"], content(*texts))
     first = chunks[0]
     writer = MindieWriter(id=first["id"], model=first["model"], created=first["created"], full_text=full_text)
     return stream(writer, events, usage), expected
 
 
-def test_a_stream_is_the_documented_one_to_the_byte() -> None:
-    out, expected = recorded("mindie_stream.txt", Usage(prompt_tokens=54, completion_tokens=17), False)
-    assert out == expected
-
-
-def test_a_stream_with_full_text_is_the_documented_one_to_the_byte() -> None:
-    out, expected = recorded("mindie_full_text.txt", Usage(prompt_tokens=31, completion_tokens=10), True)
+@pytest.mark.parametrize(("kind", "counts"), [("stream", (54, 17)), ("full_text", (31, 10))])
+def test_a_stream_is_the_documented_one_to_the_byte(kind: str, counts: tuple[int, int]) -> None:
+    usage = Usage(prompt_tokens=counts[0], completion_tokens=counts[1])
+    out, expected = recorded(f"mindie_{kind}.txt", usage, kind == "full_text")
     assert out == expected
 
 
@@ -55,15 +51,8 @@ def test_a_piece_without_output_is_a_chunk(sample: str) -> None:
     assert all(len(frames(data)) == 1 for data in sent[:-1])
 
 
-EVENTS: list[Event] = [
-    ReasoningDelta("plan", 0, 4),
-    ContentDelta('Sure "你"', 4, 11),
-    ContentDelta(".", 11, 12),
-    ToolCallStart(0, "call_1", "f", 12, 13),
-    ToolCallDelta(0, "{}", 13, 15),
-    ToolCallEnd(0, "ok", 15, 15),
-    Finish("tool_calls", 15, 15),
-]
+_CALL = called(0, "call_1", "f", "{}")
+EVENTS = finished("tool_calls", reasoning("plan")[1:2], content('Sure "你"', "."), _CALL)
 
 
 def test_the_role_stands_in_every_chunk_and_finish_reason_and_usage_in_the_last_alone() -> None:
@@ -112,7 +101,7 @@ def test_times_are_in_the_usage_or_at_top_level_of_a_whole_answer(timing: str) -
 
 
 def test_a_whole_answer_without_calls_has_an_empty_list_of_them_and_no_reasoning() -> None:
-    message = unspool.fold([ContentDelta("Hi", 0, 2), Finish("stop", 2, 2)])
+    message = unspool.fold(finished("stop", content("Hi")))
     (choice,) = json.loads(mindie().whole([message]))["choices"]
     assert choice["message"] == {"role": "assistant", "content": "Hi", "tool_calls": []}
 

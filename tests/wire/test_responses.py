@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool import ContentDelta, Event, Finish, ReasoningDelta, ReasoningEnd, ReasoningStart
 from unspool.wire import Failure, Usage
 
 from .readers import frames, responses_stream
-from .streams import USAGE, responses, stream
+from .streams import USAGE, content, finished, reasoning, responses, stream
 from .test_chat import EVENTS
 
 REASONING = {"type": "reasoning_text", "text": "plan"}
@@ -111,7 +110,7 @@ def test_the_response_repeats_fields_of_its_request() -> None:
     ("reason", "incomplete"), [("length", "max_output_tokens"), ("content_filter", "content_filter")]
 )
 def test_an_answer_that_was_cut_is_incomplete_and_so_is_its_last_message(reason: str, incomplete: str) -> None:
-    events: list[Event] = [ContentDelta("Sure", 0, 4), Finish(reason, 4, 4)]
+    events = finished(reason, content("Sure"))
     streamed = responses_stream(stream(responses(), events))
     assert streamed["status"] == streamed["output"][0]["status"] == "incomplete"
     assert streamed["incomplete_details"] == {"reason": incomplete}
@@ -126,20 +125,8 @@ def test_a_call_that_was_cut_is_incomplete() -> None:
 
 
 def test_each_block_of_interrupted_reasoning_is_an_item() -> None:
-    events: list[Event] = [
-        ReasoningStart(0, 0),
-        ReasoningDelta("a", 0, 1),
-        ReasoningEnd(1, 1),
-        ReasoningStart(1, 1),
-        ReasoningDelta("b", 1, 2),
-        ReasoningEnd(2, 2),
-        ContentDelta("c", 2, 3),
-        ReasoningStart(3, 3),
-        ReasoningEnd(3, 3),
-        ContentDelta("d", 3, 4),
-        ReasoningStart(4, 4),
-        Finish("length", 4, 4),
-    ]
+    cut = reasoning(closed=False)
+    events = finished("length", reasoning("a"), reasoning("b"), content("c"), reasoning(), content("d"), cut)
     response = responses_stream(stream(responses(), events))
     assert [i["content"][0]["text"] for i in response["output"]] == ["a", "b", "c", "d"]
     assert json.loads(responses().whole([unspool.fold(events)], USAGE)) == response

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tests.parser.readers.test_markup import argument, call, closing, every_way
-from tests.support import alike, named, notices, splits, tool, values
-from tests.test_traps import UNTYPED, XML
+from tests.support import UNTYPED, XML, alike, calling, function_call, named, notices, splits, tool, values
 from tests.writing import write_calls
 from unspool import Dialect, DialectError, Message, parse, render
 from unspool.dialect.compiling import compile_plan
@@ -91,10 +90,7 @@ def test_a_doubled_tag_in_json_is_text(dialect: Dialect) -> None:
 def test_a_value_that_begins_or_ends_with_its_tag_is_refused(dialect: Dialect) -> None:
     opening, after = written_around(dialect, "city")
     for text in (f"Paris{after}", f"Paris\n{after}\n", f"{opening}Paris", f"\n{opening}\nParis", f"{opening}\n{after}"):
-        message = {
-            "role": "assistant",
-            "tool_calls": [{"function": {"name": "h", "arguments": json.dumps({"city": text})}}],
-        }
+        message = calling(function_call("h", {"city": text}))
         try:
             raw = render(message, dialect, tools=TOOLS)
         except DialectError:

@@ -7,19 +7,22 @@ from typing import Any
 import pytest
 
 from tests.support import (
+    UNTYPED,
     VERBATIM,
+    XML,
     alike,
+    assert_calls,
     chunkings,
     is_marked,
     many_cuts,
     named,
     notices,
     random_split,
+    readings,
     run,
     tool,
     values,
 )
-from tests.test_traps import UNTYPED, XML, assert_calls, ways
 from tests.writing import fill, write_calls
 from unspool import Dialect, Parser, get_dialect
 from unspool.dialect.template import literal
@@ -120,8 +123,7 @@ def test_a_call_that_lacks_only_its_own_closing_is_complete_when_the_model_stops
         calls, statuses, notes = every_way(dialect, text)
         assert (calls, statuses) == ([("h", {"city": "Dallas", "state": "TX"})], ["ok"])
         assert notes or not dialect.call[0].after
-        for chunks in ways(text):
-            message, _ = run(dialect, chunks, "length", tools=TOOLS)
+        for message in readings(dialect, text, finish_reason="length", tools=TOOLS):
             assert [c.status for c in message.tool_calls] == ["incomplete"]
             assert message.finish_reason == "length"
 
@@ -179,8 +181,7 @@ def test_a_single_piece_of_a_list_does_not_fit_its_type(dialect: Dialect) -> Non
 def test_json_that_holds_a_key_twice_keeps_its_bytes_and_gets_a_notice(dialect: Dialect) -> None:
     written = '{"a": 1, "\\u0061": {"k": 1, "k": 2}, "b": [{"k": 1}, {"k": 1}]}'
     raw = write_calls(dialect, [("h", written)])
-    for chunks in ways(raw):
-        message, _ = run(dialect, chunks, tools=[tool("h")])
+    for message in readings(dialect, raw, tools=[tool("h")]):
         assert [(c.arguments, c.status) for c in message.tool_calls] == [(written, "ok")]
         assert notices(message).count("duplicate_arguments") == 2
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import pieces, run
+from tests.support import pieces, run, tool
 from unspool import Message, Parser, Policy, Stage
 from unspool.parser.readers import memory as module
 
-TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+TOOLS = [tool("f")]
 BODIES = [
     json.dumps({"a": [1, -2.5, 1e20, {"b": None, "c": [True, {}]}], "d": {"e": "x", "f": "\\n\u00e9"}, "g": 0}),
     '{"a": 1, "a": 2, "b": {"a": 1, "c": 2, "c": 3}}',
@@ -62,7 +62,7 @@ def answer(body: str, size: int, dialect: str = "hermes", bad: Any = None) -> tu
     text = ENVELOPES[dialect].format(body)
     policy = None if bad is None else Policy(bad_arguments=bad)
     parser = Parser(dialect, tools=TOOLS, stage=Stage.CONTENT, policy=policy, ids=lambda index, name: f"{name}-{index}")
-    events: list[Any] = [parser.feed(text[i : i + size]) for i in range(0, len(text), size)]
+    events: list[Any] = [parser.feed(piece) for piece in pieces(text, size)]
     parser.close()
     return parser.message, events
 

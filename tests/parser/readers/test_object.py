@@ -1,33 +1,32 @@
 """Calls that are one object: members that are neither the name, the id nor the arguments."""
 
 import json
+from typing import Any
 
 import pytest
 
-from tests.support import CALLING, chunkings, named, notices, run, tool, values
+from tests.support import CALLING, calling, chunkings, function_call, named, notices, pieces, run, tool, values
 from unspool import Dialect, get_dialect, render
-from unspool.dialect.template import ObjectShape
 from unspool.parser.ledger import CAP
 
 TOOLS = [tool("look", x={"type": "integer"})]
-CALL = {"id": "call00000", "type": "function", "function": {"name": "look", "arguments": '{"x": 7}'}}
+SHAPED = [d for d in CALLING if d.call[0].object is not None and not d.call[0].object.name_is_key]
 
 
-def shape_of(dialect: Dialect) -> ObjectShape | None:
+def written(dialect: Dialect, tools: list[Any]) -> tuple[str, str, str]:
+    """A call, the quote of its keys, and the key of its arguments between quotes."""
     shape = dialect.call[0].object
-    return None if shape is None or shape.name_is_key else shape
+    assert shape is not None
+    key = f"{shape.quote}{next(key for key, role in shape.keys if role == 'arguments')}{shape.quote}"
+    return render(calling(function_call("look", {"x": 7})), dialect, tools=tools), shape.quote, key
 
 
-@pytest.mark.parametrize(**named([d for d in CALLING if shape_of(d) is not None]))
+@pytest.mark.parametrize(**named(SHAPED))
 @pytest.mark.parametrize("given", [False, True])
 def test_a_member_that_is_skipped_in_place_of_arguments_is_reported(dialect: Dialect, given: bool) -> None:
-    shape = shape_of(dialect)
-    assert shape is not None
-    written = render({"role": "assistant", "content": "", "tool_calls": [CALL]}, dialect, tools=TOOLS)
-    key = f"{shape.quote}{next(key for key, role in shape.keys if role == 'arguments')}{shape.quote}"
-    assert written.count(key) == 1
-    other = f"{shape.quote}extra{shape.quote}"
-    raw = written.replace(key, f"{other}: 5, {key}" if given else other)
+    call, q, key = written(dialect, TOOLS)
+    assert call.count(key) == 1
+    raw = call.replace(key, f"{q}extra{q}: 5, {key}" if given else f"{q}extra{q}")
     for chunks in chunkings(raw):
         message, _ = run(dialect, chunks, tools=TOOLS)
         ((name, arguments),) = values(message)
@@ -36,34 +35,30 @@ def test_a_member_that_is_skipped_in_place_of_arguments_is_reported(dialect: Dia
         assert found == ([] if given else ["extra"])
 
 
-@pytest.mark.parametrize(**named([d for d in CALLING if shape_of(d) is not None]))
+@pytest.mark.parametrize(**named(SHAPED))
 def test_declared_members_beside_the_name_are_the_arguments_if_no_others_come(dialect: Dialect) -> None:
-    shape = shape_of(dialect)
-    assert shape is not None
-    q = shape.quote
     tools = [tool("look", x="integer", s="string", o="object")]
-    written = render({"role": "assistant", "content": "", "tool_calls": [CALL]}, dialect, tools=tools)
-    key = f"{q}{next(key for key, role in shape.keys if role == 'arguments')}{q}"
-    at = written.index(key)
-    given = written[at : written.index("}", at) + 1]
+    call, q, key = written(dialect, tools)
+    at = call.index(key)
+    given = call[at : call.index("}", at) + 1]
     members = f"{q}s{q}: {q}a{q}, {q}extra{q}: 5, {q}o{q}: {{{q}k{q}: [1]}}"
     for raw, expected in (
-        (written.replace(given, members), {"s": "a", "o": {"k": [1]}}),
-        (written.replace(given, f"{members}, {given}"), {"x": 7}),
-        (written.replace(given, f"{given}, {members}"), {"x": 7}),
+        (call.replace(given, members), {"s": "a", "o": {"k": [1]}}),
+        (call.replace(given, f"{members}, {given}"), {"x": 7}),
+        (call.replace(given, f"{given}, {members}"), {"x": 7}),
     ):
         for chunks in chunkings(raw):
             message, _ = run(dialect, chunks, tools=tools)
             assert values(message) == [("look", expected)]
             assert ("loose_arguments" in notices(message)) == ("s" in expected)
-    message, _ = run(dialect, [written.replace(given, members)], tools=None)
+    message, _ = run(dialect, [call.replace(given, members)], tools=None)
     assert all(arguments == {} for _, arguments in values(message)), "without tools nothing says what an argument is"
 
 
 def test_arguments_beside_the_name_are_kept_up_to_the_cap() -> None:
     for size, kept in ((1000, True), (CAP + 1, False)):
         raw = f'<tool_call>\n{{"name": "look", "x": "{"a" * size}", "y": 1}}\n</tool_call>'
-        for chunks in ([raw], [raw[i : i + 999] for i in range(0, len(raw), 999)]):
+        for chunks in ([raw], pieces(raw, 999)):
             message, _ = run(get_dialect("hermes"), chunks, tools=[tool("look", x="string", y="integer")])
             assert json.loads(message.tool_calls[0].arguments) == ({"x": "a" * size, "y": 1} if kept else {})
             assert notices(message) == (["loose_arguments"] if kept else ["hold_overflow", "skipped_member"])

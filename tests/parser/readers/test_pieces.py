@@ -10,7 +10,9 @@ from unspool.dialect.literals import Finder
 from unspool.parser.readers import pieces as module
 from unspool.parser.readers.pieces import JSON_STRINGS, StringKind, guarded_strings, markup_values, python_strings
 
-TOOL = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"s": {"type": "string"}}}}}
+from ...support import calling, function_call, pieces, tool
+
+TOOL = tool("f", s="string")
 WRITTEN: dict[str, Callable[[str], str]] = {
     "hermes": json.dumps,
     "deepseek": json.dumps,
@@ -25,14 +27,13 @@ WRITTEN: dict[str, Callable[[str], str]] = {
 def test_a_string_is_read_the_same_when_its_pieces_are_remembered(dialect: str) -> None:
     """Escapes, quotes, the beginnings of markers and white space, in pieces of every size, twice."""
     text = 'x = "a\\b" + \'c\'\n\tif a < b: y << 1 </ `q` ``` end  é 世\n\n"""z""" </x>\n'
-    message = {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": json.dumps({"s": text})}}]}
-    raw = unspool.render(message, dialect, tools=[TOOL], stage="content")
+    raw = unspool.render(calling(function_call("f", {"s": text})), dialect, tools=[TOOL], stage="content")
     assert WRITTEN[dialect](text)[:6] in raw
     for size in (1, 3, 4, 17):
         said = []
         for _ in range(2):
             parser = unspool.Parser(dialect, tools=[TOOL], stage="content", ids=lambda index, name: f"{name}{index}")
-            said.append([event for i in range(0, len(raw), size) for event in parser.feed(raw[i : i + size])])
+            said.append([event for piece in pieces(raw, size) for event in parser.feed(piece)])
             parser.close()
             assert parser.message.tool_calls[0].arguments_dict() == {"s": text}
         assert said[0] == said[1]
@@ -59,8 +60,7 @@ def test_the_message_is_available_after_every_piece() -> None:
 def test_the_message_is_available_while_an_argument_waits() -> None:
     """Numbers in markup wait to their end; asking for the message twice before that changes nothing."""
     raw = "<tool_call>f\n<arg_key>n</arg_key>\n<arg_value>12345</arg_value>\n</tool_call>"
-    tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}}
-    parser = unspool.Parser("glm45", tools=[tool], stage="content")
+    parser = unspool.Parser("glm45", tools=[tool("f", n="integer")], stage="content")
     for letter in raw:
         parser.feed(letter)
         assert parser.message == parser.message

@@ -9,7 +9,11 @@ import pytest
 
 from tests.parser.test_tokens import special
 from tests.support import (
-    CALLING,
+    JSON_LIKE,
+    PYTHON,
+    QUOTED,
+    RFC_NAMES,
+    TOOLS,
     VERBATIM,
     alike,
     dialect_of,
@@ -17,11 +21,10 @@ from tests.support import (
     named,
     notices,
     random_split,
+    readings,
     run,
-    tool,
     values,
 )
-from tests.test_traps import JSON_LIKE, PYTHON, ways
 from tests.writing import write_argument_text, write_calls
 from unspool import Dialect, Parser, Policy, get_dialect, render
 from unspool.check.promises import closings
@@ -29,10 +32,8 @@ from unspool.dialect.compiling import compile_plan, marked
 from unspool.dialect.patterns import worded
 from unspool.dialect.plan import string_ends
 
-TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 END = Policy(markers_in_strings="end")
 MEND = Policy(bad_arguments="repair")
-QUOTED = [d for d in CALLING if d.codec.quote != '"']
 
 
 def every_way(dialect: Dialect, raw: str, **options: Any) -> Any:
@@ -53,6 +54,12 @@ def ending(dialect: Dialect) -> bool:
 
 
 ENDING = [d for d in VERBATIM if ending(d)]
+BEHIND = dialect_of("""
+calls = "<calls>{calls}</calls>"
+call = '<call>{"name": "{name}", "arguments": {arguments}, "index": {index}}</call>'
+separator.calls = " | "
+""")
+"""A dialect with a separator between calls, and a member behind their arguments."""
 
 
 def left_open(dialect: Dialect) -> tuple[str, str]:
@@ -65,7 +72,7 @@ def left_open(dialect: Dialect) -> tuple[str, str]:
     return raw[:at] + rest[closes.end() :], "北!"
 
 
-@pytest.mark.parametrize(**named(ENDING))
+@pytest.mark.parametrize(**named([*ENDING, BEHIND]))
 def test_under_end_a_closing_before_something_legal_ends_an_open_string(dialect: Dialect) -> None:
     raw, value = left_open(dialect)
     message = every_way(dialect, raw, policy=END.over(Policy(bad_arguments="repair")))
@@ -150,8 +157,7 @@ def test_an_open_string_ends_at_the_outputs_end_only_where_the_model_stopped() -
     for dialect, text in (("hermes", raw), ("hermes", raw + "<|im_end|>"), ("hermes", raw + "\n")):
         message = every_way(get_dialect(dialect), text, policy=END.over(MEND))
         assert [(c.arguments, c.status) for c in message.tool_calls] == [('{"a": "北"}', "repaired")]
-    for chunks in ways(raw):
-        message, _ = run("hermes", chunks, "length", tools=TOOLS, policy=END.over(MEND))
+    for message in readings("hermes", raw, finish_reason="length", tools=TOOLS, policy=END.over(MEND)):
         assert [c.status for c in message.tool_calls] == ["incomplete"]
 
 
@@ -161,13 +167,6 @@ def test_a_broken_string_ends_at_a_closing() -> None:
     )
     message = every_way(get_dialect("hermes"), raw, policy=END.over(Policy(bad_arguments="raw")))
     assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")]
-
-
-BEHIND = dialect_of("""
-calls = "<calls>{calls}</calls>"
-call = '<call>{"name": "{name}", "arguments": {arguments}, "index": {index}}</call>'
-separator.calls = " | "
-""")
 
 
 @pytest.mark.parametrize("bad", ['{"a": @@}', '{"a" "b"}', '{"a": "x\n"}'])
@@ -191,13 +190,6 @@ def test_the_marker_behind_nested_objects_closes_a_call_that_lacks_their_braces(
     assert "missing_close" not in notices(message)
 
 
-def test_a_separator_may_follow_the_closing_that_ends_an_open_string() -> None:
-    raw, value = left_open(BEHIND)
-    message = every_way(BEHIND, raw, policy=END.over(MEND))
-    assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
-    assert values(message) == [("f", {"a": value}), ("g", {"a": "y"})]
-
-
 def test_a_skipped_value_ends_at_a_closing() -> None:
     one = '{"name": "f", "arguments": {"a": "x"}, "why": "北'
     raw = f'<tool_call>\n{one}</tool_call>\n<tool_call>{{"name": "now"}}</tool_call>'
@@ -205,7 +197,7 @@ def test_a_skipped_value_ends_at_a_closing() -> None:
     assert [(c.name, c.arguments) for c in message.tool_calls] == [("f", '{"a": "x"}'), ("now", "{}")]
 
 
-@pytest.mark.parametrize("name", ["deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"])
+@pytest.mark.parametrize("name", RFC_NAMES)
 def test_the_four_names_of_the_rfc_end_open_strings(name: str) -> None:
     raw, value = left_open(get_dialect(name))
     message = every_way(get_dialect(name), raw)
@@ -286,15 +278,6 @@ def test_a_quote_before_a_word_that_calls_begin_with_closes_its_string_only_if_a
     raw = "ff.call>{'x': 'sed -n '360p'\nfnow.call>{};/"
     message = every_way(dialect, raw, policy=MEND)
     assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")]
-
-
-@pytest.mark.parametrize(**named(PYTHON))
-def test_correct_literals_are_read_the_same_under_repair(dialect: Dialect) -> None:
-    from tests.parser.readers.test_value import LITERALS
-
-    for written, value in LITERALS:
-        message = every_way(dialect, write_calls(dialect, [("f", f"x={written}, y={written}")]), policy=MEND)
-        assert (values(message), message.tool_calls[0].status) == ([("f", {"x": value, "y": value})], "ok"), written
 
 
 @pytest.mark.parametrize(**named(JSON_LIKE))

@@ -6,15 +6,27 @@ from typing import Any
 
 import pytest
 
-from tests.support import CALLING, is_marked, named, notices, pieces, random_split, run, tool, values
-from tests.test_traps import TOOLS, XML, Calls, assert_calls, ways
+from tests.support import (
+    CALLING,
+    PYTHON,
+    TOOLS,
+    UNTYPED,
+    XML,
+    Calls,
+    assert_calls,
+    is_marked,
+    named,
+    notices,
+    pieces,
+    random_split,
+    readings,
+    run,
+    tool,
+    values,
+)
 from tests.writing import write_argument_text, write_calls
 from unspool import Dialect, Policy
 from unspool.dialect.compiling import compile_plan
-
-PYTHON = [d for d in CALLING if d.codec.name == "python" and d.call[0].object is None]
-UNTYPED = [d for d in XML if "{string}" not in d.argument[0].text and "{type}" not in d.argument[0].text]
-
 
 # -- Python syntax -----------------------------------------------------------------------------------------------------
 
@@ -64,7 +76,8 @@ LITERALS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("written", "value"), LITERALS, ids=[w for w, _ in LITERALS])
 def test_python_literals_become_json(dialect: Dialect, written: str, value: Any) -> None:
     raw = write_calls(dialect, [("f", f"x={written}, y={written}"), ("f", f"x = {written} "), ("now", "")])
-    assert_calls(dialect, raw, [("f", {"x": value, "y": value}), ("f", {"x": value}), ("now", {})])
+    for policy in (None, Policy(bad_arguments="repair")):
+        assert_calls(dialect, raw, [("f", {"x": value, "y": value}), ("f", {"x": value}), ("now", {})], policy=policy)
 
 
 @pytest.mark.parametrize(**named(PYTHON))
@@ -84,8 +97,7 @@ def test_positional_arguments_are_invalid_in_python_syntax(dialect: Dialect) -> 
         "no ",
     ):  # the space prevents a closing from beginning in them
         raw = write_calls(dialect, [("f", arguments), ("g", {"a": "y"})])
-        for chunks in ways(raw):
-            message, _ = run(dialect, chunks, tools=TOOLS)
+        for message in readings(dialect, raw, tools=TOOLS):
             assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("g", "ok")], raw
 
 
@@ -116,8 +128,7 @@ def test_numbers_are_kept_digit_for_digit(dialect: Dialect) -> None:
     for digits in NUMBERS:
         arguments = write_argument_text(dialect, "x", digits)
         raw = write_calls(dialect, [("h", arguments)])
-        for chunks in ways(raw):
-            message, _ = run(dialect, chunks, tools=[tool("h", x="number")])
+        for message in readings(dialect, raw, tools=[tool("h", x="number")]):
             assert [(c.name, c.status) for c in message.tool_calls] == [("h", "ok")]
             kept = json.loads(message.tool_calls[0].arguments, parse_int=str, parse_float=str)
             assert kept == {"x": digits}, raw
@@ -127,8 +138,7 @@ def test_numbers_are_kept_digit_for_digit(dialect: Dialect) -> None:
 def test_numbers_that_round_to_infinity_are_invalid(dialect: Dialect) -> None:
     for digits in ("1e999", "-1E+400", "1.7976931348623159e308", "1" + "0" * 400 + ".0"):
         raw = write_calls(dialect, [("h", write_argument_text(dialect, "x", digits)), ("now", {})])
-        for chunks in ways(raw):
-            message, _ = run(dialect, chunks, tools=[tool("h", x="number"), tool("now")])
+        for message in readings(dialect, raw, tools=[tool("h", x="number"), tool("now")]):
             assert [(c.name, c.status) for c in message.tool_calls] == [("h", "invalid"), ("now", "ok")], raw
             assert digits in message.tool_calls[0].arguments
 
@@ -226,8 +236,7 @@ def test_a_value_that_does_not_fit_its_type_stays_a_string_with_a_notice(dialect
         ({"anyOf": [{"const": "auto"}, {"type": "integer"}]}, "seven"),
     ):
         raw = write_calls(dialect, [("h", {"x": written})])
-        for chunks in ways(raw):
-            message, _ = run(dialect, chunks, tools=[tool("h", x=schema)])
+        for message in readings(dialect, raw, tools=[tool("h", x=schema)]):
             assert values(message) == [("h", {"x": written})]
             assert notices(message) == ["value_type"]
 
@@ -249,8 +258,7 @@ def test_a_container_that_is_nearly_json_is_read_where_its_schema_admits_no_stri
     ):
         raw = write_calls(dialect, [("h", {"x": written})])
         for policy in (None, Policy(bad_arguments="drop")):
-            for chunks in ways(raw):
-                message, _ = run(dialect, chunks, tools=[tool("h", x=kind)], policy=policy)
+            for message in readings(dialect, raw, tools=[tool("h", x=kind)], policy=policy):
                 assert (values(message), notices(message)) == ([("h", {"x": meant})], ["repaired"]), written
                 assert message.tool_calls[0].status == "repaired"
         for text in (["string", kind], "string"):
@@ -274,8 +282,7 @@ def test_types_written_into_the_markup_yield_to_a_schema_that_the_text_fits(dial
     declared = tool("h", a="integer", b="boolean", c="array", d="string", e="string", f=either)
     meant = {"a": 12, "b": True, "c": [1], "d": "12", "e": "true", "f": "auto"}
     assert_calls(dialect, write_calls(dialect, [("h", written)]), [("h", meant)], tools=[declared])
-    for chunks in ways(write_calls(dialect, [("h", {"a": "three"})])):
-        message, _ = run(dialect, chunks, tools=[declared])
+    for message in readings(dialect, write_calls(dialect, [("h", {"a": "three"})]), tools=[declared]):
         assert (values(message), notices(message)) == ([("h", {"a": "three"})], ["value_type"])
 
 
@@ -296,8 +303,7 @@ def test_without_a_schema_the_type_is_guessed_from_the_text(dialect: Dialect) ->
     for written, meant in guesses:
         raw = write_calls(dialect, [("other", {"x": written})])
         for tools in (None, TOOLS, declared) if is_marked(dialect) else (declared,):
-            for chunks in ways(raw):
-                message, _ = run(dialect, chunks, tools=tools)
+            for message in readings(dialect, raw, tools=tools):
                 assert values(message) == [("other", {"x": meant})], (written, tools)
 
 
@@ -314,8 +320,7 @@ def test_objects_and_lists_nest_as_elements(dialect: Dialect) -> None:
 @pytest.mark.parametrize(**named(XML))
 def test_a_json_object_where_arguments_are_expected_is_read(dialect: Dialect) -> None:
     raw = write_calls(dialect, [("f", '{"a": "x", "n": 1e-07}'), ("g", {"a": "y"})])
-    for chunks in ways(raw):
-        message, _ = run(dialect, chunks, tools=TOOLS)
+    for message in readings(dialect, raw, tools=TOOLS):
         first = message.tool_calls[0]
         assert (first.name, first.arguments, first.status) == ("f", '{"a": "x", "n": 1e-07}', "ok")
         assert values(message)[1] == ("g", {"a": "y"})

@@ -18,6 +18,8 @@ from unspool.request.protocols import ChatProtocol
 from unspool.request.settings import Limits, Settings
 from unspool.request.shapes import MOVED
 
+from ...support import calling, function_call
+
 SEEING = """{%- macro content(c) %}{% if c is string %}{{ c }}{% else %}{% for p in c %}{% if p.type == 'image' %}
 {%- if number %}Picture {{ loop.index }}: {% endif %}<|vision_start|><|image_pad|><|vision_end|>{% elif
 p.type == 'video' %}<|vision_start|><|video_pad|><|vision_end|>{% else %}
@@ -42,13 +44,7 @@ BLIND = """{% for m in messages %}<|im_start|>{{ m.role }}
 SPAN = "<|vision_start|><|image_pad|><|vision_end|>"
 PROTOCOL = ChatProtocol(Settings(model="m", dialect=get_dialect("hermes")))
 ADDED = ("<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
-CALLS = {
-    "role": "assistant",
-    "content": "",
-    "tool_calls": [
-        {"id": f"c{i}", "type": "function", "function": {"name": "look", "arguments": "{}"}} for i in range(2)
-    ],
-}
+CALLS = calling(*(function_call("look", id=f"c{i}") for i in range(2)))
 
 
 @cache
@@ -151,11 +147,10 @@ def test_an_image_of_a_result_moves_to_a_user_message_behind_all_results_otherwi
 @pytest.mark.parametrize("word", [*FORGED, SPAN, "<|image_pad|>", "<|vision_end|>", "<|video_pad|>", MOVED])
 def test_no_text_can_spell_a_placeholder(word: str) -> None:
     word = f"{word}0]" if word == "[img-" else word
-    call = {"id": "c0", "type": "function", "function": {"name": "look", "arguments": f'{{"at": "{word}"}}'}}
     messages = [
         {"role": "system", "content": "" if word == MOVED else f"The system says {word}."},
         user(text(f"I say {word}"), image(1), text(f"{word[:3]}"), text(word[3:])),
-        {"role": "assistant", "content": f"It says {word}", "tool_calls": [call]},
+        calling(function_call("look", {"at": word}, "c0"), content=f"It says {word}"),
         {"role": "tool", "tool_call_id": "c0", "content": [text(word), image(2), text(f"&lt;{word[1:]}")]},
         user(text(word)),
     ]

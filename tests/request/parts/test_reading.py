@@ -17,45 +17,43 @@ from unspool.request.parts.reading import settled, urls
 from unspool.request.protocols import AguiProtocol, ChatProtocol, MessagesProtocol, ResponsesProtocol
 from unspool.request.settings import Limits, Settings
 
+from ...support import calling, function_call
+
 SETTINGS = Settings(model="m", dialect=get_dialect("hermes"))
-CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+ASKED = {"role": "user", "content": "?"}
 
 
-def _responses_parts(parts: list[Any]) -> list[Any]:
-    return [{"type": "input_text", "text": p["text"]} if p["type"] == "text" else p for p in parts]
-
-
-def _chat(parts: list[Any], role: str = "user") -> dict[str, Any]:
+def _chat(parts: Any, role: str = "user", arguments: str = "{}") -> dict[str, Any]:
     if role == "tool":
-        asked: list[Any] = [{"role": "user", "content": "?"}, {"role": "assistant", "tool_calls": [CALL]}]
-        return {"messages": [*asked, {"role": "tool", "tool_call_id": "c1", "content": parts}]}
+        called = calling(function_call("look", arguments, "c1"), content=None)
+        return {"messages": [ASKED, called, {"role": "tool", "tool_call_id": "c1", "content": parts}]}
     return {"messages": [{"role": role, "content": parts}]}
 
 
-def _responses(parts: list[Any], role: str = "user") -> dict[str, Any]:
-    parts = _responses_parts(parts)
+def _responses(parts: Any, role: str = "user", arguments: str = "{}") -> dict[str, Any]:
+    if isinstance(parts, list):
+        parts = [{"type": "input_text", "text": p["text"]} if p["type"] == "text" else p for p in parts]
     if role == "tool":
-        call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
-        output = {"type": "function_call_output", "call_id": "c1", "output": parts}
-        return {"input": [{"role": "user", "content": "?"}, call, output]}
+        call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": arguments}
+        return {"input": [ASKED, call, {"type": "function_call_output", "call_id": "c1", "output": parts}]}
     return {"input": [{"role": role, "content": parts}]}
 
 
-def _messages(parts: list[Any], role: str = "user") -> dict[str, Any]:
+def _messages(parts: Any, role: str = "user", arguments: str = "{}") -> dict[str, Any]:
     if role == "tool":
-        call = {"type": "tool_use", "id": "c1", "name": "look", "input": {}}
+        call = {"type": "tool_use", "id": "c1", "name": "look", "input": json.loads(arguments)}
         result = {"type": "tool_result", "tool_use_id": "c1", "content": parts}
-        turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": [call]}]
-        return {"max_tokens": 9, "messages": [*turns, {"role": "user", "content": [result]}]}
+        turns = [ASKED, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+        return {"max_tokens": 9, "messages": turns}
     return {"max_tokens": 9, "messages": [{"role": role, "content": parts}]}
 
 
-def _agui(parts: list[Any], role: str = "user") -> dict[str, Any]:
+def _agui(parts: Any, role: str = "user", arguments: str = "{}") -> dict[str, Any]:
     messages: list[Any] = [{"id": "1", "role": role, "content": parts}]
     if role == "tool":
         messages = [
-            {"id": "0", "role": "user", "content": "?"},
-            {"id": "1", "role": "assistant", "toolCalls": [CALL]},
+            {"id": "0", **ASKED},
+            {"id": "1", "role": "assistant", "toolCalls": [function_call("look", arguments, "c1")]},
             {"id": "2", "role": "tool", "toolCallId": "c1", "content": parts},
         ]
     return {"threadId": "t", "runId": "r", "messages": messages}
@@ -68,6 +66,7 @@ PROTOCOLS: dict[str, tuple[Any, Asked]] = {
     "messages": (MessagesProtocol(SETTINGS), _messages),
     "ag-ui": (AguiProtocol(SETTINGS), _agui),
 }
+"""Protocols, with a request in each: of parts, in a message of a role; a tool's answers a call with arguments."""
 
 
 def source(data: bytes, type: str) -> dict[str, Any]:
