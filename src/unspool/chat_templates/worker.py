@@ -53,11 +53,8 @@ class Rendered(msgspec.Struct, frozen=True):
 
 
 class Worker:
-    """A process that renders one template; see `child`. `TemplateError` if the template cannot be compiled within the
-    limits; `ImportError` if jinja2 is not installed.
-
-    Args:
-        special: named special tokens, such as ``bos_token``."""
+    """A process that renders one template, with named special tokens; see `child`. `TemplateError` if the template
+    cannot be compiled within the limits; `ImportError` if jinja2 is not installed."""
 
     def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
         if importlib.util.find_spec("jinja2") is None:

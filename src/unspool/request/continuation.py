@@ -203,15 +203,8 @@ class Turns:
         results: Sequence[Mapping[str, Any]],
         waiting: Waiting | None = None,
     ) -> Continued:
-        """Return the prompt that continues a turn that was just written, with the results of its calls.
-
-        Args:
-            request: the request that the turn answers, with the media of the results.
-            prompt, written, answer: the turn: its prompt, its output, and it as a message.
-
-        Raises:
-            NoBridge: the prompt must be rendered again; the message says why.
-        """
+        """Return the prompt that continues a turn (its prompt, its output, and it as a message) that was just written,
+        with the results of its calls, whose media are in ``request``. `NoBridge` if it must be rendered again."""
         if written.cut:
             raise NoBridge("the output was cut off")
         if self._spells_tokens(written):

@@ -15,7 +15,6 @@ from .fields import REQUIRED, Fields
 CLEARED: Final = "[This result was cleared to make room.]"  # the text that replaces a result
 _TOOL_USES: Final = "clear_tool_uses_20250919"
 _THINKING: Final = "clear_thinking_20251015"
-_MOST: Final = 2**31 - 1
 
 Messages = Sequence[dict[str, Any]]
 
@@ -65,7 +64,7 @@ def _thinking(edit: Fields) -> ClearThinking:
         turns = Fields(keep, edit.path("keep"))
         if turns.one_of("type", ("thinking_turns", "all")) == "all":
             return ClearThinking(None)
-        return ClearThinking(turns.integer("value", 1, _MOST, 1))
+        return ClearThinking(turns.integer("value", 1, default=1))
     if keep != "all":
         raise edit.wrong("keep", f"{json_shown(keep)} is not one of all or {{'type': 'thinking_turns', 'value': …}}")
     return ClearThinking(None)
@@ -81,9 +80,9 @@ def _tool_uses(edit: Fields) -> ClearToolUses:
     listed = isinstance(edit.raw.get("clear_tool_inputs"), list)
     return ClearToolUses(
         trigger=kind,
-        beyond=trigger.integer("value", 1, _MOST, REQUIRED) if trigger.raw else found.beyond,
-        keep=keep.integer("value", 0, _MOST, found.keep),
-        at_least=least.integer("value", 0, _MOST, 0),
+        beyond=trigger.integer("value", 1, default=REQUIRED) if trigger.raw else found.beyond,
+        keep=keep.integer("value", 0, default=found.keep),
+        at_least=least.integer("value", 0, default=0),
         excluded=frozenset(edit.strings("exclude_tools")),
         inputs=frozenset(edit.strings("clear_tool_inputs")) if listed else edit.flag("clear_tool_inputs"),
     )

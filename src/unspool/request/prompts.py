@@ -35,7 +35,7 @@ from ..infer.sources import SPECIAL
 from ..schema import nests_deeper
 from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
-from .common import QUOTED, SWITCHES, call_of
+from .common import QUOTED, SWITCHES, call_of, in_one
 from .disguise import Change, Disguise, Neutral, broken_up
 from .fields import BadRequest
 from .parts.places import FORGED, Places, find_places
@@ -115,10 +115,8 @@ class Prompts:
         return clean(writing.write(request.messages, generate=generate))
 
     def spoken(self, request: ChatRequest, waiting: Waiting | None = None) -> dict[str, Any] | None:
-        """What the template is given for a request, in OpenAI's form, for an engine that renders it itself.
-
-        ``None`` if the prompt is something else than the template makes of that.
-        """
+        """What the template is given for a request, in OpenAI's form, for an engine that renders it itself; ``None`` if
+        the prompt is something else than the template makes of that."""
         if request.body.get("continue_final_message") is True:
             return None
         return _Writing(self, request, waiting).spoken(request.messages)
@@ -261,7 +259,8 @@ class Prompts:
 
         The content is one string, since few templates handle parts or missing content, and reasoning has both names.
         """
-        made = {**message, "content": _in_one_piece(message.get("content")) or ""}
+        content = message.get("content")
+        made = {**message, "content": in_one(content) if isinstance(content, list) else content or ""}
         media = made["content"] if isinstance(made["content"], list) else ()
         if media:  # their parts stay as they are
             made["content"] = [_NOTHING if is_medium(part) else part for part in media]
@@ -287,8 +286,9 @@ class Prompts:
         content = made["content"]
         if self._dialect is None or not isinstance(content, str) or made.get("reasoning_content"):
             return
-        for opening, closing in _thought_markers(self._dialect):
-            head, found, rest = content.partition(closing)
+        for template in self._dialect.reasoning:
+            opening, closing = template.opening.strip(), template.closing.strip()
+            head, found, rest = content.partition(closing) if opening and closing else ("", "", "")
             if found and head.lstrip().startswith(opening):
                 made["reasoning_content"] = head.lstrip()[len(opening) :].strip()
                 made["content"] = rest.lstrip("\n")
@@ -303,15 +303,15 @@ class Prompts:
         given = call["function"].get("arguments")
         known = _as_object(given) if isinstance(given, str) or not given else given
         if self._form.objects:
-            function["arguments"] = change.arguments(known)
+            function["arguments"] = change(known, named=True)
         elif isinstance(given, str) and (
             INVALID_JSON in known
             or isinstance(change, Disguise)  # which keeps the form of the neutral values
-            or change.arguments(known) == known
+            or change(known, named=True) == known
         ):
             function["arguments"] = change.json(given)
         else:
-            function["arguments"] = tojson(change.arguments(known))
+            function["arguments"] = tojson(change(known, named=True))
         return {**change({k: v for k, v in call.items() if k != "function"}), "function": function}
 
     def _ready(self) -> "_Examined":
@@ -376,16 +376,11 @@ class Prompts:
     # -- the check at the start ------------------------------------------------------------------------------------
 
     def check(self, dialect: Dialect) -> bool:
-        """Check that the dialect reads the calls that the template writes.
+        """Check that the dialect reads the calls that the template writes. Returns false if it writes none;
+        `TemplateError`, with the dialects that read them, if this one does not.
 
-        It also records the tools that the dialect knows. And it finds out whether the template expects arguments as
-        objects or as text, and what it expects for missing content next to calls: many print ``None`` or fail.
-
-        Returns:
-            ``False`` if the template writes no calls at all.
-
-        Raises:
-            TemplateError: the dialect does not read them; the message names the dialects that do.
+        It also finds out whether the template expects arguments as objects or as text, and what it expects for missing
+        content next to calls: many print ``None`` or fail.
         """
         self._dialect = dialect
         self._examined = None
@@ -449,8 +444,14 @@ class _Writing:
         """The prompt of a conversation whose last message the model goes on with. That message's text is the beginning
         of an answer, which may have the dialect's markers, but no others."""
         last = [self._prompts.message(m, Neutral(self._known.others)) for m in messages[-1:]]
-        _append_sentinel(last)
-        return _before_sentinel(self._write(messages[:-1], last, generate=False))
+        field = "continue_final_message"
+        if not last or last[0]["role"] != "assistant" or not isinstance(last[0]["content"], str):
+            raise BadRequest(field, "needs an assistant message with text at the end")
+        last[0]["content"] += _SENTINEL + " "  # the space shows whether the template strips text
+        before, found, after = self._write(messages[:-1], last, generate=False).rpartition(_SENTINEL)
+        if not found:
+            raise BadRequest(field, "the chat template changes the last message, so it cannot be continued")
+        return before if after.startswith(" ") else before.rstrip()
 
     def _write(self, messages: Sequence[Mapping[str, Any]], last: list[dict[str, Any]], generate: bool) -> str:
         plain = self._changed(messages, self._neutral)
@@ -660,41 +661,6 @@ def _one_by_one(messages: Sequence[Mapping[str, Any]], at: int) -> list[list[Map
         return []
     made = [[*messages[:at], {**messages[at], "tool_calls": [calls[r["tool_call_id"]]]}, r] for r in results]
     return [*made[:-1], [*made[-1], *messages[at + 1 + len(results) :]]] if made else []
-
-
-def _thought_markers(dialect: Dialect) -> "Iterator[tuple[str, str]]":
-    """The markers around reasoning, without white space."""
-    for template in dialect.reasoning:
-        opening, closing = (
-            "".join(p for p in side if isinstance(p, str)) for side in (template.before, template.after)
-        )
-        if opening.strip() and closing.strip():
-            yield opening.strip(), closing.strip()
-
-
-def _in_one_piece(content: Any) -> Any:
-    if not isinstance(content, list):
-        return content
-    texts = [p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str)]
-    return "".join(texts) if len(texts) == len(content) else content
-
-
-def _append_sentinel(messages: Sequence[dict[str, Any]]) -> None:
-    """Append the sentinel to the last message's text, which must be the assistant's."""
-    last = messages[-1] if messages else {"role": "", "content": None}
-    if last["role"] != "assistant" or not isinstance(last["content"], str):
-        raise BadRequest("continue_final_message", "needs an assistant message with text at the end")
-    last["content"] += _SENTINEL + " "  # the space shows whether the template strips text
-
-
-def _before_sentinel(prompt: str) -> str:
-    """Cut a prompt where the model continues the last message."""
-    before, found, after = prompt.rpartition(_SENTINEL)
-    if not found:
-        raise BadRequest(
-            "continue_final_message", "the chat template changes the last message, so it cannot be continued"
-        )
-    return before if after.startswith(" ") else before.rstrip()
 
 
 def _as_object(arguments: Any) -> Any:
