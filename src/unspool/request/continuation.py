@@ -35,7 +35,7 @@ from ..tokens import added_tokens, counted, encoded
 from ..wire.encoding import clean
 from .chain import Chain, called, json_bytes, thought
 from .chat_request import ChatRequest
-from .exact import Exact, Turn
+from .exact import Turn
 from .fields import BadRequest
 from .parts.places import FORGED
 from .prompts import NoBridge, Prompts
@@ -134,7 +134,7 @@ class Turns:
         for at in reversed(repeatable(request.messages, across=context == "all")):
             key = chains[at + 1].digest(b"turn")
             if stored is not None and stored.key == key:  # with its own reasoning, in the form of the items
-                turn = stored.turn
+                turn = stored
             else:
                 found = self._get(key)
                 if not isinstance(found, Turn) or not same_thoughts(thoughts[: answers[at]], found.thoughts):
@@ -264,7 +264,7 @@ class Turns:
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
-    def exact(self, prompt: Continued, written: Written) -> Exact | None:
+    def exact(self, prompt: Continued, written: Written) -> Turn | None:
         """A complete turn as it is remembered; ``None`` if it must not be continued."""
         message = written.message
         unfinished = message.finish_reason not in ("stop", "tool_calls")
@@ -274,17 +274,17 @@ class Turns:
         past = prompt.past.take(sent)
         ids = None if written.ids is None else array("q", written.ids)
         prompt_ids = None if prompt.ids is None else array("q", prompt.ids)
-        turn = Turn(prompt.prompt, prompt_ids, clean(written.text), ids, past.thoughts)
-        return Exact(past.chain.digest(b"turn"), turn)
+        key = past.chain.digest(b"turn")
+        return Turn(key, prompt.prompt, prompt_ids, clean(written.text), ids, past.thoughts)
 
     def remember(self, prompt: Continued, written: Written) -> None:
-        found = self.exact(prompt, written)
-        if found is None or prompt.past is None:
+        turn = self.exact(prompt, written)
+        if turn is None or prompt.past is None:
             return
-        turn, sent = found.turn, written.message.to_openai()
+        sent = written.message.to_openai()
         size = sum(2 * len(t) for t in (turn.prompt, turn.text))
         size += 8 * (len(turn.ids or ()) + len(turn.prompt_ids or ())) + 80 * len(turn.thoughts)
-        self._put({found.key, prompt.past.chain.take(trimmed(sent)).digest(b"turn")}, turn, size)
+        self._put({turn.key, prompt.past.chain.take(trimmed(sent)).digest(b"turn")}, turn, size)
         key = self._by_ids(prompt.past.caller, sent)
         if key is not None:
             reasoning = written.message.reasoning

@@ -41,11 +41,6 @@ def opened(seal: Seal | None, fields: Fields, name: str, text: str | None) -> st
         raise fields.wrong(name, str(error)) from None
 
 
-def read_include(fields: Fields) -> bool:
-    """Whether ``include`` demands sealed reasoning. Its other values are about tools that the server lacks."""
-    return "reasoning.encrypted_content" in fields.strings("include")
-
-
 def read_summary(fields: Fields) -> Detail | None:
     """``reasoning.summary``, or ``generate_summary``, its old name."""
     reasoning = fields.lenient("reasoning")

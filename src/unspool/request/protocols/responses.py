@@ -14,7 +14,7 @@ from ..common import check_messages, check_served, joined, sampling, thinking, t
 from ..declared import found_tools, history_call, read_choice, read_declared
 from ..fields import Fields
 from ..parts.reading import RESPONSES, read_parts
-from ..reasoning import Reasoning, opened, read_budget, read_context, read_include, read_summary
+from ..reasoning import Reasoning, opened, read_budget, read_context, read_summary
 from ..sealed import Seal
 from ..server_history import ITEMS, ServerItems
 from ..server_tools import NOTHING, SERVED, WORDS, Named, Offer, OwnServer, ServerTools, names_of, read_bounds
@@ -80,7 +80,7 @@ class ResponsesProtocol(WireProtocol):
             server_tools = msgspec.structs.replace(server_tools, listed=listed, pending=history.pending)
         think, template = thinking(fields)
         reasoning = Reasoning(
-            sealed=read_include(fields),
+            sealed="reasoning.encrypted_content" in fields.strings("include"),
             summary=read_summary(fields),
             budget=read_budget(fields, self.settings.efforts),
             context=read_context(fields),
