@@ -17,8 +17,6 @@ from .settings import Limits
 
 QUOTED = "quoted"  # a key of system messages whose texts are data, in which special tokens are broken up as in a user's
 
-# -- tools -------------------------------------------------------------------------------------------------------------
-
 
 def tool(name: str, description: Any, parameters: Any, strict: Any = None) -> dict[str, Any]:
     """Make a tool in the form of chat completions."""
@@ -61,8 +59,6 @@ def toolset(
             raise fields.wrong(f"tools[{i}]", f"the schema is nested deeper than {limits.depth}")
     return found
 
-
-# -- fields that are not supported -------------------------------------------------------------------------------------
 
 UNSERVED: dict[str, str] = {
     **dict.fromkeys(("guided_json", "structured_outputs", "json_schema"), "use response_format"),
@@ -118,8 +114,6 @@ def joined(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return messages
 
 
-# -- thinking ----------------------------------------------------------------------------------------------------------
-
 SWITCHES = ("thinking", "enable_thinking", "reasoning", "enable_reasoning", "reasoning_effort")
 """The spellings of the thinking switch; the last one also gives the effort."""
 
@@ -158,9 +152,6 @@ def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
     if effort is not None:
         template["reasoning_effort"] = effort
     return found, template
-
-
-# -- sampling ----------------------------------------------------------------------------------------------------------
 
 
 def sampling(fields: Fields, logprobs: int | None = None) -> Sampling:

@@ -161,9 +161,6 @@ def _pattern(form: Fields, definition: str) -> str:
     return f"^(?:{inner})$"
 
 
-# --- the choice -------------------------------------------------------------------------------------------------------
-
-
 def read_choice(fields: Fields, found: Declared, served: ServerTools | None) -> Any:
     """Read ``tool_choice`` of Responses, with flat names, and with the names of the server's tools in place of their
     types; without the tools that are left out."""

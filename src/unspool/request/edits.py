@@ -41,9 +41,6 @@ class ClearThinking(msgspec.Struct, frozen=True):
 Edit = ClearToolUses | ClearThinking
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
-
-
 def read_edits(fields: Fields) -> tuple[Edit, ...]:
     """Read the edits that a request demands, in Anthropic's form."""
     given = fields.object("context_management")
@@ -86,9 +83,6 @@ def _tool_uses(edit: Fields) -> ClearToolUses:
         excluded=frozenset(edit.strings("exclude_tools")),
         inputs=frozenset(edit.strings("clear_tool_inputs")) if listed else edit.flag("clear_tool_inputs"),
     )
-
-
-# -- making them -------------------------------------------------------------------------------------------------------
 
 
 def edited(

@@ -373,8 +373,6 @@ class Prompts:
         inside = markers(template.text for template in self._dialect.templates)
         return inside - markers((*self._dialect.start, *self._dialect.end))
 
-    # -- the check at the start ------------------------------------------------------------------------------------
-
     def check(self, dialect: Dialect) -> bool:
         """Check that the dialect reads the calls that the template writes. Returns false if it writes none;
         `TemplateError`, with the dialects that read them, if this one does not.

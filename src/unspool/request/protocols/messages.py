@@ -161,8 +161,6 @@ _SAID = (
 )
 """Blocks of the assistant. Redacted thinking is left out, since without a key only Anthropic can read it."""
 
-# -- history -----------------------------------------------------------------------------------------------------------
-
 
 def _system(fields: Fields) -> list[dict[str, Any]]:
     if isinstance(fields.raw.get("system"), list):
@@ -229,7 +227,6 @@ def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dic
     return message
 
 
-# -- MCP servers ------------------------------------------------------------------------------------------------------
 BETA: Final = "mcp-client-"  # the prefix of the betas that Anthropic's clients need for MCP blocks
 
 
