@@ -151,13 +151,13 @@ def read(case: Case, chunks: Sequence[str] | None = None, **options: Any) -> tup
     return run(case.dialect, [case.raw] if chunks is None else chunks, **settings)
 
 
-def same(message: Message, *, ids: bool = True) -> tuple[Any, ...]:
+def same(message: Message) -> tuple[Any, ...]:
     """The parts of a message that must not depend on chunking; made-up ids too, if the parser has ``ids=number``."""
     return (
         message.reasoning,
         message.content,
         message.finish_reason,
-        tuple((c.name, c.arguments, c.status, c.id if ids else None, c.known) for c in message.tool_calls),
+        tuple((c.name, c.arguments, c.status, c.id, c.known) for c in message.tool_calls),
     )
 
 
