@@ -15,7 +15,7 @@ import os.path
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
@@ -421,13 +421,9 @@ class _Writing:
         self._variables = prompts.variables_of(msgspec.structs.replace(request, template=self._template))
         self._declared = described(prompts.tools_of(request), self._known.traits)
         self._given: tuple[list[dict[str, Any]], str]
-        self._digest: bytes | None = None
+        self._last: list[dict[str, Any]] = []  # the message that the model goes on with, behind those to be written
         self._tools: dict[Change, list[Any]] = {}
         self._messages: dict[tuple[Change, int], tuple[Mapping[str, Any], dict[str, Any]]] = {}
-
-    def write(self, messages: Sequence[Mapping[str, Any]], *, generate: bool = True) -> str:
-        """The prompt of a conversation; an error if the template refuses it, meets a limit, or leaves out a message."""
-        return self._write(messages, [], generate)
 
     def spoken(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         """See `Prompts.spoken`."""
@@ -441,22 +437,23 @@ class _Writing:
     def begun(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The prompt of a conversation whose last message the model goes on with. That message's text is the beginning
         of an answer, which may have the dialect's markers, but no others."""
-        last = [self._prompts.message(m, Neutral(self._known.others)) for m in messages[-1:]]
+        self._last = last = [self._prompts.message(m, Neutral(self._known.others)) for m in messages[-1:]]
         field = "continue_final_message"
         if not last or last[0]["role"] != "assistant" or not isinstance(last[0]["content"], str):
             raise BadRequest(field, "needs an assistant message with text at the end")
         last[0]["content"] += _SENTINEL + " "  # the space shows whether the template strips text
-        before, found, after = self._write(messages[:-1], last, generate=False).rpartition(_SENTINEL)
+        before, found, after = self.write(messages[:-1], generate=False).rpartition(_SENTINEL)
         if not found:
             raise BadRequest(field, "the chat template changes the last message, so it cannot be continued")
         return before if after.startswith(" ") else before.rstrip()
 
-    def _write(self, messages: Sequence[Mapping[str, Any]], last: list[dict[str, Any]], generate: bool) -> str:
+    def write(self, messages: Sequence[Mapping[str, Any]], *, generate: bool = True) -> str:
+        """The prompt of a conversation; an error if the template refuses it, meets a limit, or leaves out a message."""
         plain = self._changed(messages, self._neutral)
         problem: BadRequest | None = None
         tried: list[dict[str, Any]] | None = None
         for traits in self._known.traits.cautious():
-            shaped = shape([*plain, *last], traits)
+            shaped = shape([*plain, *self._last], traits)
             if shaped == tried:
                 continue
             tried = shaped
@@ -464,22 +461,17 @@ class _Writing:
             if found.error:
                 problem = problem or _refused(found.error)
                 continue
-            at = self._missing(plain, last, traits, found.text, generate) if traits.whole else None
+            at = self._missing(plain, traits, found.text, generate) if traits.whole else None
             if at is None:
                 self._given = shaped, found.text
-                return self._proven(found.text, messages, last, traits, generate)
+                return self._proven(found.text, messages, traits, generate)
             why = f"the chat template leaves out the text of message {at + 1}, of role {messages[at]['role']!r}"
             problem = problem or BadRequest("messages", why)
         assert problem is not None, "at least one shape is tried"
         raise problem
 
     def _missing(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        last: list[dict[str, Any]],
-        traits: Traits,
-        prompt: str,
-        generate: bool,
+        self, messages: Sequence[Mapping[str, Any]], traits: Traits, prompt: str, generate: bool
     ) -> int | None:
         """The index of the first message whose text is not in a prompt; ``None`` if all are.
 
@@ -487,9 +479,9 @@ class _Writing:
         word of its own for each text.
         """
         stand_ins, words = with_words(messages, self._prompts.word)
-        form = self._form_of([stand_ins, last, hash(traits)])
+        form = _sha256([stand_ins, self._last, hash(traits), self._digest])
         if form not in self._known.forms:
-            written = self._rendered(shape([*stand_ins, *last], traits), self._neutral, generate)
+            written = self._rendered(shape([*stand_ins, *self._last], traits), self._neutral, generate)
             if not written.error:  # else it reads what the texts say
                 for i, mine in enumerate(words):
                     if not all(word in written.text for word in mine):
@@ -499,26 +491,18 @@ class _Writing:
             self._known.forms.add(form)
         return missing(messages, clean(prompt), self._known.switches)
 
-    def _form_of(self, messages: Any) -> bytes:
-        """A digest of messages, and of all else that the template is given."""
-        if self._digest is None:
-            self._digest = _sha256([self._declared, self._variables])
-        return _sha256([messages, self._digest.hex()])
+    @cached_property
+    def _digest(self) -> str:
+        """A digest of all that the template is given besides messages."""
+        return _sha256([self._declared, self._variables])
 
-    def _proven(
-        self,
-        prompt: str,
-        messages: Sequence[Mapping[str, Any]],
-        last: list[dict[str, Any]],
-        traits: Traits,
-        generate: bool,
-    ) -> str:
+    def _proven(self, prompt: str, messages: Sequence[Mapping[str, Any]], traits: Traits, generate: bool) -> str:
         """The prompt without special tokens that the template made of values."""
         if not self._neutral.risky:
             return prompt
 
         def disguised(change: Disguise) -> str | None:
-            found = self._rendered(shape([*self._changed(messages, change), *last], traits), change, generate)
+            found = self._rendered(shape([*self._changed(messages, change), *self._last], traits), change, generate)
             return None if found.error else found.text
 
         others = (partial(disguised, change) for change in self._guard.disguises)
@@ -570,8 +554,8 @@ def _refusals() -> Iterator[None]:
         raise NoBridge(f"the chat template: {error}"[:500]) from None
 
 
-def _sha256(value: Any) -> bytes:
-    return hashlib.sha256(json.dumps(value, default=str).encode()).digest()
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, default=str).encode()).hexdigest()
 
 
 class _Examined(NamedTuple):
@@ -584,7 +568,7 @@ class _Examined(NamedTuple):
     switches: re.Pattern[str]
     places: Places
     others: SpecialTokens
-    forms: set[bytes]
+    forms: set[str]
 
 
 class _Guard(NamedTuple):
