@@ -110,7 +110,7 @@ class Turns:
     ) -> None:
         self._settings = settings
         self._engine = engine
-        self._prompts = prompts
+        self.prompts = prompts
         self._tokenizer = tokenizer
         self._literals = {} if tokenizer is None else {id: text for text, id in added_tokens(tokenizer).items()}
         self._kept: Kept[_Entry] = Kept(_COUNT, settings.turn_memory)
@@ -127,7 +127,7 @@ class Turns:
         if stored is not None and request.reasoning.context is None and context == "loop":
             context = "all"
         if context == "never" or request.body.get("continue_final_message") is True:
-            return Continued(self._prompts.render(request, waiting), None, None)
+            return Continued(self.prompts.render(request, waiting), None, None)
         request, chains = self._as_written(request, across=context == "all")
         thoughts = thoughts_of(request.messages)
         answers = list(accumulate(m["role"] == "assistant" for m in request.messages))  # before each message
@@ -141,7 +141,7 @@ class Turns:
                     continue
                 turn = found
             try:
-                bridge = self._prompts.bridge(request, at, self._settings.dialect.end, waiting)
+                bridge = self.prompts.bridge(request, at, self._settings.dialect.end, waiting)
             except NoBridge as error:
                 log.info("a turn is written by the template: %s", error)
                 break
@@ -154,7 +154,7 @@ class Turns:
             return joined
         request = self._restored(request)
         past = Past(chains[-1], thoughts_of(request.messages), request.caller)
-        return Continued(self._prompts.render(request, waiting), None, past)
+        return Continued(self.prompts.render(request, waiting), None, past)
 
     def media(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...]:
         """The media of a request with their places in its prompt; an error if there is not one placeholder for each."""
@@ -163,18 +163,9 @@ class Turns:
             raise BadRequest("messages", "the chat template does not write one placeholder for each medium")
         return found
 
-    def spoken(self, request: ChatRequest, waiting: Waiting | None = None) -> dict[str, Any] | None:
-        """See `Prompts.spoken`."""
-        return self._prompts.spoken(request, waiting)
-
-    @property
-    def media_kinds(self) -> frozenset[str]:
-        """The kinds of media that the chat template writes."""
-        return frozenset(self._prompts.places.spans)
-
     def _check(self, request: ChatRequest) -> None:
         if request.media:
-            self._prompts.places.check(request.messages, self._engine)
+            self.prompts.places.check(request.messages, self._engine)
 
     def _fits(self, prompt: str, request: ChatRequest) -> bool:
         """Whether a prompt that repeats turns has one placeholder for each medium, and nothing else like one."""
@@ -185,12 +176,12 @@ class Turns:
         return found is not None and not any(word in rest for word in FORGED)
 
     def _placed(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...] | None:
-        return self._prompts.places.find(prompt, request.messages, request.media) if request.media else ()
+        return self.prompts.places.find(prompt, request.messages, request.media) if request.media else ()
 
     def count(self, request: ChatRequest, waiting: Waiting) -> int:
         """Count the tokens of a prompt as the template writes it. Without a tokenizer, four characters count as one."""
         self._check(request)
-        prompt = self._prompts.render(request, waiting)
+        prompt = self.prompts.render(request, waiting)
         waiting.check()
         return len(prompt) // 4 if self._tokenizer is None else counted(self._tokenizer, prompt, waiting.check)
 
@@ -209,7 +200,7 @@ class Turns:
             raise NoBridge("the output was cut off")
         if self._spells_tokens(written):
             raise NoBridge("the answer spells special tokens")
-        bridge = self._prompts.next_turn(request, answer, results, self._settings.dialect.end, waiting)
+        bridge = self.prompts.next_turn(request, answer, results, self._settings.dialect.end, waiting)
         past = None if prompt.past is None else prompt.past._replace(chain=prompt.past.chain.apart())
         for message in (answer, *results):
             past = None if past is None else past.take(message)
@@ -227,7 +218,7 @@ class Turns:
         if written:  # engines leave the token that ends an output out of its text
             ended = self._literals.get(written[-1], "")
             text = text if text.endswith(ended) else text + ended
-        more = bridge.missing(text, self._prompts.ends(self._settings.dialect.end)) + bridge.text
+        more = bridge.missing(text, self.prompts.ends(self._settings.dialect.end)) + bridge.text
         ids = None
         if written is not None and self._tokenizer is not None:
             ids = [*(self._encode(prompt.prompt, "") if prompt.ids is None else prompt.ids), *written]
@@ -240,7 +231,7 @@ class Turns:
             return False
         message = written.message
         values = (message.reasoning, message.content, *(call.name + call.arguments for call in message.tool_calls))
-        return any(map(self._prompts.spelled, values))
+        return any(map(self.prompts.spelled, values))
 
     def _encode(self, text: str, behind: str) -> list[int]:
         """Encode text after a special token, since some tokenizers encode the beginning of a text differently."""

@@ -5,6 +5,7 @@ https://docs.claude.com/en/docs/build-with-claude/context-editing.
 """
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import accumulate
 from typing import Any, Final, Literal
 
 import msgspec
@@ -113,11 +114,7 @@ def edited(
 
 def _without_thinking(messages: Messages, edit: ClearThinking) -> tuple[list[dict[str, Any]], int]:
     """Remove the thinking of early turns, and count these turns. A turn is all between two messages of the user."""
-    turn = 0
-    turns: list[int] = []
-    for message in messages:
-        turn += message["role"] == "user"
-        turns.append(turn)
+    turns = list(accumulate(m["role"] == "user" for m in messages))
     thinking = sorted({at for m, at in zip(messages, turns, strict=True) if m.get("reasoning_content")})
     # A user message at the end begins the next turn, which has no thinking yet.
     early = set() if edit.keep is None else {at for at in thinking if at not in thinking[-edit.keep :]}

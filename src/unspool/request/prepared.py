@@ -162,7 +162,7 @@ def prepare(
         awaited.check()
         parsers.append(_parser(request, settings, stage, tail, tokenizer))
     thinking = _thinking(request, settings.dialect, begins or settings.dialect.stage)
-    spoken = turns.spoken(request, awaited) if media and turns is not None else None
+    spoken = turns.prompts.spoken(request, awaited) if media and turns is not None else None
     return Prepared(request, text, continued, media, stage, constraint, thinking, tuple(parsers), turns, spoken)
 
 
