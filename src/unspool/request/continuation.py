@@ -165,7 +165,7 @@ class Turns:
 
     def _check(self, request: ChatRequest) -> None:
         if request.media:
-            self.prompts.places.check(request.messages, self._engine)
+            self.prompts.known.places.check(request.messages, self._engine)
 
     def _fits(self, prompt: str, request: ChatRequest) -> bool:
         """Whether a prompt that repeats turns has one placeholder for each medium, and nothing else like one."""
@@ -176,7 +176,7 @@ class Turns:
         return found is not None and not any(word in rest for word in FORGED)
 
     def _placed(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...] | None:
-        return self.prompts.places.find(prompt, request.messages, request.media) if request.media else ()
+        return self.prompts.known.places.find(prompt, request.messages, request.media) if request.media else ()
 
     def count(self, request: ChatRequest, waiting: Waiting) -> int:
         """Count the tokens of a prompt as the template writes it. Without a tokenizer, four characters count as one."""
@@ -231,7 +231,7 @@ class Turns:
             return False
         message = written.message
         values = (message.reasoning, message.content, *(call.name + call.arguments for call in message.tool_calls))
-        return any(map(self.prompts.spelled, values))
+        return any(map(self.prompts.known.guards[0].special.spelled, values))
 
     def _encode(self, text: str, behind: str) -> list[int]:
         """Encode text after a special token, since some tokenizers encode the beginning of a text differently."""

@@ -88,13 +88,6 @@ class Prompts:
         self._dialect: Dialect | None = None
         self._examined: _Examined | None = None
 
-    def spelled(self, text: str) -> bool:
-        return self._ready().guards[0].special.spelled(text)
-
-    @property
-    def places(self) -> Places:
-        return self._ready().places
-
     @property
     def source(self) -> list[Any]:
         """What the prompts depend on besides requests."""
@@ -314,7 +307,8 @@ class Prompts:
             function["arguments"] = tojson(change(known, named=True))
         return {**change({k: v for k, v in call.items() if k != "function"}), "function": function}
 
-    def _ready(self) -> "_Examined":
+    @property
+    def known(self) -> "_Examined":
         """What is known of the template from rendering it once."""
         if self._examined is None:
             self._examined = self._examine()
@@ -388,14 +382,12 @@ class Prompts:
             return None if found.error else found.text
 
         written = list(shown(render))
-        if not written:
-            self._ready()
-            return False
         fitting = [w for w in written if reads(dialect, w)]
         if fitting:  # a template writes more if it gets an unexpected form
             self._form = min(fitting, key=lambda w: len(w.turn)).form
-            self._ready()
-            return True
+        if fitting or not written:
+            self._examined = self._examine()
+            return bool(fitting)
         others = [d.name for d in list_dialects() if any(reads(d, w) for w in written)]
         instead = f"these would: {', '.join(others)}" if others else "no other does"
         raise TemplateError(
@@ -412,7 +404,7 @@ class _Writing:
         self._waiting = waiting
         self._now = datetime.datetime.now()  # for all renderings, which are compared
         try:
-            self._known = prompts._ready()
+            self._known = prompts.known
         except TemplateError as error:
             raise _refused(error) from None
         self._guard = self._known.guards[bool(request.media)]
