@@ -178,14 +178,9 @@ class Named:
         approvals: bool = True,
         show: bool = False,
     ) -> bool:
-        """Take the tools of one server. Returns whether there is such a server, even if it is down.
-
-        Args:
-            approval: the request's rule for approvals; the operator's rule applies as well.
-            allowed: the tools' own names; ``None`` means all.
-            approvals: whether the protocol can ask for approval; if not, tools that need it are left out.
-            show: whether the client gets the list of the server's tools.
-        """
+        """Take the tools of one server, those that are ``allowed`` by their own names, or all, and ``show`` the client
+        their list. Returns whether there is such a server, even if it is down. The operator's rule for approvals
+        applies besides the request's; tools that need one are left out where the protocol cannot ask."""
         rule = approval or Approval()
         listed = []
         for tool in self._tools:
