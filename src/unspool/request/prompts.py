@@ -126,7 +126,7 @@ class Prompts:
         answer. `NoBridge` if the template would write earlier text differently, or changes calls."""
         going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
         writing = _Writing(self, going_on, waiting)
-        found = self._found(writing, going_on.messages, len(request.messages), ends)
+        found = writing.found(going_on.messages, len(request.messages), self.ends(ends))
         with _refusals():
             asked = [writing.write(request.messages, generate=opens) for opens in (True, False)]
         before = solid(os.path.commonprefix(asked))  # noqa: RUF071 - of strings
@@ -138,57 +138,11 @@ class Prompts:
         """Return the text between an answer of the history, not its last message, and the next answer. `NoBridge` if
         the template changes the answer's last text, or what follows it; `BadRequest` if it refuses the request."""
         writing = _Writing(self, request, waiting)
-        found = self._found(writing, request.messages, at, ends)
+        found = writing.found(request.messages, at, self.ends(ends))
         for piece in found.pieces:
             if not clean(writing.write(piece.messages, generate=piece.opens)).endswith(piece.text):
                 raise NoBridge("the chat template writes what follows an answer differently after another answer")
         return found.bridge
-
-    def _found(
-        self,
-        writing: "_Writing",
-        messages: Sequence[Mapping[str, Any]],
-        at: int,
-        ends: Sequence[str],
-        *,
-        generate: bool = True,
-    ) -> "_Found":
-        """Find the bridge after an answer among the messages, with a word in place of the answer's text.
-
-        A second rendering with another word checks the result, since the template is not trusted.
-        """
-        word, other = _random_word(), _random_word()
-        history, new = messages[:at], messages[at + 1 :]
-        stand_in = _stand_in(messages[at], word)
-
-        def written(*messages: Mapping[str, Any], generate: bool = generate) -> str:
-            return writing.write([*history, *messages], generate=generate)
-
-        with _refusals():
-            others = [m if m["role"] == "assistant" else {**m, "content": f"{other}x{i}x"} for i, m in enumerate(new)]
-            probe = written(stand_in, *others)
-            whole = written(stand_in, *new)
-            tail, after = behind(word, probe), behind(word, whole)
-            found = between(
-                tail, self.ends(ends), tail.find(other), lambda: behind(word, written(stand_in, generate=False))
-            )
-        if any(m["content"] not in found.text for m in others if m["role"] != "assistant"):
-            results = _one_by_one(messages, at)
-            if not results:
-                raise NoBridge("the chat template does not write what follows an answer as it is, and in one piece")
-            # A template that has a message for each call writes the results of all but the last before that.
-            last = len(results) - 1
-            each = [self._found(writing, m, at, ends, generate=generate and i == last) for i, m in enumerate(results)]
-            gap = self._found(writing, results[0][: at + 1], at, ends, generate=False).bridge.text  # ends the answer
-            text = each[0].bridge.text + "".join(one.bridge.text.removeprefix(gap) for one in each[1:])
-            bridge = Bridge(each[-1].bridge.closings, text)
-            wholes = [text for one in each for text in one.wholes]
-            return _Found(bridge, wholes, [piece for one in each for piece in one.pieces])
-        start = len(tail) - len(found.text)
-        if not after.startswith(tail[:start]):
-            raise NoBridge("the chat template writes the answer differently")
-        bridge = Bridge(tuple(map(clean, found.closings)), clean(after[start:]))
-        return _Found(bridge, (probe, whole), [_Piece(messages, generate, bridge.text)])
 
     def ends(self, ends: Sequence[str]) -> tuple[str, ...]:
         """The strings that end an answer: these and the template's own, the longest first."""
@@ -438,6 +392,44 @@ class _Writing:
         if not found:
             raise BadRequest(field, "the chat template changes the last message, so it cannot be continued")
         return before if after.startswith(" ") else before.rstrip()
+
+    def found(
+        self, messages: Sequence[Mapping[str, Any]], at: int, ends: Sequence[str], *, generate: bool = True
+    ) -> "_Found":
+        """Find the bridge after an answer, which ``ends`` may end, with a word in place of the answer's text.
+
+        A second rendering with another word checks the result, since the template is not trusted.
+        """
+        word, other = _random_word(), _random_word()
+        history, new = messages[:at], messages[at + 1 :]
+        stand_in = _stand_in(messages[at], word)
+
+        def written(*messages: Mapping[str, Any], generate: bool = generate) -> str:
+            return self.write([*history, *messages], generate=generate)
+
+        with _refusals():
+            others = [m if m["role"] == "assistant" else {**m, "content": f"{other}x{i}x"} for i, m in enumerate(new)]
+            probe = written(stand_in, *others)
+            whole = written(stand_in, *new)
+            tail, after = behind(word, probe), behind(word, whole)
+            found = between(tail, ends, tail.find(other), lambda: behind(word, written(stand_in, generate=False)))
+        if any(m["content"] not in found.text for m in others if m["role"] != "assistant"):
+            results = _one_by_one(messages, at)
+            if not results:
+                raise NoBridge("the chat template does not write what follows an answer as it is, and in one piece")
+            # A template that has a message for each call writes the results of all but the last before that.
+            last = len(results) - 1
+            each = [self.found(m, at, ends, generate=generate and i == last) for i, m in enumerate(results)]
+            gap = self.found(results[0][: at + 1], at, ends, generate=False).bridge.text  # ends the answer
+            text = each[0].bridge.text + "".join(one.bridge.text.removeprefix(gap) for one in each[1:])
+            bridge = Bridge(each[-1].bridge.closings, text)
+            wholes = [text for one in each for text in one.wholes]
+            return _Found(bridge, wholes, [piece for one in each for piece in one.pieces])
+        start = len(tail) - len(found.text)
+        if not after.startswith(tail[:start]):
+            raise NoBridge("the chat template writes the answer differently")
+        bridge = Bridge(tuple(map(clean, found.closings)), clean(after[start:]))
+        return _Found(bridge, (probe, whole), [_Piece(messages, generate, bridge.text)])
 
     def write(self, messages: Sequence[Mapping[str, Any]], *, generate: bool = True) -> str:
         """The prompt of a conversation; an error if the template refuses it, meets a limit, or leaves out a message."""
