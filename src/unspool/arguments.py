@@ -40,6 +40,11 @@ def json_shown(value: object) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
+def refuse_constant(name: str) -> Any:
+    """What decoders of JSON call for ``NaN`` and ``Infinity``, which only Python reads."""
+    raise ValueError(f"{name} is not a JSON number")
+
+
 def wrong_type(argument: str, value: object, allowed: str) -> TypeError:
     """Make the error for an argument of the wrong type."""
     return TypeError(f"{argument}: must be {allowed}, not {described(value)}")
@@ -69,12 +74,7 @@ def check_tokenizer(tokenizer: object) -> None:
 
 
 def check_ids(argument: str, ids: Sequence[Any]) -> None:
-    """Refuse anything but token ids.
-
-    Raises:
-        TypeError: one is not an integer.
-        ValueError: one is negative.
-    """
+    """Refuse anything but token ids: `TypeError` if one is not an integer, `ValueError` if one is negative."""
     if set(map(type, ids)) <= {int} and min(ids, default=0) >= 0:
         return  # the usual case; the loop below checks one after the other
     for i, token in enumerate(ids):

@@ -26,42 +26,35 @@ class _Span(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Base class of all events: a half-open span of the output, in code points."""
 
 
-class ReasoningStart(_Span, frozen=True, gc=False, tag="reasoning_start"):
+class _Marker(_Span, frozen=True, gc=False):
+    start: int
+    end: int
+    token_start: int = -1
+    token_end: int = -1
+
+
+class _Text(_Span, frozen=True, gc=False):
+    text: str
+    start: int
+    end: int
+    token_start: int = -1
+    token_end: int = -1
+
+
+class ReasoningStart(_Marker, frozen=True, gc=False, tag="reasoning_start"):
     """Reasoning opens; the span is its opening marker (empty if the prompt opened it)."""
 
-    start: int
-    end: int
-    token_start: int = -1
-    token_end: int = -1
 
-
-class ReasoningDelta(_Span, frozen=True, gc=False, tag="reasoning_delta"):
+class ReasoningDelta(_Text, frozen=True, gc=False, tag="reasoning_delta"):
     """Reasoning text; ``text == output[start:end]``."""
 
-    text: str
-    start: int
-    end: int
-    token_start: int = -1
-    token_end: int = -1
 
-
-class ReasoningEnd(_Span, frozen=True, gc=False, tag="reasoning_end"):
+class ReasoningEnd(_Marker, frozen=True, gc=False, tag="reasoning_end"):
     """Reasoning closes; the span is its closing marker (empty if none was written)."""
 
-    start: int
-    end: int
-    token_start: int = -1
-    token_end: int = -1
 
-
-class ContentDelta(_Span, frozen=True, gc=False, tag="content_delta"):
+class ContentDelta(_Text, frozen=True, gc=False, tag="content_delta"):
     """Text for the user; ``text == output[start:end]``."""
-
-    text: str
-    start: int
-    end: int
-    token_start: int = -1
-    token_end: int = -1
 
 
 class ToolCallStart(_Span, frozen=True, gc=False, tag="tool_call_start"):
@@ -103,14 +96,8 @@ class ToolCallEnd(_Span, frozen=True, gc=False, tag="tool_call_end"):
     token_end: int = -1
 
 
-class Markup(_Span, frozen=True, gc=False, tag="markup"):
+class Markup(_Text, frozen=True, gc=False, tag="markup"):
     """Framing: markers, end-of-turn strings, dropped white space."""
-
-    text: str
-    start: int
-    end: int
-    token_start: int = -1
-    token_end: int = -1
 
 
 class Notice(_Span, frozen=True, gc=False, tag="notice"):

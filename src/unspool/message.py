@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from .arguments import json_kind, wrong_type
+from .arguments import json_kind, refuse_constant, wrong_type
 from .events import (
     ContentDelta,
     Event,
@@ -61,11 +61,7 @@ class ToolCall(msgspec.Struct):
         return ValueError(f"arguments of call {self.index} ({self.name}, {self.status}): {why}")
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-_ARGUMENTS: Final = json.JSONDecoder(parse_constant=_no_constant)
+_ARGUMENTS: Final = json.JSONDecoder(parse_constant=refuse_constant)
 
 
 class Segment(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Policies: choices in which users want opposite things. They mean the same in every dialect, streamed or whole."""
 
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -47,15 +47,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **unset)
 
 
-def _choices() -> dict[str, tuple[Any, ...]]:
-    found: dict[str, tuple[Any, ...]] = {}
-    for field, hint in Policy.__annotations__.items():
-        literal = next(a for a in get_args(hint) if a is not type(None))
-        found[field] = get_args(literal) if get_origin(literal) is Literal else (False, True)
-    return found
-
-
-CHOICES: dict[str, tuple[Any, ...]] = _choices()
+CHOICES: dict[str, tuple[Any, ...]] = {
+    field: get_args(get_args(hint)[0]) or (False, True) for field, hint in Policy.__annotations__.items()
+}
 """The fields of `Policy` and the values each may take, the library's default first."""
 
 DEFAULTS = Policy(**{field: allowed[0] for field, allowed in CHOICES.items()})

@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
 
+from .arguments import refuse_constant
 from .regex import Regex
 
 JsonType = Literal["string", "number", "integer", "boolean", "null", "object", "array"]
@@ -60,23 +61,22 @@ class Kinds(msgspec.Struct, frozen=True):
 class Schema:
     """One node of a schema, read lazily; its ``$ref`` pointers start from ``root``."""
 
-    __slots__ = ("_declared", "_elements", "_kinds", "_known", "_members", "_node", "_root")
+    __slots__ = ("_declared", "_elements", "_kinds", "_members", "_node", "_root")
 
     def __init__(self, node: object, root: object = None) -> None:
         self._node = node
         self._root = node if root is None else root
-        self._known = False
-        self._kinds: Kinds | None = None
-        self._members: dict[str, Schema | None] = {}  # results of earlier queries
-        self._declared: dict[str, bool] = {}
+        # The results of earlier queries; ``False``: none was made.
+        self._kinds: Kinds | Literal[False] | None = False
+        self._members: dict[str, Schema | None] = {}
+        self._declared: dict[str, Schema | None] = {}
         self._elements: Schema | Literal[False] | None = False
 
     def kinds(self) -> Kinds | None:
         """The types and the strings that a value may have; ``None`` if the schema does not say."""
-        if not self._known:
+        if self._kinds is False:
             kinds = _Walk(self._root).kinds(self._node, 0)
             self._kinds = kinds if kinds and kinds.types else None
-            self._known = True
         return self._kinds
 
     @property
@@ -89,20 +89,9 @@ class Schema:
         kinds = self.kinds()
         return None if kinds is None else kinds.types
 
-    @property
-    def strings(self) -> frozenset[str] | None:
-        """The only strings that the schema admits; ``None`` if it admits any, or does not say."""
-        kinds = self.kinds()
-        return None if kinds is None or "string" not in kinds.types else kinds.strings
-
     def property(self, name: str) -> "Schema | None":
         """The schema of an object's member; ``None`` if it is not declared."""
-        found = self._members.get(name, self)
-        if found is self:
-            found = self._child(lambda node: _own_property(node, name))
-            if self._remembers(name, len(self._members)):
-                self._members[name] = found
-        return found
+        return self._member(name, _own_property, self._members)
 
     def only_string(self) -> str | None:
         """The object's only required member, if it may be any string."""
@@ -110,23 +99,23 @@ class Schema:
         if not isinstance(required, list) or len(required) != 1 or not isinstance(required[0], str):
             return None
         member = self.property(required[0])
-        types = None if member is None or member.strings is not None else member.types
-        return required[0] if types is not None and len(types) == 1 and "string" in types else None
+        return required[0] if member is not None and member.kinds() == Kinds(frozenset({"string"})) else None
 
     def declares(self, name: str) -> bool:
         """Whether the schema names this member of an object."""
-        found = self._declared.get(name)
-        if found is None:
-            found = self._child(lambda node: _named_property(node, name)) is not None
-            if self._remembers(name, len(self._declared)):
-                self._declared[name] = found
-        return found
+        return self._member(name, _named_property, self._declared) is not None
 
-    def _remembers(self, name: str, known: int) -> bool:
-        """Whether the result for a name is cached: names come from the model, which may write any."""
-        if known < _REMEMBERED and len(name) < _REMEMBERED:
-            return True
-        return isinstance(self._node, dict) and bool(_named_property(self._node, name))
+    def _member(
+        self, name: str, own: Callable[[Node, str], list[object]], known: "dict[str, Schema | None]"
+    ) -> "Schema | None":
+        found = known.get(name, self)
+        if found is self:
+            found = self._child(lambda node: own(node, name))
+            # Names come from the model, which may write any, so not all are kept.
+            listed = isinstance(self._node, dict) and _named_property(self._node, name)
+            if listed or (len(known) < _REMEMBERED and len(name) < _REMEMBERED):
+                known[name] = found
+        return found
 
     def items(self) -> "Schema | None":
         """The schema of an array's elements at any position; ``None`` if it is not declared."""
@@ -180,15 +169,9 @@ def _of_json(text: bytes) -> Schema:
     return Schema(json.loads(text))  # msgspec is slow for numbers such as 1e300
 
 
-def resolve(root: object, ref: object) -> object:
-    """The node that a local JSON pointer (``#/…``) into ``root`` refers to; ``None`` if there is none."""
-    return _Walk(root).resolve(ref)
-
-
 def tool_name(tool: Mapping[str, Any]) -> str | None:
     """A tool's name; ``None`` if the dict contains none."""
-    function = tool.get("function", tool) if type(tool) is dict else None
-    name = (function if type(function) is dict else function_of(tool)).get("name")
+    name = function_of(tool).get("name")
     return name if isinstance(name, str) and name else None
 
 
@@ -242,7 +225,7 @@ class _Walk:
     def _kinds_inside(self, node: Node, depth: int) -> Kinds | None:
         stated = [_declared(node.get("type")), self._of_values(node)]
         if "$ref" in node:
-            stated.append(self.kinds(self.resolve(node["$ref"]), depth))
+            stated.append(self.kinds(resolve(self._root, node["$ref"]), depth))
         stated += [self.kinds(branch, depth) for branch in _branches(node, "allOf")]
         stated += [self._union(_branches(node, kind), depth) for kind in ("anyOf", "oneOf")]
         known = [kinds for kinds in stated if kinds and kinds.types]
@@ -290,7 +273,7 @@ class _Walk:
         depth += 1
         found = own(node)
         if "$ref" in node:
-            found += self.children(self.resolve(node["$ref"]), own, depth)
+            found += self.children(resolve(self._root, node["$ref"]), own, depth)
         for branch in _branches(node, "allOf"):
             found += self.children(branch, own, depth)
         for kind in ("anyOf", "oneOf"):
@@ -317,30 +300,32 @@ class _Walk:
         for _ in range(MAX_DEPTH):
             if not isinstance(node, dict) or set(node) != {"$ref"}:
                 break
-            node = self.resolve(node["$ref"])
+            node = resolve(self._root, node["$ref"])
         return node
 
-    def resolve(self, ref: object) -> object:
-        """The node that a local JSON pointer (``#/…``) refers to; ``None``, an unknown schema, for any other."""
-        if not isinstance(ref, str) or ref[:1] != "#" or len(ref) > _MAX_POINTER:
-            return None
-        node = self._root
-        if ref == "#":
-            return node
-        from urllib.parse import unquote  # slow to import, rarely needed
 
-        head, *parts = unquote(ref[1:]).split("/")
-        if head or len(parts) > MAX_DEPTH:
-            return None
-        for part in parts:
-            key = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(node, dict):
-                node = node.get(key)
-            elif isinstance(node, list) and key.isdecimal() and len(key) <= 6 and int(key) < len(node):
-                node = node[int(key)]
-            else:
-                return None
+def resolve(root: object, ref: object) -> object:
+    """The node that a local JSON pointer (``#/…``) into ``root`` refers to; ``None``, an unknown schema, for any
+    other."""
+    if not isinstance(ref, str) or ref[:1] != "#" or len(ref) > _MAX_POINTER:
+        return None
+    node = root
+    if ref == "#":
         return node
+    from urllib.parse import unquote  # slow to import, rarely needed
+
+    head, *parts = unquote(ref[1:]).split("/")
+    if head or len(parts) > MAX_DEPTH:
+        return None
+    for part in parts:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, dict):
+            node = node.get(key)
+        elif isinstance(node, list) and key.isdecimal() and len(key) <= 6 and int(key) < len(node):
+            node = node[int(key)]
+        else:
+            return None
+    return node
 
 
 def _named_property(node: Node, name: str) -> list[object]:
@@ -410,30 +395,6 @@ _NUMBER: Final = Regex(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?([eE][-+]?[0-9]++)?")
 _BRACKETS: Final = Regex(r'\\.|["{}\[\]]', re.DOTALL)
 
 
-def decode(
-    text: str, types: frozenset[str] | None, nesting: int = MAX_NESTING, strings: frozenset[str] | None = None
-) -> tuple[str, bool]:
-    """Turn the text of an argument value into JSON text, and say whether it fits ``types``.
-
-    If the schema allows a string, the text is that string, except for the bare text ``null`` if null is allowed
-    too. If ``strings`` lists the only allowed strings, any other text is not a string. Other types are the model's own
-    text without white space around it, so no digit is lost; ``True`` and ``None`` are read as Python writes them. Text
-    that fits nothing becomes a string and does not fit. If ``types`` is ``None`` (unknown), text that is JSON other
-    than a string stays that JSON, and everything else becomes a string; both fit.
-
-    ``nesting`` bounds the arrays and objects within each other; deeper text is not JSON.
-    """
-    if types is None:
-        return (text.strip(_BLANK) if is_json_value(text, nesting) else _quote(text)), True
-    if "string" in types:
-        if strings is None:
-            return ("null" if text == "null" and "null" in types else _quote(text)), True
-        if text in strings:
-            return _quote(text), True
-    found = _fitting(text.strip(_BLANK), types, nesting)
-    return (_quote(text), False) if found is None else (found, True)
-
-
 class Marked(enum.Enum):
     """A value's type by the model's markup."""
 
@@ -442,22 +403,33 @@ class Marked(enum.Enum):
     OTHER = enum.auto()  # JSON, or sometimes a string, which is then in quotes
 
 
-def decode_marked(text: str, kinds: Kinds | None, marked: Marked) -> tuple[str, bool]:
-    """As `decode`, for a value whose markup gives its type.
+def decode(text: str, kinds: Kinds | None, marked: Marked = Marked.NOT) -> tuple[str, bool]:
+    """Turn the text of an argument value into JSON text, and say whether it fits its schema's ``kinds``.
 
-    The type counts unless the schema does not allow it; then the schema counts, if the text fits it.
+    If the schema allows a string, the text is that string, except for the bare text ``null`` if null is allowed
+    too. If it lists the only allowed strings, any other text is not a string. Other types are the model's own
+    text without white space around it, so no digit is lost; ``True`` and ``None`` are read as Python writes them. Text
+    that fits nothing becomes a string and does not fit. If the kinds are unknown (``None``), text that is JSON other
+    than a string stays that JSON, and everything else becomes a string; both fit.
+
+    A type that the markup gives counts unless the schema does not allow it; then the schema counts, if the text fits.
     """
-    types, strings = (None, None) if kinds is None else (kinds.types, kinds.strings)
-    if marked is Marked.NOT:
-        return decode(text, types, strings=strings)
-    if marked is Marked.STRING:
-        return (_quote(text), True) if types is None else decode(text, types, strings=strings)
     bare = text.strip(_BLANK)
-    found = bare if bare[:1] == '"' and _is_json(bare, MAX_NESTING) else _fitting(bare, _NO_STRINGS, MAX_NESTING)
-    if found is not None and (types is None or _admits(types, _kind(found))):
-        return found, True
-    decoded, fits = (_quote(text), False) if types is None else decode(text, types, strings=strings)
-    return (decoded, fits) if fits or found is None else (found, True)
+    if marked is Marked.OTHER:
+        found = bare if bare[:1] == '"' and _is_json(bare) else _fitting(bare, _NO_STRINGS)
+        if found is not None and (kinds is None or _admits(kinds.types, _kind(found))):
+            return found, True
+        decoded, fits = (_quote(text), False) if kinds is None else decode(text, kinds)
+        return (decoded, fits) if fits or found is None else (found, True)
+    if kinds is None:
+        return (bare if marked is Marked.NOT and is_json_value(bare) else _quote(text)), True
+    if "string" in kinds.types:
+        if kinds.strings is None:
+            return ("null" if text == "null" and "null" in kinds.types else _quote(text)), True
+        if text in kinds.strings:
+            return _quote(text), True
+    found = _fitting(bare, kinds.types)
+    return (_quote(text), False) if found is None else (found, True)
 
 
 def _admits(types: Types, kind: JsonType) -> bool:
@@ -475,17 +447,16 @@ def collected(texts: list[str], items: "Schema | None") -> tuple[str, bool]:
     """Join the pieces that were given for an array, elements or arrays, into one JSON array. Say whether all fit."""
     elements: list[str] = []
     kinds = None if items is None else items.kinds()
-    types, strings = (None, None) if kinds is None else (kinds.types, kinds.strings)
-    nested = types is not None and "array" in types
+    nested = kinds is not None and "array" in kinds.types
     all_fit = True
     for text in texts:
         bare = text.strip(_BLANK)
-        if bare[:1] == "[" and not nested and _is_json(bare, MAX_NESTING):
+        if bare[:1] == "[" and not nested and _is_json(bare):
             inner = bare[1:-1].strip(_BLANK)
             if inner:
                 elements.append(inner)
         else:
-            element, fits = decode(text, types, strings=strings)
+            element, fits = decode(text, kinds)
             all_fit = all_fit and fits
             elements.append(element)
     return f"[{', '.join(elements)}]", all_fit
@@ -494,7 +465,7 @@ def collected(texts: list[str], items: "Schema | None") -> tuple[str, bool]:
 def declared_object(text: str, schema: Schema) -> str:
     """The text, if it is a JSON object whose keys the schema all declares, else ``""``."""
     bare = text.strip(_BLANK)
-    if bare[:1] != "{" or not _is_json(bare, MAX_NESTING):
+    if bare[:1] != "{" or not _is_json(bare):
         return ""
     keys = [key for key, _ in _PAIRS.decode(bare)]
     return bare if all(schema.declares(key) for key in keys) else ""
@@ -512,17 +483,17 @@ def repeated_key(json_text: str) -> str | None:
     return found[0] if found else None
 
 
-def is_json_value(text: str, nesting: int = MAX_NESTING) -> bool:
+def is_json_value(text: str) -> bool:
     """Whether a text, without white space around it, is JSON other than a string."""
     bare = text.strip(_BLANK)
-    return bare[:1] != '"' and _is_json(bare, nesting)
+    return bare[:1] != '"' and _is_json(bare)
 
 
-def _fitting(bare: str, types: frozenset[str], nesting: int) -> str | None:  # a branch for each type
+def _fitting(bare: str, types: frozenset[str]) -> str | None:  # a branch for each type
     """The JSON text of a value that is not a string; ``None`` if it has none of the types."""
     if bare[:1] in ("{", "["):
         kind = "object" if bare[0] == "{" else "array"
-        return bare if kind in types and _is_json(bare, nesting) else None
+        return bare if kind in types and _is_json(bare) else None
     if "null" in types and bare in ("null", "None", "none"):
         return "null"
     if "boolean" in types and len(bare) <= 5 and bare.lower() in ("true", "false"):
@@ -540,17 +511,13 @@ def _finite(text: str) -> str:
     return text
 
 
-def _refuse(constant: str) -> Any:
-    raise ValueError(constant)
-
-
 # Numbers are left as text: converting them costs time, and Python refuses integers of more than 4,300 digits.
 _PAIRS: Final = json.JSONDecoder(parse_int=str, parse_float=str, object_pairs_hook=tuple)
-_JSON: Final = json.JSONDecoder(parse_constant=_refuse, parse_int=str, parse_float=_finite)
+_JSON: Final = json.JSONDecoder(parse_constant=refuse_constant, parse_int=str, parse_float=_finite)
 
 
-def _is_json(text: str, nesting: int) -> bool:
-    if text[:1] not in '{["-0123456789tfn' or _deeper(text, nesting):
+def _is_json(text: str) -> bool:
+    if text[:1] not in '{["-0123456789tfn' or _too_deep(text):
         return False
     try:
         _JSON.decode(text)
@@ -570,9 +537,9 @@ def nests_deeper(value: Any, most: int) -> bool:
     return True
 
 
-def _deeper(text: str, nesting: int) -> bool:
-    """Whether brackets outside strings nest more than ``nesting`` deep. It is cheap for usual texts."""
-    if text.count("{") + text.count("[") <= nesting:
+def _too_deep(text: str) -> bool:
+    """Whether brackets outside strings nest deeper than `MAX_NESTING`. It is cheap for usual texts."""
+    if text.count("{") + text.count("[") <= MAX_NESTING:
         return False
     depth, quoted = 0, False
     for match in _BRACKETS.finditer(text):
@@ -581,7 +548,7 @@ def _deeper(text: str, nesting: int) -> bool:
             quoted = not quoted
         elif not quoted and mark in "{[":
             depth += 1
-            if depth > nesting:
+            if depth > MAX_NESTING:
                 return True
         elif not quoted and mark in "}]":
             depth -= 1

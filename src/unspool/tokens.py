@@ -91,11 +91,8 @@ def added_tokens(tokenizer: Any) -> dict[str, int]:
 
 
 def token_bytes(tokenizer: Any, token: int) -> bytes | None:
-    """Return the bytes of one id after other text; they need not be complete characters.
-
-    Returns:
-        ``None`` if the tokenizer only decodes, and this id alone is not text.
-    """
+    """Return the bytes of one id after other text, which need not be complete characters; ``None`` if the tokenizer
+    only decodes, and this id alone is not text."""
     vocabulary = _vocabulary(tokenizer)
     literal = vocabulary.added.get(token)
     if literal is not None:
@@ -271,15 +268,8 @@ _PART: Final = 256 * 1024  # the longest text, in characters, that is counted in
 
 
 def counted(tokenizer: Any, text: str, check: Callable[[], None] = lambda: None) -> int:
-    """Count the tokens of a text: exactly up to 262,144 characters, then as the sum of parts.
-
-    Encoding cannot be interrupted, and takes a hundred times the memory of the text.
-
-    Args:
-        tokenizer: see `encoded`.
-        text: of any length.
-        check: called between parts; it may raise.
-    """
+    """Count the tokens of a text: exactly up to 262,144 characters, then as the sum of parts, with ``check`` called
+    between them. Encoding cannot be interrupted, and takes a hundred times the memory of the text."""
     total = at = 0
     while at < len(text):
         check()

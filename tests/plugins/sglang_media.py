@@ -53,7 +53,7 @@ def split(name: str, arguments: Any) -> dict[str, Any]:
     written, image, tokens = FAMILIES[name]
     part = f"{{% if p.type == 'image' %}}{written}{{% else %}}{{{{ p.text }}}}{{% endif %}}"
     template = "{% for m in messages %}{% for p in m.content %}" + part + "{% endfor %}{% endfor %}"
-    (span,) = Prompts(Tokenizer(template, template, {}, ())).places.spans.values()
+    (span,) = Prompts(Tokenizer(template, template, {}, ())).known.places.spans.values()
     module, _, kind = name.partition(".")
     words = make_tokenizer(sorted({image, *tokens}))
     processor = SimpleNamespace(tokenizer=words, image_token=image, image_processor=Config())

@@ -256,7 +256,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]}, "not one JSON object: not an object"),
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1'}}]}, r"tool_calls\[0\]\.arguments"),
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": '{"a":1,"a":2}'}}]}, "'a' occurs twice"),
-    ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": '{"a": NaN}'}}]}, "NaN is not JSON"),
+    ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": '{"a": NaN}'}}]}, "NaN is not a JSON number"),
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": {"a": float("nan")}}}]}, "arguments"),
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": 3}}]}, "not an object but int"),
     ("hermes", {"tool_calls": [{"function": {"arguments": "{}"}}]}, r"tool_calls\[0\]\.name"),

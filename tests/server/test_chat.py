@@ -89,7 +89,7 @@ def test_history_with_reasoning_in_any_spelling_and_with_broken_arguments_is_tak
     details = [{"type": "reasoning.text", "text": "th"}, {"type": "reasoning.summary", "summary": "ink"}]
     history = [
         *HELLO,
-        {"role": "assistant", "content": None, "reasoning": "a", "tool_calls": [call]},
+        {"role": "assistant", "content": None, "reasoning_content": "", "reasoning": "a", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "1"},
         {"role": "assistant", "content": "x", "reasoning_content": "b"},
         {"role": "assistant", "content": "x\ud83d", "reasoning_details": details},

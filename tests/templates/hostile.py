@@ -212,7 +212,7 @@ def counts(prompt: str, tokens: list[str]) -> Counter[str]:
 
 def tokens_of(made: Prompts) -> list[str]:
     """What the template and the dialect write around turns and in them."""
-    return [w for w in made._ready().guards[0].special.words if not any(one in w for one in OURS)]
+    return [w for w in made.known.guards[0].special.words if not any(one in w for one in OURS)]
 
 
 def rendered(made: Prompts, messages: list[Message], tools: list[Any], **template: Any) -> str | None:

@@ -45,17 +45,9 @@ class _Clock:
         return self.now.strftime(form)
 
 
-def _environment(clock: _Clock) -> jinja2.Environment:
-    environment, tojson = (_loaded(name)[name] for name in ("environment", "tojson"))
-    # The immutable sandbox will not do: real templates append to lists. Each request is a fresh copy.
-    env: jinja2.Environment = environment(
-        jinja2.sandbox.SandboxedEnvironment, clock.strftime, functools.partial(tojson, default=list)
-    )
-    return env
-
-
-def _loaded(name: str) -> dict[str, Any]:
-    return runpy.run_path(str(Path(__file__).with_name(f"{name}.py")))
+def _loaded(name: str) -> Any:
+    """What a file of this name defines under the same name."""
+    return runpy.run_path(str(Path(__file__).with_name(f"{name}.py")))[name]
 
 
 def _render(template: jinja2.Template, variables: dict[str, Any], most: int) -> str:
@@ -93,8 +85,7 @@ def _limit(job: dict[str, Any]) -> None:
 
     signal.signal(signal.SIGPROF, late)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when this process ends
-    limit = _loaded("limits")["limit"]
-    limit(RLIMIT_AS=job["memory"], RLIMIT_FSIZE=0, RLIMIT_CORE=0)
+    _loaded("limit")(RLIMIT_AS=job["memory"], RLIMIT_FSIZE=0, RLIMIT_CORE=0)
 
 
 def _start(seconds: float) -> None:
@@ -122,7 +113,9 @@ def main() -> None:
     job = json.loads(sys.stdin.readline())
     _limit(job)
     clock = _Clock()
-    env = _environment(clock)
+    tojson = functools.partial(_loaded("tojson"), default=list)
+    # The immutable sandbox will not do: real templates append to lists. Each request is a fresh copy.
+    env: jinja2.Environment = _loaded("environment")(jinja2.sandbox.SandboxedEnvironment, clock.strftime, tojson)
 
     def write(answer: dict[str, Any]) -> None:
         sys.stdout.write(json.dumps(answer) + "\n")

@@ -5,6 +5,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Protocol
 
 from .worker import Limits, Rendered, Worker
@@ -30,13 +31,10 @@ class Pool:
     """
 
     def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
-        def start() -> Worker:
-            return Worker(template, special, limits)
-
-        first = start()
+        self._start = partial(Worker, template, special, limits)
+        first = self._start()
         self.asked = first.asked
         self.texts = first.texts
-        self._start = start
         self._idle = [first]
         self._lock = threading.Lock()
         self.close = weakref.finalize(self, _end, self._idle)

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -53,11 +53,8 @@ class Rendered(msgspec.Struct, frozen=True):
 
 
 class Worker:
-    """A process that renders one template; see `child`. `TemplateError` if the template cannot be compiled within the
-    limits; `ImportError` if jinja2 is not installed.
-
-    Args:
-        special: named special tokens, such as ``bos_token``."""
+    """A process that renders one template, with named special tokens; see `child`. `TemplateError` if the template
+    cannot be compiled within the limits; `ImportError` if jinja2 is not installed."""
 
     def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
         if importlib.util.find_spec("jinja2") is None:
@@ -70,6 +67,9 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
         job = {"template": template, "special": dict(special)}
         job |= {name: getattr(limits, name) for name in ("seconds", "memory", "output")}
         try:
@@ -125,22 +125,15 @@ class Worker:
         return answers
 
     def _lines(self, message: bytes, count: int, most: int) -> list[bytes]:
-        stdin, stdout = self._pipes()
         lines: list[bytes] = []
         try:
-            stdin.write(message)
-            stdin.flush()
+            self._stdin.write(message)
+            self._stdin.flush()
         except BrokenPipeError:  # it has ended; its output so far shows why
             pass
-        while len(lines) < count and (line := stdout.readline(most)).endswith(b"\n"):
+        while len(lines) < count and (line := self._stdout.readline(most)).endswith(b"\n"):
             lines.append(line)
         return lines
-
-    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        return stdin, stdout
 
     def kill(self) -> None:
         """Kill the process, from any thread. A rendering that runs fails."""
@@ -149,7 +142,7 @@ class Worker:
     def end(self) -> None:
         """End the process. Further calls do nothing."""
         self._process.kill()
-        for pipe in self._pipes():
+        for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(BrokenPipeError):  # some input may still be buffered
                 pipe.close()
         self._process.wait()

@@ -37,8 +37,9 @@ def example_message(example: Example) -> Message:
     return Message(reasoning=example.reasoning, content=example.content, tool_calls=calls)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+def _json(value: Any, *, sort_keys: bool = False) -> str:
+    """JSON text. Unlike in Python, ``1``, ``1.0`` and ``true`` are not equal in it."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=sort_keys)
 
 
 def try_examples(dialect: Dialect) -> Iterator[Problem]:
@@ -77,7 +78,7 @@ def _differences(got: Message, example: Example) -> Iterator[str]:
         where = f"tool_calls[{i}]"
         if call.status not in ("ok", "repaired"):
             yield f"{where}.status: got {call.status!r}, expected 'ok'"
-        elif not _equal(json.loads(call.arguments), wanted.arguments):
+        elif _json(json.loads(call.arguments), sort_keys=True) != _json(wanted.arguments, sort_keys=True):
             yield f"{where}.arguments: got {call.arguments}, expected {_json(wanted.arguments)}"
         if wanted.id is not None:
             yield from _differs(f"{where}.id", call.id, wanted.id)
@@ -86,15 +87,6 @@ def _differences(got: Message, example: Example) -> Iterator[str]:
 def _differs(what: str, got: object, expected: object) -> Iterator[str]:
     if got != expected:
         yield f"{what}: got {got!r}, expected {expected!r}"
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """Equality of JSON values. ``1``, ``1.0`` and ``True`` are equal in Python, but not in JSON."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_equal(a[k], b[k]) for k in a)
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_equal, a, b))
-    return type(a) is type(b) and bool(a == b)
 
 
 def _written(dialect: Dialect, tools: list[dict[str, Any]], example: Example, *, understood: bool) -> Iterator[Problem]:

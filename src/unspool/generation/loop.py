@@ -329,7 +329,7 @@ class Loop:
         if self._taken is None:
             turns = self._first.turns
             taken = frozenset(getattr(self._service.engine, "media", ()))
-            self._taken = taken & (frozenset(MEDIA) if turns is None else turns.media_kinds)
+            self._taken = taken & (frozenset(MEDIA) if turns is None else turns.prompts.known.places.spans.keys())
         return result_content(result, self._taken, self._service.settings.limits, media)
 
     async def _without_media(self, prepared: Prepared, last: "_Round | None") -> Prepared | None:

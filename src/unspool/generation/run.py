@@ -19,7 +19,7 @@ from ..engines.capture import asked_of
 from ..events import Event
 from ..parser import Parser
 from ..request.continuation import Continued, Written
-from ..request.exact import Exact
+from ..request.exact import Turn
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared, Reader
 from ..request.protocols import WireProtocol
@@ -49,7 +49,7 @@ class Deposit:
     """Where an answer goes before its client gets the end of it. This one keeps nothing. ``turn`` is the stored turn
     that the request continues, ``size`` the bytes that were stored of the conversation."""
 
-    turn: Exact | None = None
+    turn: Turn | None = None
     size = 0
 
     async def keep(self, id: str, writer: Writer, last: tuple[Continued, Written] | None) -> None:

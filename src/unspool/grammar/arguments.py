@@ -573,7 +573,7 @@ def _readable(parts: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[s
     def is_read(kind: str) -> bool:
         if kind in ("string", "null"):
             return kind == "string" or "null" not in listed
-        return not free and not any(decode(v, frozenset((kind,)))[1] for v in listed)
+        return not free and not any(decode(v, Schema({"type": kind}).kinds())[1] for v in listed)
 
     return [(kind, one) for kind, one in parts if is_read(kind)]
 

@@ -20,7 +20,7 @@ def main() -> None:
         from transformers.utils.chat_parsing import parse_response
     except ImportError:
         raise SystemExit(MISSING) from None
-    limit = runpy.run_path(str(Path(__file__).parents[1] / "chat_templates" / "limits.py"))["limit"]
+    limit = runpy.run_path(str(Path(__file__).parents[1] / "chat_templates" / "limit.py"))["limit"]
     limit(RLIMIT_CPU=job["seconds"], RLIMIT_AS=job["memory"])
     for prompt, text in job["texts"]:
         answer: dict[str, Any]

@@ -366,9 +366,6 @@ class _Renderer:
         return None
 
 
-# --- templates --------------------------------------------------------------------------------------------------------
-
-
 def _argument_fields(key: str, value: Value) -> dict[str, str]:
     return {"key": key, "string": "true" if isinstance(value, str) else "false", "type": kind(value)}
 
@@ -440,9 +437,6 @@ def _index_in(template: str, call: Call) -> str | None:
 
 
 _DIGITS: Final = "(?:0|[1-9][0-9]{0,17})"
-
-
-# --- differences ------------------------------------------------------------------------------------------------------
 
 
 def _comparison(want: str, got: str) -> str:

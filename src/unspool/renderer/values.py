@@ -11,6 +11,7 @@ from json.encoder import encode_basestring
 from math import isinf
 from typing import Any, Final
 
+from ..arguments import refuse_constant
 from ..schema import MAX_NESTING, nests_deeper
 
 
@@ -40,10 +41,6 @@ def read_json(text: str) -> Value:
 _TOO_DEEP: Final = f"nested deeper than {MAX_NESTING}"
 
 
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
-
-
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
@@ -60,7 +57,7 @@ def _float(text: str) -> Number:
 
 
 _DECODER: Final = json.JSONDecoder(
-    parse_int=Number, parse_float=_float, parse_constant=_refuse, object_pairs_hook=_members
+    parse_int=Number, parse_float=_float, parse_constant=refuse_constant, object_pairs_hook=_members
 )
 
 

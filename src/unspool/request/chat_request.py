@@ -12,7 +12,7 @@ from ..grammar.freeform import Freeform
 from ..toolset import Toolset
 from ..wire.freeform import Kind
 from .edits import Edit
-from .exact import Exact
+from .exact import Turn
 from .fields import BadRequest
 from .reasoning import Reasoning
 from .server_tools import ServerTools
@@ -43,7 +43,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     edits: tuple[Edit, ...] = ()  # edits to make to the messages before the model reads them
     # The edits that were made, in the form for the answer; ``None`` if none were requested.
     applied: list[dict[str, Any]] | None = None
-    stored: Exact | None = None  # the turn of the stored answer that the request continues, if there is one
+    stored: Turn | None = None  # the turn of the stored answer that the request continues, if there is one
     caller: bytes = b""  # the client's API key, to which remembered turns belong; empty if it sent none
     # How it is related to earlier calls of its session, as the agent declares: types and ids.
     edges: tuple[tuple[str, str], ...] = ()

@@ -1,9 +1,8 @@
-"""Reads fields that several protocols share: tools and tool choice, thinking switches, sampling, the history.
+"""Reads fields that several protocols share: tools and tool choice, thinking switches, sampling.
 
 It also refuses fields of other servers that would change the answer; see `UNSERVED`.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from ..arguments import json_shown
@@ -16,10 +15,7 @@ from .reasoning import EFFORTS
 from .server_tools import ServerTools
 from .settings import Limits
 
-MAX_TOKENS = 2**31 - 1
 QUOTED = "quoted"  # a key of system messages whose texts are data, in which special tokens are broken up as in a user's
-
-# -- tools -------------------------------------------------------------------------------------------------------------
 
 
 def tool(name: str, description: Any, parameters: Any, strict: Any = None) -> dict[str, Any]:
@@ -63,8 +59,6 @@ def toolset(
             raise fields.wrong(f"tools[{i}]", f"the schema is nested deeper than {limits.depth}")
     return found
 
-
-# -- fields that are not supported -------------------------------------------------------------------------------------
 
 UNSERVED: dict[str, str] = {
     **dict.fromkeys(("guided_json", "structured_outputs", "json_schema"), "use response_format"),
@@ -120,8 +114,6 @@ def joined(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return messages
 
 
-# -- thinking ----------------------------------------------------------------------------------------------------------
-
 SWITCHES = ("thinking", "enable_thinking", "reasoning", "enable_reasoning", "reasoning_effort")
 """The spellings of the thinking switch; the last one also gives the effort."""
 
@@ -144,8 +136,14 @@ def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
             if isinstance(value, bool):
                 found = value
             elif isinstance(value, dict):
-                switch, effort = _switch(Fields(value, source.path(name)), effort)
-                found = found if switch is None else switch
+                switch = Fields(value, source.path(name))
+                if switch.has("type"):
+                    found = switch.one_of("type", ("enabled", "adaptive", "disabled")) != "disabled"
+                elif switch.has("enabled"):
+                    found = switch.flag("enabled")
+                elif switch.has("effort"):
+                    effort = switch.one_of("effort", EFFORTS)
+                    found = effort != "none"
             elif value is not None:
                 raise source.wrong(name, f"{json_shown(value)} is not one of true, false")
     template = {**extra.raw}
@@ -156,26 +154,11 @@ def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
     return found, template
 
 
-def _switch(value: Fields, effort: str | None) -> tuple[bool | None, str | None]:
-    """Read a switch that is an object, ``{"type": "enabled"}``, ``{"effort": "high"}`` or ``{"enabled": true}``."""
-    if value.has("type"):
-        return value.one_of("type", ("enabled", "adaptive", "disabled")) != "disabled", effort
-    if value.has("enabled"):
-        return value.flag("enabled"), effort
-    if value.has("effort"):
-        effort = value.one_of("effort", EFFORTS)
-        return effort != "none", effort
-    return None, effort
-
-
-# -- sampling ----------------------------------------------------------------------------------------------------------
-
-
 def sampling(fields: Fields, logprobs: int | None = None) -> Sampling:
     return Sampling(
         temperature=fields.number("temperature", 0, 2),
         top_p=fields.number("top_p", 0, 1),
-        top_k=fields.integer("top_k", -1, MAX_TOKENS),
+        top_k=fields.integer("top_k", -1),
         min_p=fields.number("min_p", 0, 1),
         presence_penalty=fields.number("presence_penalty", -2, 2),
         frequency_penalty=fields.number("frequency_penalty", -2, 2),
@@ -183,18 +166,3 @@ def sampling(fields: Fields, logprobs: int | None = None) -> Sampling:
         seed=fields.integer("seed", -(2**63), 2**64 - 1),
         logprobs=logprobs,
     )
-
-
-# -- history -----------------------------------------------------------------------------------------------------------
-
-
-def reasoning_of(message: Mapping[str, Any]) -> str:
-    """The reasoning of a message of the history, from whichever field contains it."""
-    for field in ("reasoning_content", "reasoning"):
-        if isinstance(message.get(field), str):
-            return str(message[field])
-    details = message.get("reasoning_details")
-    if not isinstance(details, list):
-        return ""
-    texts = [d.get("text") or d.get("summary") for d in details if isinstance(d, dict)]
-    return "".join(t for t in texts if isinstance(t, str))

@@ -35,7 +35,7 @@ from ..tokens import added_tokens, counted, encoded
 from ..wire.encoding import clean
 from .chain import Chain, called, json_bytes, thought
 from .chat_request import ChatRequest
-from .exact import Exact, Turn
+from .exact import Turn
 from .fields import BadRequest
 from .parts.places import FORGED
 from .prompts import NoBridge, Prompts
@@ -110,7 +110,7 @@ class Turns:
     ) -> None:
         self._settings = settings
         self._engine = engine
-        self._prompts = prompts
+        self.prompts = prompts
         self._tokenizer = tokenizer
         self._literals = {} if tokenizer is None else {id: text for text, id in added_tokens(tokenizer).items()}
         self._kept: Kept[_Entry] = Kept(_COUNT, settings.turn_memory)
@@ -127,21 +127,21 @@ class Turns:
         if stored is not None and request.reasoning.context is None and context == "loop":
             context = "all"
         if context == "never" or request.body.get("continue_final_message") is True:
-            return Continued(self._prompts.render(request, waiting), None, None)
+            return Continued(self.prompts.render(request, waiting), None, None)
         request, chains = self._as_written(request, across=context == "all")
         thoughts = thoughts_of(request.messages)
         answers = list(accumulate(m["role"] == "assistant" for m in request.messages))  # before each message
         for at in reversed(repeatable(request.messages, across=context == "all")):
             key = chains[at + 1].digest(b"turn")
             if stored is not None and stored.key == key:  # with its own reasoning, in the form of the items
-                turn = stored.turn
+                turn = stored
             else:
                 found = self._get(key)
                 if not isinstance(found, Turn) or not same_thoughts(thoughts[: answers[at]], found.thoughts):
                     continue
                 turn = found
             try:
-                bridge = self._prompts.bridge(request, at, self._settings.dialect.end, waiting)
+                bridge = self.prompts.bridge(request, at, self._settings.dialect.end, waiting)
             except NoBridge as error:
                 log.info("a turn is written by the template: %s", error)
                 break
@@ -154,7 +154,7 @@ class Turns:
             return joined
         request = self._restored(request)
         past = Past(chains[-1], thoughts_of(request.messages), request.caller)
-        return Continued(self._prompts.render(request, waiting), None, past)
+        return Continued(self.prompts.render(request, waiting), None, past)
 
     def media(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...]:
         """The media of a request with their places in its prompt; an error if there is not one placeholder for each."""
@@ -163,18 +163,9 @@ class Turns:
             raise BadRequest("messages", "the chat template does not write one placeholder for each medium")
         return found
 
-    def spoken(self, request: ChatRequest, waiting: Waiting | None = None) -> dict[str, Any] | None:
-        """See `Prompts.spoken`."""
-        return self._prompts.spoken(request, waiting)
-
-    @property
-    def media_kinds(self) -> frozenset[str]:
-        """The kinds of media that the chat template writes."""
-        return frozenset(self._prompts.places.spans)
-
     def _check(self, request: ChatRequest) -> None:
         if request.media:
-            self._prompts.places.check(request.messages, self._engine)
+            self.prompts.known.places.check(request.messages, self._engine)
 
     def _fits(self, prompt: str, request: ChatRequest) -> bool:
         """Whether a prompt that repeats turns has one placeholder for each medium, and nothing else like one."""
@@ -185,12 +176,12 @@ class Turns:
         return found is not None and not any(word in rest for word in FORGED)
 
     def _placed(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...] | None:
-        return self._prompts.places.find(prompt, request.messages, request.media) if request.media else ()
+        return self.prompts.known.places.find(prompt, request.messages, request.media) if request.media else ()
 
     def count(self, request: ChatRequest, waiting: Waiting) -> int:
         """Count the tokens of a prompt as the template writes it. Without a tokenizer, four characters count as one."""
         self._check(request)
-        prompt = self._prompts.render(request, waiting)
+        prompt = self.prompts.render(request, waiting)
         waiting.check()
         return len(prompt) // 4 if self._tokenizer is None else counted(self._tokenizer, prompt, waiting.check)
 
@@ -203,20 +194,13 @@ class Turns:
         results: Sequence[Mapping[str, Any]],
         waiting: Waiting | None = None,
     ) -> Continued:
-        """Return the prompt that continues a turn that was just written, with the results of its calls.
-
-        Args:
-            request: the request that the turn answers, with the media of the results.
-            prompt, written, answer: the turn: its prompt, its output, and it as a message.
-
-        Raises:
-            NoBridge: the prompt must be rendered again; the message says why.
-        """
+        """Return the prompt that continues a turn (its prompt, its output, and it as a message) that was just written,
+        with the results of its calls, whose media are in ``request``. `NoBridge` if it must be rendered again."""
         if written.cut:
             raise NoBridge("the output was cut off")
         if self._spells_tokens(written):
             raise NoBridge("the answer spells special tokens")
-        bridge = self._prompts.next_turn(request, answer, results, self._settings.dialect.end, waiting)
+        bridge = self.prompts.next_turn(request, answer, results, self._settings.dialect.end, waiting)
         past = None if prompt.past is None else prompt.past._replace(chain=prompt.past.chain.apart())
         for message in (answer, *results):
             past = None if past is None else past.take(message)
@@ -234,7 +218,7 @@ class Turns:
         if written:  # engines leave the token that ends an output out of its text
             ended = self._literals.get(written[-1], "")
             text = text if text.endswith(ended) else text + ended
-        more = bridge.missing(text, self._prompts.ends(self._settings.dialect.end)) + bridge.text
+        more = bridge.missing(text, self.prompts.ends(self._settings.dialect.end)) + bridge.text
         ids = None
         if written is not None and self._tokenizer is not None:
             ids = [*(self._encode(prompt.prompt, "") if prompt.ids is None else prompt.ids), *written]
@@ -247,7 +231,7 @@ class Turns:
             return False
         message = written.message
         values = (message.reasoning, message.content, *(call.name + call.arguments for call in message.tool_calls))
-        return any(map(self._prompts.spelled, values))
+        return any(map(self.prompts.known.guards[0].special.spelled, values))
 
     def _encode(self, text: str, behind: str) -> list[int]:
         """Encode text after a special token, since some tokenizers encode the beginning of a text differently."""
@@ -271,7 +255,7 @@ class Turns:
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
-    def exact(self, prompt: Continued, written: Written) -> Exact | None:
+    def exact(self, prompt: Continued, written: Written) -> Turn | None:
         """A complete turn as it is remembered; ``None`` if it must not be continued."""
         message = written.message
         unfinished = message.finish_reason not in ("stop", "tool_calls")
@@ -281,17 +265,17 @@ class Turns:
         past = prompt.past.take(sent)
         ids = None if written.ids is None else array("q", written.ids)
         prompt_ids = None if prompt.ids is None else array("q", prompt.ids)
-        turn = Turn(prompt.prompt, prompt_ids, clean(written.text), ids, past.thoughts)
-        return Exact(past.chain.digest(b"turn"), turn)
+        key = past.chain.digest(b"turn")
+        return Turn(key, prompt.prompt, prompt_ids, clean(written.text), ids, past.thoughts)
 
     def remember(self, prompt: Continued, written: Written) -> None:
-        found = self.exact(prompt, written)
-        if found is None or prompt.past is None:
+        turn = self.exact(prompt, written)
+        if turn is None or prompt.past is None:
             return
-        turn, sent = found.turn, written.message.to_openai()
+        sent = written.message.to_openai()
         size = sum(2 * len(t) for t in (turn.prompt, turn.text))
         size += 8 * (len(turn.ids or ()) + len(turn.prompt_ids or ())) + 80 * len(turn.thoughts)
-        self._put({found.key, prompt.past.chain.take(trimmed(sent)).digest(b"turn")}, turn, size)
+        self._put({turn.key, prompt.past.chain.take(trimmed(sent)).digest(b"turn")}, turn, size)
         key = self._by_ids(prompt.past.caller, sent)
         if key is not None:
             reasoning = written.message.reasoning

@@ -17,9 +17,11 @@ from ..errors import ConstraintError
 from ..grammar import regular
 from ..grammar.bounds import derivation
 from ..grammar.freeform import Freeform, read_lark
+from ..tools import ServerTool
 from ..wire.freeform import INPUT, Kind
 from .common import call_of, read_parameters, tool
 from .fields import Fields
+from .server_tools import SERVED, WORDS, ServerTools
 
 SEARCH: Final = "tool_search"
 _HOSTED: Final = (
@@ -159,40 +161,47 @@ def _pattern(form: Fields, definition: str) -> str:
     return f"^(?:{inner})$"
 
 
-# --- the choice -------------------------------------------------------------------------------------------------------
-
-
-def read_choice(fields: Fields, found: Declared) -> Any:
-    """Read ``tool_choice`` with flat names, without the tools that are left out."""
+def read_choice(fields: Fields, found: Declared, served: ServerTools | None) -> Any:
+    """Read ``tool_choice`` of Responses, with flat names, and with the names of the server's tools in place of their
+    types; without the tools that are left out."""
     choice = fields.raw.get("tool_choice")
     if not isinstance(choice, Mapping):
         return choice
-    spaces: dict[str | None, list[str]] = {}
-    for name, one in found.kinds.items():
-        spaces.setdefault(one.namespace, []).append(name)
-    if choice.get("type") == "allowed_tools" and isinstance(choice.get("tools"), list):
-        listed = [each for tool in choice["tools"] for each in _chosen(tool, spaces)]
-        return {**choice, "tools": listed or choice["tools"]}
     kind = choice.get("type")
+    if kind == "allowed_tools" and isinstance(choice.get("tools"), list):
+        listed = [each for tool in choice["tools"] for each in _chosen(tool, found, served)]
+        return {**choice, "tools": listed or choice["tools"]}
+    if kind in SERVED and served is not None:
+        return {"type": "allowed_tools", "mode": "required", "tools": _chosen(choice, found, served)}
     if kind in ("custom", SEARCH) or (kind == "function" and choice.get("namespace")):
-        return _chosen(choice, spaces)[0]
+        return _chosen(choice, found, served)[0]
     return choice
 
 
-def _chosen(one: Any, spaces: Mapping[str | None, list[str]]) -> list[Any]:
+def _chosen(one: Any, found: Declared, served: ServerTools | None) -> list[Any]:
     if not isinstance(one, Mapping):
         return [one]
-    kind = one.get("type")
-    if kind in _HOSTED:
-        return []
-    if kind == SEARCH:
-        return [{"type": "function", "name": SEARCH}]
-    if kind == "namespace":
-        names: list[Any] = [*spaces.get(str(one.get("name")), ())] or [one.get("name")]
-        return [{"type": "function", "name": n} for n in names]
-    if kind in ("function", "custom") and isinstance(one.get("name"), str):
-        return [{"type": "function", "name": flat(one.get("namespace"), one["name"])}]
-    return [one]
+    kind, name = one.get("type"), one.get("name")
+    names: list[Any]
+    if kind in SERVED and served is not None:
+        names = [name for name, each in served.tools.items() if _fits(each.tool, one)]
+    elif kind in _HOSTED:
+        names = []
+    elif kind == SEARCH:
+        names = [SEARCH]
+    elif kind == "namespace":
+        names = [own for own, each in found.kinds.items() if each.namespace == str(name)] or [name]
+    elif kind in ("function", "custom") and isinstance(name, str):
+        names = [flat(one.get("namespace"), name)]
+    else:
+        return [one]
+    return [{"type": "function", "name": name} for name in names]
+
+
+def _fits(tool: ServerTool, choice: Mapping[str, Any]) -> bool:
+    if choice["type"] != "mcp":
+        return tool.kind == WORDS[choice["type"]][0]
+    return tool.server == choice.get("server_label") and choice.get("name") in (None, tool.original)
 
 
 def read_nested_choice(fields: Fields, found: Declared) -> Any:

@@ -9,7 +9,7 @@ from values, and is broken up there.
 
 import re
 import string
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any, Final
 
@@ -33,14 +33,11 @@ _IDLE: Final = "^;`"  # signs that may stand in for others, if no special token 
 
 
 class Change:
-    """Changes values of a request; this one changes nothing."""
+    """Changes values of a request; this one changes nothing. In those that are ``named``, such as the arguments of a
+    call, no key has a meaning."""
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: Any, *, named: bool = False) -> Any:
         return value
-
-    def arguments(self, value: Any) -> Any:
-        """The same for the arguments of a call, in which no key has a meaning."""
-        return self(value)
 
     def json(self, text: str) -> str:
         """The same for a value that is JSON text, which stays JSON."""
@@ -59,39 +56,17 @@ class Neutral(Change):
         self._longest = max(map(len, special.words), default=0)
         self.risky = False
 
-    def __call__(self, value: Any) -> Any:
-        return self._neutral(value, named=False)
-
-    def arguments(self, value: Any) -> Any:
-        return self._neutral(value, named=True)
-
-    def _neutral(self, value: Any, *, named: bool) -> Any:
+    def __call__(self, value: Any, *, named: bool = False) -> Any:
         made = self._special.break_up(value)
-        self.risky = self.risky or any(self._is_risky(text) for text in _texts(made, named=named))
+        if not self.risky:
+            _changed(made, self._look, named=named)
         return made
 
-    def _is_risky(self, text: str) -> bool:
-        if self._signs.search(text):
-            return True
+    def _look(self, text: str) -> str:
         piece = text.strip() if len(text) <= 2 * self._longest else text
-        return 0 < len(piece) <= self._longest and piece in self._pieces
-
-
-def _texts(value: Any, *, named: bool) -> Iterator[str]:
-    """The strings and keys in a value, except words of schemas and messages; its own keys if they are names."""
-    waiting = [(value, named, named)]
-    while waiting:
-        one, names, all_names = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
-            for key, inner in one.items():
-                if names or key not in _KEPT:
-                    yield key
-                if not (key == "type" and not names and isinstance(inner, str) and inner in _TYPES):
-                    waiting.append((inner, all_names or (key == "properties" and not names), all_names))
-        elif isinstance(one, list):
-            waiting.extend((inner, all_names, all_names) for inner in one)
+        small = 0 < len(piece) <= self._longest and piece in self._pieces
+        self.risky = self.risky or small or self._signs.search(text) is not None
+        return text
 
 
 class Disguise(Change):
@@ -112,8 +87,8 @@ class Disguise(Change):
                 changed |= dict(zip(alphabet, alphabet[13:] + alphabet[:13], strict=True))
         self._table = str.maketrans(changed)
 
-    def __call__(self, value: Any) -> Any:
-        return self._changed(self._special.break_up(value))
+    def __call__(self, value: Any, *, named: bool = False) -> Any:
+        return _changed(self._special.break_up(value), lambda text: text.translate(self._table), named=named)
 
     def json(self, text: str) -> str:
         broken: str = self._special.break_up(text)
@@ -122,35 +97,26 @@ class Disguise(Change):
     def _outside(self, piece: re.Match[str]) -> str:
         return piece[0] if piece[1] else piece[0].translate(self._table)
 
-    def arguments(self, value: Any) -> Any:
-        return self._changed(self._special.break_up(value), named=True)
 
-    def _changed(self, value: Any, key: str = "", *, named: bool = False) -> Any:
-        """The value, whose own key is given, with other characters; all keys in it may be names."""
-        if isinstance(value, str):
-            return value if key == "type" and value in _TYPES else value.translate(self._table)
-        if isinstance(value, dict):
-            names = named or key == "properties"
-            return {
-                k if k in _KEPT and not names else k.translate(self._table): self._changed(
-                    v, "" if names else k, named=named
-                )
-                for k, v in value.items()
-            }
-        if isinstance(value, list):
-            return [self._changed(v, key, named=named) for v in value]
-        return value
+def _changed(value: Any, change: Callable[[str], str], key: str = "", *, named: bool) -> Any:
+    """The value, whose own key is given, with its strings and keys changed, except words of schemas and messages; all
+    keys in it may be names."""
+    if isinstance(value, str):
+        return value if key == "type" and value in _TYPES else change(value)
+    if isinstance(value, dict):
+        names = named or key == "properties"
+        return {
+            k if k in _KEPT and not names else change(k): _changed(v, change, "" if names else k, named=named)
+            for k, v in value.items()
+        }
+    if isinstance(value, list):
+        return [_changed(v, change, key, named=named) for v in value]
+    return value
 
 
 def broken_up(prompt: str, disguised: Iterable[Callable[[], str | None]], special: SpecialTokens) -> str | None:
-    """A prompt, in which special tokens that come from values are broken up.
-
-    Args:
-        disguised: writes the same in one disguise after another; ``None`` where the template refused it.
-
-    Returns:
-        ``None`` if the prompt has more special tokens than in any disguise, and it is unknown which.
-    """
+    """A prompt, in which special tokens that come from values are broken up; ``None`` if it has more of them than in
+    any disguise, and it is unknown which. Each of ``disguised`` writes it in one; ``None`` if the template refused."""
     places = special.places(prompt)
     if not places:
         return prompt

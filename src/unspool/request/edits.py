@@ -5,6 +5,7 @@ https://docs.claude.com/en/docs/build-with-claude/context-editing.
 """
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import accumulate
 from typing import Any, Final, Literal
 
 import msgspec
@@ -15,7 +16,6 @@ from .fields import REQUIRED, Fields
 CLEARED: Final = "[This result was cleared to make room.]"  # the text that replaces a result
 _TOOL_USES: Final = "clear_tool_uses_20250919"
 _THINKING: Final = "clear_thinking_20251015"
-_MOST: Final = 2**31 - 1
 
 Messages = Sequence[dict[str, Any]]
 
@@ -42,9 +42,6 @@ class ClearThinking(msgspec.Struct, frozen=True):
 Edit = ClearToolUses | ClearThinking
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
-
-
 def read_edits(fields: Fields) -> tuple[Edit, ...]:
     """Read the edits that a request demands, in Anthropic's form."""
     given = fields.object("context_management")
@@ -65,7 +62,7 @@ def _thinking(edit: Fields) -> ClearThinking:
         turns = Fields(keep, edit.path("keep"))
         if turns.one_of("type", ("thinking_turns", "all")) == "all":
             return ClearThinking(None)
-        return ClearThinking(turns.integer("value", 1, _MOST, 1))
+        return ClearThinking(turns.integer("value", 1, default=1))
     if keep != "all":
         raise edit.wrong("keep", f"{json_shown(keep)} is not one of all or {{'type': 'thinking_turns', 'value': …}}")
     return ClearThinking(None)
@@ -81,15 +78,12 @@ def _tool_uses(edit: Fields) -> ClearToolUses:
     listed = isinstance(edit.raw.get("clear_tool_inputs"), list)
     return ClearToolUses(
         trigger=kind,
-        beyond=trigger.integer("value", 1, _MOST, REQUIRED) if trigger.raw else found.beyond,
-        keep=keep.integer("value", 0, _MOST, found.keep),
-        at_least=least.integer("value", 0, _MOST, 0),
+        beyond=trigger.integer("value", 1, default=REQUIRED) if trigger.raw else found.beyond,
+        keep=keep.integer("value", 0, default=found.keep),
+        at_least=least.integer("value", 0, default=0),
         excluded=frozenset(edit.strings("exclude_tools")),
         inputs=frozenset(edit.strings("clear_tool_inputs")) if listed else edit.flag("clear_tool_inputs"),
     )
-
-
-# -- making them -------------------------------------------------------------------------------------------------------
 
 
 def edited(
@@ -120,11 +114,7 @@ def edited(
 
 def _without_thinking(messages: Messages, edit: ClearThinking) -> tuple[list[dict[str, Any]], int]:
     """Remove the thinking of early turns, and count these turns. A turn is all between two messages of the user."""
-    turn = 0
-    turns: list[int] = []
-    for message in messages:
-        turn += message["role"] == "user"
-        turns.append(turn)
+    turns = list(accumulate(m["role"] == "user" for m in messages))
     thinking = sorted({at for m, at in zip(messages, turns, strict=True) if m.get("reasoning_content")})
     # A user message at the end begins the next turn, which has no thinking yet.
     early = set() if edit.keep is None else {at for at in thinking if at not in thinking[-edit.keep :]}

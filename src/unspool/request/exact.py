@@ -17,9 +17,10 @@ begins differently, turns are not packed."""
 
 
 class Turn(NamedTuple):
-    """A remembered turn: its prompt and the text after it, with their tokens if known. The thoughts are digests of the
-    reasoning of all answers up to this one, as the prompt contains it."""
+    """A remembered turn: the key of the histories that it ends; its prompt and the text after it, with their tokens if
+    known. The thoughts are digests of the reasoning of all answers up to this one, as the prompt contains it."""
 
+    key: bytes
     prompt: str
     prompt_ids: "array[int] | None"
     text: str
@@ -27,17 +28,10 @@ class Turn(NamedTuple):
     thoughts: tuple[bytes, ...]
 
 
-class Exact(NamedTuple):
-    """A turn, and the key of the histories that it ends."""
-
-    key: bytes
-    turn: Turn
-
-
 class Packed(msgspec.Struct, frozen=True, array_like=True):
     """A turn after the one before it."""
 
-    key: bytes  # see `Exact`
+    key: bytes  # see `Turn`
     shared: int  # how many characters of the prompt are those with which the turn before begins, its own text included
     prompt: str  # the others
     text: str  # the turn's own text
@@ -50,9 +44,8 @@ class Packed(msgspec.Struct, frozen=True, array_like=True):
     thoughts: tuple[bytes, ...]
 
 
-def pack(exact: Exact, before: Turn | None, packed: int) -> Packed | None:
+def pack(turn: Turn, before: Turn | None, packed: int) -> Packed | None:
     """Pack a turn after the one before it; ``None`` if, after ``packed`` characters, it shares too little with that."""
-    turn = exact.turn
     whole = "" if before is None else before.prompt + before.text
     shared = _shared(whole, turn.prompt)
     if packed + len(turn.prompt) - shared > _FACTOR * (len(turn.prompt) + len(turn.text)) + _SLACK:
@@ -64,7 +57,7 @@ def pack(exact: Exact, before: Turn | None, packed: int) -> Packed | None:
     shared_ids = _shared(known, prompt_ids)
     thoughts = 0 if before is None else _shared(before.thoughts, turn.thoughts)
     return Packed(
-        exact.key,
+        turn.key,
         shared,
         turn.prompt[shared:],
         turn.text,
@@ -76,7 +69,7 @@ def pack(exact: Exact, before: Turn | None, packed: int) -> Packed | None:
     )
 
 
-def unpack(path: Iterable[Packed]) -> tuple[Exact | None, int]:
+def unpack(path: Iterable[Packed]) -> tuple[Turn | None, int]:
     """Unpack the last turn of a path, in linear time, and count the characters of the packed turns."""
     texts, ids, thoughts = _Pieces(), _Pieces(), _Pieces()
     last, size = None, 0
@@ -93,13 +86,14 @@ def unpack(path: Iterable[Packed]) -> tuple[Exact | None, int]:
         known += piece
     at, at_id = len(text) - len(last.text), len(known) - len(last.ids or b"") // 4
     turn = Turn(
+        last.key,
         text[:at],
         None if last.prompt_ids is None else known[:at_id],
         last.text,
         None if last.ids is None else known[at_id:],
         tuple(digest for piece in thoughts.pieces for digest in piece),
     )
-    return Exact(last.key, turn), size
+    return turn, size
 
 
 class _Pieces:

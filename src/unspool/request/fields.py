@@ -6,9 +6,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ..arguments import json_kind, json_shown
+from ..arguments import json_kind, json_shown, refuse_constant
 
 REQUIRED: Any = object()  # as a default, it means that the field is required
+MOST = 2**31 - 1  # the largest count
 _MANY = 1_000_000  # the most objects, lists and strings of a request
 _T = TypeVar("_T")
 
@@ -87,7 +88,7 @@ class Fields:
     def flag(self, field: str, default: Any = False) -> Any:
         return self._typed(field, default, bool, "true or false")
 
-    def integer(self, field: str, low: int, high: int, default: Any = None) -> Any:
+    def integer(self, field: str, low: int, high: int = MOST, default: Any = None) -> Any:
         """An integer between two bounds, inclusive."""
         value = self._typed(field, default, int, "an integer")
         if value is not default and not low <= value <= high:
@@ -173,12 +174,8 @@ def read_object(body: bytes) -> Fields:
 def _decode_slowly(body: bytes) -> Any:
     """Decode lone surrogates, which msgspec refuses, and which clients send back if an engine cut a character."""
     try:
-        return json.loads(body, parse_constant=_no_constant)
+        return json.loads(body, parse_constant=refuse_constant)
     except RecursionError:
         raise BadRequest(None, "the body is nested too deeply", 400) from None
     except ValueError as error:
         raise BadRequest(None, f"the body is not JSON: {error}", 400) from None
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not allowed")

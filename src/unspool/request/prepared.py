@@ -129,11 +129,7 @@ def prepare(
     prompt: Continued | None = None,
 ) -> Prepared:
     """Render the prompt, unless it continues the model's own output and is given; derive the grammar, make the parsers.
-
-    Raises:
-        BadRequest: the template refuses the request, or no output can satisfy it.
-        Abandoned: nobody waits for the result any more.
-    """
+    `BadRequest` if the template refuses the request, or no output can satisfy it."""
     awaited = awaited or Awaited()
     constraints = constraints or Constraints(settings)
     request = with_edits(request, turns, awaited)
@@ -166,7 +162,7 @@ def prepare(
         awaited.check()
         parsers.append(_parser(request, settings, stage, tail, tokenizer))
     thinking = _thinking(request, settings.dialect, begins or settings.dialect.stage)
-    spoken = turns.spoken(request, awaited) if media and turns is not None else None
+    spoken = turns.prompts.spoken(request, awaited) if media and turns is not None else None
     return Prepared(request, text, continued, media, stage, constraint, thinking, tuple(parsers), turns, spoken)
 
 
@@ -256,11 +252,7 @@ class Constraints:
         awaited: Awaited,
     ) -> Constraint | None:
         """Derive the grammar of a request, if it needs one; `ConstraintError` if no output can satisfy the request.
-
-        Args:
-            stage: where the output must begin; with ``None``, the prompt decides.
-            begins: where the output begins, with or without a prompt; part of the cache key.
-        """
+        ``stage`` is where the output must begin (``None``: the prompt decides), ``begins`` where it does begin."""
         tools = request.toolset
         if not self.needed(request):
             return None

@@ -15,7 +15,7 @@ import os.path
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +35,7 @@ from ..infer.sources import SPECIAL
 from ..schema import nests_deeper
 from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
-from .common import QUOTED, SWITCHES, call_of
+from .common import QUOTED, SWITCHES, call_of, in_one
 from .disguise import Change, Disguise, Neutral, broken_up
 from .fields import BadRequest
 from .parts.places import FORGED, Places, find_places
@@ -88,13 +88,6 @@ class Prompts:
         self._dialect: Dialect | None = None
         self._examined: _Examined | None = None
 
-    def spelled(self, text: str) -> bool:
-        return self._ready().guards[0].special.spelled(text)
-
-    @property
-    def places(self) -> Places:
-        return self._ready().places
-
     @property
     def source(self) -> list[Any]:
         """What the prompts depend on besides requests."""
@@ -115,10 +108,8 @@ class Prompts:
         return clean(writing.write(request.messages, generate=generate))
 
     def spoken(self, request: ChatRequest, waiting: Waiting | None = None) -> dict[str, Any] | None:
-        """What the template is given for a request, in OpenAI's form, for an engine that renders it itself.
-
-        ``None`` if the prompt is something else than the template makes of that.
-        """
+        """What the template is given for a request, in OpenAI's form, for an engine that renders it itself; ``None`` if
+        the prompt is something else than the template makes of that."""
         if request.body.get("continue_final_message") is True:
             return None
         return _Writing(self, request, waiting).spoken(request.messages)
@@ -135,7 +126,7 @@ class Prompts:
         answer. `NoBridge` if the template would write earlier text differently, or changes calls."""
         going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
         writing = _Writing(self, going_on, waiting)
-        found = self._found(writing, going_on.messages, len(request.messages), ends)
+        found = writing.found(going_on.messages, len(request.messages), self.ends(ends))
         with _refusals():
             asked = [writing.write(request.messages, generate=opens) for opens in (True, False)]
         before = solid(os.path.commonprefix(asked))  # noqa: RUF071 - of strings
@@ -147,57 +138,11 @@ class Prompts:
         """Return the text between an answer of the history, not its last message, and the next answer. `NoBridge` if
         the template changes the answer's last text, or what follows it; `BadRequest` if it refuses the request."""
         writing = _Writing(self, request, waiting)
-        found = self._found(writing, request.messages, at, ends)
+        found = writing.found(request.messages, at, self.ends(ends))
         for piece in found.pieces:
             if not clean(writing.write(piece.messages, generate=piece.opens)).endswith(piece.text):
                 raise NoBridge("the chat template writes what follows an answer differently after another answer")
         return found.bridge
-
-    def _found(
-        self,
-        writing: "_Writing",
-        messages: Sequence[Mapping[str, Any]],
-        at: int,
-        ends: Sequence[str],
-        *,
-        generate: bool = True,
-    ) -> "_Found":
-        """Find the bridge after an answer among the messages, with a word in place of the answer's text.
-
-        A second rendering with another word checks the result, since the template is not trusted.
-        """
-        word, other = _random_word(), _random_word()
-        history, new = messages[:at], messages[at + 1 :]
-        stand_in = _stand_in(messages[at], word)
-
-        def written(*messages: Mapping[str, Any], generate: bool = generate) -> str:
-            return writing.write([*history, *messages], generate=generate)
-
-        with _refusals():
-            others = [m if m["role"] == "assistant" else {**m, "content": f"{other}x{i}x"} for i, m in enumerate(new)]
-            probe = written(stand_in, *others)
-            whole = written(stand_in, *new)
-            tail, after = behind(word, probe), behind(word, whole)
-            found = between(
-                tail, self.ends(ends), tail.find(other), lambda: behind(word, written(stand_in, generate=False))
-            )
-        if any(m["content"] not in found.text for m in others if m["role"] != "assistant"):
-            results = _one_by_one(messages, at)
-            if not results:
-                raise NoBridge("the chat template does not write what follows an answer as it is, and in one piece")
-            # A template that has a message for each call writes the results of all but the last before that.
-            last = len(results) - 1
-            each = [self._found(writing, m, at, ends, generate=generate and i == last) for i, m in enumerate(results)]
-            gap = self._found(writing, results[0][: at + 1], at, ends, generate=False).bridge.text  # ends the answer
-            text = each[0].bridge.text + "".join(one.bridge.text.removeprefix(gap) for one in each[1:])
-            bridge = Bridge(each[-1].bridge.closings, text)
-            wholes = [text for one in each for text in one.wholes]
-            return _Found(bridge, wholes, [piece for one in each for piece in one.pieces])
-        start = len(tail) - len(found.text)
-        if not after.startswith(tail[:start]):
-            raise NoBridge("the chat template writes the answer differently")
-        bridge = Bridge(tuple(map(clean, found.closings)), clean(after[start:]))
-        return _Found(bridge, (probe, whole), [_Piece(messages, generate, bridge.text)])
 
     def ends(self, ends: Sequence[str]) -> tuple[str, ...]:
         """The strings that end an answer: these and the template's own, the longest first."""
@@ -261,7 +206,8 @@ class Prompts:
 
         The content is one string, since few templates handle parts or missing content, and reasoning has both names.
         """
-        made = {**message, "content": _in_one_piece(message.get("content")) or ""}
+        content = message.get("content")
+        made = {**message, "content": in_one(content) if isinstance(content, list) else content or ""}
         media = made["content"] if isinstance(made["content"], list) else ()
         if media:  # their parts stay as they are
             made["content"] = [_NOTHING if is_medium(part) else part for part in media]
@@ -287,8 +233,9 @@ class Prompts:
         content = made["content"]
         if self._dialect is None or not isinstance(content, str) or made.get("reasoning_content"):
             return
-        for opening, closing in _thought_markers(self._dialect):
-            head, found, rest = content.partition(closing)
+        for template in self._dialect.reasoning:
+            opening, closing = template.opening.strip(), template.closing.strip()
+            head, found, rest = content.partition(closing) if opening and closing else ("", "", "")
             if found and head.lstrip().startswith(opening):
                 made["reasoning_content"] = head.lstrip()[len(opening) :].strip()
                 made["content"] = rest.lstrip("\n")
@@ -303,18 +250,19 @@ class Prompts:
         given = call["function"].get("arguments")
         known = _as_object(given) if isinstance(given, str) or not given else given
         if self._form.objects:
-            function["arguments"] = change.arguments(known)
+            function["arguments"] = change(known, named=True)
         elif isinstance(given, str) and (
             INVALID_JSON in known
             or isinstance(change, Disguise)  # which keeps the form of the neutral values
-            or change.arguments(known) == known
+            or change(known, named=True) == known
         ):
             function["arguments"] = change.json(given)
         else:
-            function["arguments"] = tojson(change.arguments(known))
+            function["arguments"] = tojson(change(known, named=True))
         return {**change({k: v for k, v in call.items() if k != "function"}), "function": function}
 
-    def _ready(self) -> "_Examined":
+    @property
+    def known(self) -> "_Examined":
         """What is known of the template from rendering it once."""
         if self._examined is None:
             self._examined = self._examine()
@@ -373,19 +321,12 @@ class Prompts:
         inside = markers(template.text for template in self._dialect.templates)
         return inside - markers((*self._dialect.start, *self._dialect.end))
 
-    # -- the check at the start ------------------------------------------------------------------------------------
-
     def check(self, dialect: Dialect) -> bool:
-        """Check that the dialect reads the calls that the template writes.
+        """Check that the dialect reads the calls that the template writes. Returns false if it writes none;
+        `TemplateError`, with the dialects that read them, if this one does not.
 
-        It also records the tools that the dialect knows. And it finds out whether the template expects arguments as
-        objects or as text, and what it expects for missing content next to calls: many print ``None`` or fail.
-
-        Returns:
-            ``False`` if the template writes no calls at all.
-
-        Raises:
-            TemplateError: the dialect does not read them; the message names the dialects that do.
+        It also finds out whether the template expects arguments as objects or as text, and what it expects for missing
+        content next to calls: many print ``None`` or fail.
         """
         self._dialect = dialect
         self._examined = None
@@ -395,14 +336,12 @@ class Prompts:
             return None if found.error else found.text
 
         written = list(shown(render))
-        if not written:
-            self._ready()
-            return False
         fitting = [w for w in written if reads(dialect, w)]
         if fitting:  # a template writes more if it gets an unexpected form
             self._form = min(fitting, key=lambda w: len(w.turn)).form
-            self._ready()
-            return True
+        if fitting or not written:
+            self._examined = self._examine()
+            return bool(fitting)
         others = [d.name for d in list_dialects() if any(reads(d, w) for w in written)]
         instead = f"these would: {', '.join(others)}" if others else "no other does"
         raise TemplateError(
@@ -419,7 +358,7 @@ class _Writing:
         self._waiting = waiting
         self._now = datetime.datetime.now()  # for all renderings, which are compared
         try:
-            self._known = prompts._ready()
+            self._known = prompts.known
         except TemplateError as error:
             raise _refused(error) from None
         self._guard = self._known.guards[bool(request.media)]
@@ -428,13 +367,9 @@ class _Writing:
         self._variables = prompts.variables_of(msgspec.structs.replace(request, template=self._template))
         self._declared = described(prompts.tools_of(request), self._known.traits)
         self._given: tuple[list[dict[str, Any]], str]
-        self._digest: bytes | None = None
+        self._last: list[dict[str, Any]] = []  # the message that the model goes on with, behind those to be written
         self._tools: dict[Change, list[Any]] = {}
         self._messages: dict[tuple[Change, int], tuple[Mapping[str, Any], dict[str, Any]]] = {}
-
-    def write(self, messages: Sequence[Mapping[str, Any]], *, generate: bool = True) -> str:
-        """The prompt of a conversation; an error if the template refuses it, meets a limit, or leaves out a message."""
-        return self._write(messages, [], generate)
 
     def spoken(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         """See `Prompts.spoken`."""
@@ -448,16 +383,61 @@ class _Writing:
     def begun(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The prompt of a conversation whose last message the model goes on with. That message's text is the beginning
         of an answer, which may have the dialect's markers, but no others."""
-        last = [self._prompts.message(m, Neutral(self._known.others)) for m in messages[-1:]]
-        _append_sentinel(last)
-        return _before_sentinel(self._write(messages[:-1], last, generate=False))
+        self._last = last = [self._prompts.message(m, Neutral(self._known.others)) for m in messages[-1:]]
+        field = "continue_final_message"
+        if not last or last[0]["role"] != "assistant" or not isinstance(last[0]["content"], str):
+            raise BadRequest(field, "needs an assistant message with text at the end")
+        last[0]["content"] += _SENTINEL + " "  # the space shows whether the template strips text
+        before, found, after = self.write(messages[:-1], generate=False).rpartition(_SENTINEL)
+        if not found:
+            raise BadRequest(field, "the chat template changes the last message, so it cannot be continued")
+        return before if after.startswith(" ") else before.rstrip()
 
-    def _write(self, messages: Sequence[Mapping[str, Any]], last: list[dict[str, Any]], generate: bool) -> str:
+    def found(
+        self, messages: Sequence[Mapping[str, Any]], at: int, ends: Sequence[str], *, generate: bool = True
+    ) -> "_Found":
+        """Find the bridge after an answer, which ``ends`` may end, with a word in place of the answer's text.
+
+        A second rendering with another word checks the result, since the template is not trusted.
+        """
+        word, other = _random_word(), _random_word()
+        history, new = messages[:at], messages[at + 1 :]
+        stand_in = _stand_in(messages[at], word)
+
+        def written(*messages: Mapping[str, Any], generate: bool = generate) -> str:
+            return self.write([*history, *messages], generate=generate)
+
+        with _refusals():
+            others = [m if m["role"] == "assistant" else {**m, "content": f"{other}x{i}x"} for i, m in enumerate(new)]
+            probe = written(stand_in, *others)
+            whole = written(stand_in, *new)
+            tail, after = behind(word, probe), behind(word, whole)
+            found = between(tail, ends, tail.find(other), lambda: behind(word, written(stand_in, generate=False)))
+        if any(m["content"] not in found.text for m in others if m["role"] != "assistant"):
+            results = _one_by_one(messages, at)
+            if not results:
+                raise NoBridge("the chat template does not write what follows an answer as it is, and in one piece")
+            # A template that has a message for each call writes the results of all but the last before that.
+            last = len(results) - 1
+            each = [self.found(m, at, ends, generate=generate and i == last) for i, m in enumerate(results)]
+            gap = self.found(results[0][: at + 1], at, ends, generate=False).bridge.text  # ends the answer
+            text = each[0].bridge.text + "".join(one.bridge.text.removeprefix(gap) for one in each[1:])
+            bridge = Bridge(each[-1].bridge.closings, text)
+            wholes = [text for one in each for text in one.wholes]
+            return _Found(bridge, wholes, [piece for one in each for piece in one.pieces])
+        start = len(tail) - len(found.text)
+        if not after.startswith(tail[:start]):
+            raise NoBridge("the chat template writes the answer differently")
+        bridge = Bridge(tuple(map(clean, found.closings)), clean(after[start:]))
+        return _Found(bridge, (probe, whole), [_Piece(messages, generate, bridge.text)])
+
+    def write(self, messages: Sequence[Mapping[str, Any]], *, generate: bool = True) -> str:
+        """The prompt of a conversation; an error if the template refuses it, meets a limit, or leaves out a message."""
         plain = self._changed(messages, self._neutral)
         problem: BadRequest | None = None
         tried: list[dict[str, Any]] | None = None
         for traits in self._known.traits.cautious():
-            shaped = shape([*plain, *last], traits)
+            shaped = shape([*plain, *self._last], traits)
             if shaped == tried:
                 continue
             tried = shaped
@@ -465,22 +445,17 @@ class _Writing:
             if found.error:
                 problem = problem or _refused(found.error)
                 continue
-            at = self._missing(plain, last, traits, found.text, generate) if traits.whole else None
+            at = self._missing(plain, traits, found.text, generate) if traits.whole else None
             if at is None:
                 self._given = shaped, found.text
-                return self._proven(found.text, messages, last, traits, generate)
+                return self._proven(found.text, messages, traits, generate)
             why = f"the chat template leaves out the text of message {at + 1}, of role {messages[at]['role']!r}"
             problem = problem or BadRequest("messages", why)
         assert problem is not None, "at least one shape is tried"
         raise problem
 
     def _missing(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        last: list[dict[str, Any]],
-        traits: Traits,
-        prompt: str,
-        generate: bool,
+        self, messages: Sequence[Mapping[str, Any]], traits: Traits, prompt: str, generate: bool
     ) -> int | None:
         """The index of the first message whose text is not in a prompt; ``None`` if all are.
 
@@ -488,9 +463,9 @@ class _Writing:
         word of its own for each text.
         """
         stand_ins, words = with_words(messages, self._prompts.word)
-        form = self._form_of([stand_ins, last, hash(traits)])
+        form = _sha256([stand_ins, self._last, hash(traits), self._digest])
         if form not in self._known.forms:
-            written = self._rendered(shape([*stand_ins, *last], traits), self._neutral, generate)
+            written = self._rendered(shape([*stand_ins, *self._last], traits), self._neutral, generate)
             if not written.error:  # else it reads what the texts say
                 for i, mine in enumerate(words):
                     if not all(word in written.text for word in mine):
@@ -500,26 +475,18 @@ class _Writing:
             self._known.forms.add(form)
         return missing(messages, clean(prompt), self._known.switches)
 
-    def _form_of(self, messages: Any) -> bytes:
-        """A digest of messages, and of all else that the template is given."""
-        if self._digest is None:
-            self._digest = _sha256([self._declared, self._variables])
-        return _sha256([messages, self._digest.hex()])
+    @cached_property
+    def _digest(self) -> str:
+        """A digest of all that the template is given besides messages."""
+        return _sha256([self._declared, self._variables])
 
-    def _proven(
-        self,
-        prompt: str,
-        messages: Sequence[Mapping[str, Any]],
-        last: list[dict[str, Any]],
-        traits: Traits,
-        generate: bool,
-    ) -> str:
+    def _proven(self, prompt: str, messages: Sequence[Mapping[str, Any]], traits: Traits, generate: bool) -> str:
         """The prompt without special tokens that the template made of values."""
         if not self._neutral.risky:
             return prompt
 
         def disguised(change: Disguise) -> str | None:
-            found = self._rendered(shape([*self._changed(messages, change), *last], traits), change, generate)
+            found = self._rendered(shape([*self._changed(messages, change), *self._last], traits), change, generate)
             return None if found.error else found.text
 
         others = (partial(disguised, change) for change in self._guard.disguises)
@@ -571,8 +538,8 @@ def _refusals() -> Iterator[None]:
         raise NoBridge(f"the chat template: {error}"[:500]) from None
 
 
-def _sha256(value: Any) -> bytes:
-    return hashlib.sha256(json.dumps(value, default=str).encode()).digest()
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, default=str).encode()).hexdigest()
 
 
 class _Examined(NamedTuple):
@@ -585,7 +552,7 @@ class _Examined(NamedTuple):
     switches: re.Pattern[str]
     places: Places
     others: SpecialTokens
-    forms: set[bytes]
+    forms: set[str]
 
 
 class _Guard(NamedTuple):
@@ -660,41 +627,6 @@ def _one_by_one(messages: Sequence[Mapping[str, Any]], at: int) -> list[list[Map
         return []
     made = [[*messages[:at], {**messages[at], "tool_calls": [calls[r["tool_call_id"]]]}, r] for r in results]
     return [*made[:-1], [*made[-1], *messages[at + 1 + len(results) :]]] if made else []
-
-
-def _thought_markers(dialect: Dialect) -> "Iterator[tuple[str, str]]":
-    """The markers around reasoning, without white space."""
-    for template in dialect.reasoning:
-        opening, closing = (
-            "".join(p for p in side if isinstance(p, str)) for side in (template.before, template.after)
-        )
-        if opening.strip() and closing.strip():
-            yield opening.strip(), closing.strip()
-
-
-def _in_one_piece(content: Any) -> Any:
-    if not isinstance(content, list):
-        return content
-    texts = [p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str)]
-    return "".join(texts) if len(texts) == len(content) else content
-
-
-def _append_sentinel(messages: Sequence[dict[str, Any]]) -> None:
-    """Append the sentinel to the last message's text, which must be the assistant's."""
-    last = messages[-1] if messages else {"role": "", "content": None}
-    if last["role"] != "assistant" or not isinstance(last["content"], str):
-        raise BadRequest("continue_final_message", "needs an assistant message with text at the end")
-    last["content"] += _SENTINEL + " "  # the space shows whether the template strips text
-
-
-def _before_sentinel(prompt: str) -> str:
-    """Cut a prompt where the model continues the last message."""
-    before, found, after = prompt.rpartition(_SENTINEL)
-    if not found:
-        raise BadRequest(
-            "continue_final_message", "the chat template changes the last message, so it cannot be continued"
-        )
-    return before if after.startswith(" ") else before.rstrip()
 
 
 def _as_object(arguments: Any) -> Any:

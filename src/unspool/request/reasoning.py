@@ -13,7 +13,6 @@ Context = Literal["never", "loop", "all"]
 """Which of the model's turns a prompt repeats exactly: none, those of the tool loop, or also earlier ones."""
 CONTEXTS: Final[tuple[Context, ...]] = ("never", "loop", "all")
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-_MOST: Final = 2**31 - 1
 
 
 class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,11 +41,6 @@ def opened(seal: Seal | None, fields: Fields, name: str, text: str | None) -> st
         raise fields.wrong(name, str(error)) from None
 
 
-def read_include(fields: Fields) -> bool:
-    """Whether ``include`` demands sealed reasoning. Its other values are about tools that the server lacks."""
-    return "reasoning.encrypted_content" in fields.strings("include")
-
-
 def read_summary(fields: Fields) -> Detail | None:
     """``reasoning.summary``, or ``generate_summary``, its old name."""
     reasoning = fields.lenient("reasoning")
@@ -61,22 +55,18 @@ def read_context(fields: Fields) -> Context | None:
 
 BUDGETS: Final = ("thinking_budget", "thinking_token_budget", "thinking_budget_tokens", "reasoning_max_tokens")
 """The names of the budget in the chat completions of other servers. All are read."""
+_NESTED: Final = ("budget_tokens", "max_tokens")
 
 
 def read_budget(fields: Fields, efforts: Mapping[str, int]) -> int | None:
     """Read the budget of reasoning in tokens, under any of its names, at the top level or in ``chat_template_kwargs``.
     Without one, it is the server's budget for the request's effort."""
     for source in (fields, fields.object("chat_template_kwargs")):
-        for name in BUDGETS:
-            if source.has(name):
-                found: int = source.integer(name, 0, _MOST)
+        nested = [(source.lenient(name), field) for name in ("thinking", "reasoning") for field in _NESTED]
+        for holder, field in [(source, name) for name in BUDGETS] + nested:
+            if holder.has(field):
+                found: int = holder.integer(field, 0)
                 return found
-        for name in ("thinking", "reasoning"):
-            inner = source.lenient(name)
-            for field in ("budget_tokens", "max_tokens"):
-                if inner.has(field):
-                    given: int = inner.integer(field, 0, _MOST)
-                    return given
     places: list[Any] = [fields.raw.get("reasoning_effort")]
     places += [fields.lenient(name).raw.get("effort") for name in ("reasoning", "output_config")]
     return next((efforts[word] for word in places if isinstance(word, str) and word in efforts), None)

@@ -10,10 +10,9 @@ from ..arguments import json_shown
 from ..tools import Approval, Listing, ServerTool
 from ..wire.server_tools import Form, ToolsListed
 from .approvals import Approvals
-from .fields import BadRequest, Fields
+from .fields import MOST, BadRequest, Fields
 
 log = logging.getLogger("unspool.server")
-_MOST: Final = 2**31 - 1
 FORMS: Final[dict[str, Form]] = {"mcp": "mcp", "python": "code_interpreter", "browser": "web_search"}
 """The form of each kind of tool that clients have their own name for."""
 WORDS: Final[dict[str, tuple[str, Form]]] = {
@@ -24,6 +23,7 @@ WORDS: Final[dict[str, tuple[str, Form]]] = {
     "web_search_preview_2025_03_11": ("browser", "web_search"),
 }
 """The tool types of Responses that a server may run itself, with the kind of tool and the form it is shown in."""
+SERVED: Final = ("mcp", *WORDS)
 
 
 class OwnServer(msgspec.Struct, frozen=True):
@@ -39,30 +39,21 @@ class Offer(msgspec.Struct, frozen=True):
     """The server's tools for one request: of the operator's servers, and of those that it names itself."""
 
     listing: Listing = Listing()
-    own: Listing = Listing()
-    servers: tuple[str, ...] = ()  # the labels of all of the operator's servers, including those that are down
+    # own, servers: the labels of the servers that it names, and of the operator's, including those that are down.
+    own: Collection[str] = ()
+    servers: Collection[str] = ()
     approvals: Approvals = Approvals(b"")  # makes and checks the ids of approvals
     betas: frozenset[str] = frozenset()  # the betas of Anthropic's protocol that the client named
     caller: bytes = b""  # the client's API key; empty if it sent none
 
-    @property
-    def both(self) -> Listing:
-        """The tools of all servers."""
-        return Listing((*self.listing.tools, *self.own.tools), {**self.listing.failures, **self.own.failures})
-
     def name_of(self, server: str, original: str) -> str:
         """The model's name for a tool (after `beside_client`, one that differs from the client's tools). A tool that
         no longer exists keeps its own name."""
-        return next((t.name for t in self.both.tools if t.server == server and t.original == original), original)
-
-    def beside(self, taken: Collection[str]) -> tuple[ServerTool, ...]:
-        """All tools, with names that differ from the client's tools."""
-        return self.both.beside(taken)
+        return next((t.name for t in self.listing.tools if t.server == server and t.original == original), original)
 
     def beside_client(self, taken: Collection[str]) -> "Offer":
         """The same offer, with names that differ from the client's tools."""
-        listing = Listing(self.beside(taken), self.listing.failures)
-        return msgspec.structs.replace(self, listing=listing, own=Listing((), self.own.failures))
+        return msgspec.structs.replace(self, listing=Listing(self.listing.beside(taken), self.listing.failures))
 
 
 NOTHING: Final = Offer()
@@ -130,12 +121,12 @@ def read_bounds(fields: Fields) -> Bounds:
     for name in given.raw:
         if name not in Bounds.__struct_fields__:
             raise given.wrong(name, f"is unknown; allowed are {', '.join(Bounds.__struct_fields__)}")
-    calls = [fields.integer("max_tool_calls", 0, _MOST), given.integer("calls", 0, _MOST)]
+    calls = [fields.integer("max_tool_calls", 0), given.integer("calls", 0)]
     return Bounds(
-        rounds=given.integer("rounds", 0, _MOST),
+        rounds=given.integer("rounds", 0),
         calls=min((count for count in calls if count is not None), default=None),
-        results=given.integer("results", 0, _MOST),
-        tooltime=given.number("tooltime", 0, _MOST),
+        results=given.integer("results", 0),
+        tooltime=given.number("tooltime", 0, MOST),
     )
 
 
@@ -143,7 +134,7 @@ def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: 
     """The server's tools in a protocol without a field for them: all, or those that ``server_tools`` names: true,
     false, or a list of names of tools and labels of servers. Without ``approvals``, those that need one are not."""
     bounds = read_bounds(fields)
-    tools = offer.beside(taken)
+    tools = offer.listing.beside(taken)
     asked = fields.raw.get("server_tools")
     if isinstance(asked, list):
         known = {n for tool in tools for n in (tool.name, tool.original, tool.server)}
@@ -168,7 +159,7 @@ class Named:
     def __init__(self, offer: Offer, taken: Collection[str]) -> None:
         self._offer = offer
         self._taken = taken
-        self._tools = offer.beside(taken)
+        self._tools = offer.listing.beside(taken)
         self._found: dict[str, Served] = {}
         self._listed: list[ToolsListed] = []
 
@@ -187,14 +178,9 @@ class Named:
         approvals: bool = True,
         show: bool = False,
     ) -> bool:
-        """Take the tools of one server. Returns whether there is such a server, even if it is down.
-
-        Args:
-            approval: the request's rule for approvals; the operator's rule applies as well.
-            allowed: the tools' own names; ``None`` means all.
-            approvals: whether the protocol can ask for approval; if not, tools that need it are left out.
-            show: whether the client gets the list of the server's tools.
-        """
+        """Take the tools of one server, those that are ``allowed`` by their own names, or all, and ``show`` the client
+        their list. Returns whether there is such a server, even if it is down. The operator's rule for approvals
+        applies besides the request's; tools that need one are left out where the protocol cannot ask."""
         rule = approval or Approval()
         listed = []
         for tool in self._tools:
@@ -207,11 +193,9 @@ class Named:
             function = tool.definition["function"]
             schema = function.get("parameters") or {"type": "object"}
             listed.append({"name": tool.original, "description": function.get("description"), "input_schema": schema})
-        failures = self._offer.both.failures
         if show:
-            self._listed.append(ToolsListed(label, tuple(listed), failures.get(label)))
-        owners = {tool.server for tool in self._tools}
-        return label in self._offer.servers or label in failures or label in owners
+            self._listed.append(ToolsListed(label, tuple(listed), self._offer.listing.failures.get(label)))
+        return label in self._offer.servers or label in self._offer.own
 
     def all(self, bounds: Bounds) -> ServerTools | None:
         """The tools that were taken; ``None`` if there are none, and no list of a server's tools is to be sent."""

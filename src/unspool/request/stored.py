@@ -14,7 +14,7 @@ import msgspec
 from ..store import Reading, Record, Writing
 from ..store.records import Key
 from ..wire.encoding import encode
-from .exact import Exact, Packed, pack, unpack
+from .exact import Packed, Turn, pack, unpack
 from .fields import BadRequest, Fields, NotFound
 from .server_history import HIDDEN
 from .settings import Limits
@@ -83,7 +83,7 @@ class Earlier(msgspec.Struct, frozen=True):
     parent: Key | None = None  # the record below which its response is stored
     conversation: str | None = None  # the id of its conversation
     # turn, packed: the last turn, and how many characters the packed turns have.
-    turn: Exact | None = None
+    turn: Turn | None = None
     packed: int = 0
     size: int = 0
 
@@ -100,9 +100,9 @@ class Earlier(msgspec.Struct, frozen=True):
             return Fields(raw, earlier=len(self.items))
         return Fields(raw)
 
-    def packed_turn(self, exact: Exact | None) -> Packed | None:
+    def packed_turn(self, turn: Turn | None) -> Packed | None:
         """The next turn, to be stored."""
-        return None if exact is None else pack(exact, None if self.turn is None else self.turn.turn, self.packed)
+        return None if turn is None else pack(turn, self.turn, self.packed)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -110,7 +110,8 @@ class Earlier(msgspec.Struct, frozen=True):
 
 def recall(reading: Reading, owner: bytes, fields: Fields, limits: Limits) -> Earlier:
     previous = fields.text("previous_response_id", None)
-    conversation = _conversation_id(fields)
+    named = isinstance(fields.raw.get("conversation"), dict)
+    conversation = fields.object("conversation").text("id") if named else fields.text("conversation", None)
     if conversation is not None:
         if previous is not None:
             raise fields.wrong("conversation", "cannot be combined with previous_response_id")
@@ -198,12 +199,6 @@ def referenced(reading: Reading, owner: bytes, fields: Fields) -> Fields:
 
 def _is_reference(item: Any) -> bool:
     return isinstance(item, dict) and (item.get("type") == "item_reference" or item.keys() == {"id"})
-
-
-def _conversation_id(fields: Fields) -> str | None:
-    named = isinstance(fields.raw.get("conversation"), dict)
-    found: str | None = fields.object("conversation").text("id") if named else fields.text("conversation", None)
-    return found
 
 
 # -- in the background -------------------------------------------------------------------------------------------------

@@ -37,17 +37,14 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
     decoded, listed = config.get("added_tokens_decoder"), tokenizer.get("added_tokens")
     added = [*(decoded.values() if isinstance(decoded, dict) else ()), *(listed if isinstance(listed, list) else ())]
     written = template + tool_template
-    marks = {text_of(t) for t in added if _is_special(t) or text_of(t) in written} | set(found.special_tokens.values())
+    special = [t for t in added if not isinstance(t, dict) or t.get("special", True) or text_of(t) in written]
+    marks = {*map(text_of, special), *found.special_tokens.values()}
     marks = {t for t in marks if len(t) > 2 and not t.isspace() and not t.isalnum()}
     return Tokenizer(template, tool_template, found.special_tokens, tuple(sorted(marks)), found.response_template)
 
 
 def _object(file: Path) -> dict[str, Any]:
     return read_object(file, _MOST) if file.is_file() else {}
-
-
-def _is_special(token: Any) -> bool:
-    return bool(token.get("special", True)) if isinstance(token, dict) else True
 
 
 _ROLES: Final = {

@@ -74,10 +74,10 @@ class _OfProtocol(Endpoint):
         known = service.tools.servers if labels is None else service.tools.servers.keys() & set(labels)
         listing = await service.tools.list_tools(labels) if known else Listing()
         of_own = await own.list_tools() if own.servers else Listing()
-        listing, of_own = await self._usable(listing), await self._usable(of_own)
+        listing = await self._usable(Listing((*listing.tools, *of_own.tools), listing.failures | of_own.failures))
         caller = caller_of(service, scope)
         approvals = Approvals(service.approval_key, caller)
-        return Offer(listing, of_own, tuple(service.tools.servers), approvals, _betas(scope), caller)
+        return Offer(listing, own.servers, service.tools.servers, approvals, _betas(scope), caller)
 
     async def _usable(self, listing: Listing) -> Listing:
         """The listing without tools for whose calls no grammar can be made, which would fail requests that need one."""

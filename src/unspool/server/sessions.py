@@ -22,8 +22,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..engines import Sampling
 from ..generation.service import Service
-from ..request.common import MAX_TOKENS, sampling
-from ..request.fields import BadRequest, Fields, read_object
+from ..request.common import sampling
+from ..request.fields import MOST, BadRequest, Fields, read_object
 from ..rl import exports
 from ..sessions import About, Limits, Refused, Session, Sessions
 from ..wire.common import Failure
@@ -152,7 +152,7 @@ class SessionRoutes:
         check_known(fields, ("id", "sampling", "limits", "metadata"))
         given = fields.object("sampling")
         check_known(given, _SAMPLING)
-        chosen = {**msgspec.structs.asdict(sampling(given)), "max_tokens": given.integer("max_tokens", 1, MAX_TOKENS)}
+        chosen = {**msgspec.structs.asdict(sampling(given)), "max_tokens": given.integer("max_tokens", 1)}
         chosen = {name: value for name, value in chosen.items() if value is not None}
         session = await self._sessions.create(
             fields.text("id", None), chosen, _limits(fields.object("limits")), _metadata(fields, {})
@@ -251,9 +251,9 @@ def _base(scope: Scope) -> str:
 def _limits(fields: Fields) -> Limits:
     check_known(fields, Limits.__struct_fields__)
     return Limits(
-        calls=fields.integer("calls", 1, MAX_TOKENS),
-        tokens=fields.integer("tokens", 1, MAX_TOKENS),
-        seconds=fields.number("seconds", 1e-6, MAX_TOKENS),
+        calls=fields.integer("calls", 1),
+        tokens=fields.integer("tokens", 1),
+        seconds=fields.number("seconds", 1e-6, MOST),
     )
 
 

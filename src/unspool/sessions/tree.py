@@ -116,7 +116,7 @@ class Tree(Turns):
         record = node.record
         if self._tokenizer is not None and not record.output_ids:
             raise NoBridge("the tokens of the answer are not known")
-        bridge = self._prompts.bridge(request, at, self._settings.dialect.end, waiting)
+        bridge = self.prompts.bridge(request, at, self._settings.dialect.end, waiting)
         before = Continued(node.prompt, node.prompt_ids.tolist() if record.prompt_ids else None, None)
         ids = memoryview(record.output_ids).cast("I").tolist() if record.output_ids else None
         joined = self._joined(before, record.output_text, ids, bridge, past)
@@ -128,7 +128,7 @@ class Tree(Turns):
         self, request: ChatRequest, past: Past | None, waiting: Waiting | None, parent: str = "", fork: str = ""
     ) -> Continued:
         """The prompt as the template writes it, in its own tokens."""
-        text = self._prompts.render(self._restored(request), waiting)
+        text = self.prompts.render(self._restored(request), waiting)
         ids = None if self._tokenizer is None else self._encode(text, "")
         return Continued(text, ids, past, parent, fork)
 

@@ -80,19 +80,19 @@ def placed(template: str, request: ChatRequest) -> tuple[str, tuple[Medium, ...]
 
 
 def test_a_placeholder_is_found_with_its_frame_and_where_results_hold_it() -> None:
-    found = prompts(SEEING).places
+    found = prompts(SEEING).known.places
     assert found.spans == {"image": SPAN, "video": SPAN.replace("image", "video")}
     assert found.held == {"image", "video"}
     assert found.literals == ("<|image_pad|>", "<|video_pad|>", "<|vision_end|>", "<|vision_start|>")
-    assert prompts(BLIND_RESULTS).places.held == frozenset()
-    assert prompts(BLIND).places.spans == {}
+    assert prompts(BLIND_RESULTS).known.places.held == frozenset()
+    assert prompts(BLIND).known.places.spans == {}
 
 
 @pytest.mark.parametrize(
     "sentence", ["<reminder>You see no image.</reminder>", "", "(no image)", "<|a|> image <|b|>", "{{ p }}"]
 )
 def test_what_is_not_made_of_special_tokens_is_no_placeholder(sentence: str) -> None:
-    assert "image" not in prompts(SEEING.replace(SPAN, sentence)).places.spans
+    assert "image" not in prompts(SEEING.replace(SPAN, sentence)).known.places.spans
 
 
 def test_every_medium_has_its_place_in_order() -> None:

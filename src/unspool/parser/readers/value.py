@@ -8,7 +8,7 @@ from typing import Final
 from ...dialect.markers import Parameter
 from ...dialect.plan import Plan
 from ...dialect.syntax import Syntax
-from ...schema import Kinds, Marked, Schema, decode_marked, is_json_value, repeated_key
+from ...schema import Kinds, Marked, Schema, decode, is_json_value, repeated_key
 from ..call import Call
 from ..ledger import CAP
 from ..openings import NULL
@@ -163,7 +163,7 @@ class Value:
             return Held(json_string(unquoted(text)), text)
         else:
             kinds = self._kinds
-            decoded, fits = decode_marked(unquoted(text) if self._plan.arguments.quoted else text, kinds, self._marked)
+            decoded, fits = decode(unquoted(text) if self._plan.arguments.quoted else text, kinds, self._marked)
             if not text and self._plan.arguments.items and kinds is not None:
                 # An empty container and an empty text look alike; the schema decides.
                 empty = "[]" if "array" in kinds.types else "{}" if "object" in kinds.types else ""
@@ -235,7 +235,7 @@ def plain_value(schema: Schema | None, text: str, marked: Marked) -> str | None:
         return inside if inside[0] == "{" and whole_object(inside, 0) == len(inside) else None
     if marked is _UNMARKED and kinds is not None and len(text) > limit_of(kinds):
         return None
-    json_text, fits = decode_marked(text, kinds, marked)
+    json_text, fits = decode(text, kinds, marked)
     return json_text if fits and (json_text[0] not in "[{" or repeated_key(json_text) is None) else None
 
 

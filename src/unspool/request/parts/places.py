@@ -82,9 +82,6 @@ def _parts(messages: Sequence[Mapping[str, Any]]) -> "Iterable[tuple[Mapping[str
             yield from ((message, part) for part in content if is_medium(part))
 
 
-# -- finding them ------------------------------------------------------------------------------------------------------
-
-
 def find_places(
     write: Callable[[list[dict[str, Any]]], str | None],
     result: Callable[[list[Any]], list[dict[str, Any]]],

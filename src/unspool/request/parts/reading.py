@@ -8,7 +8,7 @@ import base64
 import binascii
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import unquote, unquote_to_bytes
@@ -21,7 +21,7 @@ from ...tools import ToolResult
 from ...wire.encoding import clean
 from ..chat_request import ChatRequest
 from ..common import in_one
-from ..fields import BadRequest, Fields
+from ..fields import REQUIRED, BadRequest, Fields
 from ..settings import Limits
 from .formats import FORMATS, PDF, BadMedium, recognize
 
@@ -49,15 +49,24 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     context: str = ""  # what is said about it
 
 
-Forms = Mapping[str, Callable[[Fields], Unread]]  # how a protocol writes parts, by their types
+Forms = Mapping[str, str | Callable[[Fields], Unread]]
+"""How a protocol writes parts, by their types: the field of a text, or what reads another part."""
 
 
-def read_part(part: Fields, forms: Forms, *others: str) -> dict[str, Any]:
-    """Read a part that is not text; ``others`` are the types that the protocol reads besides, for messages."""
+def read_parts(fields: Fields, field: str, forms: Forms, default: Any = REQUIRED) -> Any:
+    """Read a string, or a list of parts; those of text alone are one string."""
+    value = fields.raw.get(field)
+    return value if isinstance(value, str) else in_one([read_part(p, forms) for p in fields.objects(field, default)])
+
+
+def read_part(part: Fields, forms: Forms) -> dict[str, Any]:
+    """Read a part in the form of chat completions, or for `settled`."""
     read = forms.get(part.text("type"))
     if read is None:
-        allowed = ", ".join((*others, *forms))
-        raise part.wrong("type", f"{json_shown(part.raw['type'])} is not supported; allowed are {allowed}")
+        shown = json_shown(part.raw["type"])
+        raise part.wrong("type", f"{shown} is not supported; allowed are {', '.join(forms)}")
+    if isinstance(read, str):
+        return {"type": "text", "text": part.text(read)}
     found = read(part)
     return {"type": found.kind, _UNREAD: found}
 
@@ -162,34 +171,41 @@ def _binary(part: Fields) -> Unread:
     return _base64(part, "data", _FILE, name) if part.has("data") else _url(part, "url", _FILE, name)
 
 
+TEXT: Final[Forms] = {"text": "text"}
 CHAT: Final[Forms] = {
+    **TEXT,
     "image_url": _linked("image_url", "image"),
     "video_url": _linked("video_url", "video"),
     "audio_url": _linked("audio_url", "audio"),
     "input_audio": _sound,
     "file": _file,
+    "refusal": "refusal",
 }
-RESPONSES: Final[Forms] = {"input_image": _linked("image_url", "image"), "input_audio": _sound, "input_file": _file}
-MESSAGES: Final[Forms] = {"image": _source("image"), "document": _source(_FILE)}
-AGUI: Final[Forms] = {kind: _source(kind) for kind in ("image", "audio", "video")} | {
+RESPONSES: Final[Forms] = {
+    **dict.fromkeys(("input_text", "output_text"), "text"),
+    "refusal": "refusal",
+    "input_image": _linked("image_url", "image"),
+    "input_audio": _sound,
+    "input_file": _file,
+    **TEXT,
+}
+MESSAGES: Final[Forms] = {**TEXT, "image": _source("image"), "document": _source(_FILE)}
+AGUI: Final[Forms] = {
+    **TEXT,
+    **{kind: _source(kind) for kind in ("image", "audio", "video")},
     "document": _source(_FILE),
     "binary": _binary,
+    "refusal": "refusal",
 }
 
 
 # -- after reading -----------------------------------------------------------------------------------------------------
 
 
-def unread(request: ChatRequest) -> Iterator[Unread]:
-    """The parts of a request whose bytes have not been checked."""
-    for message in request.messages:
-        if isinstance(content := message.get("content"), list):
-            yield from (part[_UNREAD] for part in content if _UNREAD in part)
-
-
 def urls(request: ChatRequest, limits: Limits) -> list[Unread]:
     """The parts of a request that must be fetched; an error if there are too many parts."""
-    found = list(unread(request))
+    contents = [m["content"] for m in request.messages if isinstance(m.get("content"), list)]
+    found: list[Unread] = [part[_UNREAD] for content in contents for part in content if _UNREAD in part]
     if len(found) > limits.parts:
         raise BadRequest(found[limits.parts].where, f"{len(found):,} parts; allowed are {limits.parts:,}")
     return [one for one in found if one.data is None]

@@ -9,7 +9,6 @@ from ...wire import AguiWriter
 from ...wire import agui as wire
 from ..chat_request import ChatRequest
 from ..common import (
-    MAX_TOKENS,
     QUOTED,
     call_of,
     check_messages,
@@ -66,7 +65,7 @@ class AguiProtocol(WireProtocol):
         return ChatRequest(
             messages=messages,
             toolset=toolset(fields, tools, choice, self.settings.limits, options=options, server_tools=served),
-            max_tokens=options.integer("max_tokens", 1, MAX_TOKENS),
+            max_tokens=options.integer("max_tokens", 1),
             sampling=sampling(options),
             thinking=think,
             template=template,

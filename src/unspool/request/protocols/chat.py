@@ -4,16 +4,15 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ...dialect.file import Dialect
-from ...dialect.template import Piece
 from ...wire import CandleWriter, ChatWriter, MindieWriter, TraceWriter
 from ...wire import chat as wire
 from ...wire import mindie as mindie_wire
 from ...wire import trace as trace_wire
 from ..chat_request import ChatRequest
-from ..common import MAX_TOKENS, check_messages, check_served, reasoning_of, sampling, thinking, toolset
+from ..common import check_messages, check_served, sampling, thinking, toolset
 from ..declared import custom_call, read_nested, read_nested_choice
 from ..fields import BadRequest, Fields
-from ..parts.reading import CHAT, Forms, read_part
+from ..parts.reading import CHAT, Forms, read_parts
 from ..reasoning import Reasoning, read_budget, read_summary
 from ..server_history import with_results
 from ..server_tools import NOTHING, Offer, ServerTools, names_of, offered
@@ -57,7 +56,6 @@ class ChatProtocol(WireProtocol):
         if top is not None and not logprobs:
             raise fields.wrong("top_logprobs", "needs logprobs to be true")
         think, template = thinking(fields)
-        most = fields.integer("max_tokens", 1, MAX_TOKENS)
         return ChatRequest(
             messages=messages,
             toolset=tools,
@@ -66,7 +64,7 @@ class ChatProtocol(WireProtocol):
             parallel=fields.flag("parallel_tool_calls", True),
             n=fields.integer("n", 1, min(limits.choices, limits.generations), 1),
             stop=fields.texts("stop", limits.stops),
-            max_tokens=fields.integer("max_completion_tokens", 1, MAX_TOKENS, most),
+            max_tokens=fields.integer("max_completion_tokens", 1, default=fields.integer("max_tokens", 1)),
             sampling=sampling(fields, (top or 0) if logprobs else None),
             response_format=read_format(fields),
             thinking=think,
@@ -171,13 +169,9 @@ class TraceProtocol(ChatProtocol):
 
 def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
     """The markers that open and close reasoning; empty if the dialect has none."""
-
-    def text(pieces: Sequence[Piece]) -> str:
-        return "".join(p for p in pieces if isinstance(p, str))
-
     if not dialect.reasoning:
         return "", ""
-    return text(dialect.reasoning[0].before), text(dialect.reasoning[0].after)
+    return dialect.reasoning[0].opening.strip(), dialect.reasoning[0].closing.strip()
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------
@@ -186,18 +180,9 @@ def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
 def read_content(fields: Fields, forms: Forms = CHAT) -> Any:
     """Read a message's content: a string, a list of parts, or null. A refusal becomes the assistant's text."""
     content = fields.raw.get("content")
-    if isinstance(content, list):
-        return [_part(part, forms) for part in fields.objects("content")]
-    if content is not None and not isinstance(content, str):
+    if not isinstance(content, str | list | None):
         raise fields.wrong("content", "must be a string, a list of parts or null")
-    return content
-
-
-def _part(part: Fields, forms: Forms) -> dict[str, Any]:
-    kind = part.text("type")
-    if kind not in ("text", "refusal"):
-        return read_part(part, forms, "text")
-    return {"type": "text", "text": part.text(kind)}
+    return None if content is None else read_parts(fields, "content", forms)
 
 
 def _message(fields: Fields) -> dict[str, Any]:
@@ -208,13 +193,13 @@ def _message(fields: Fields) -> dict[str, Any]:
         fields.text(field, None)
     _check_role(fields, role, content)
     message = {k: v for k, v in fields.raw.items() if k not in ("reasoning", "reasoning_details")}
-    if isinstance(content, list):
+    if content is not None:
         message["content"] = content
     if role == "assistant":
         message["content"] = content or fields.text("refusal", content)
-        list(fields.objects("reasoning_details", ()))
-        reasoning = reasoning_of(fields.raw)
-        if reasoning:
+        details = [d.raw.get("text") or d.raw.get("summary") for d in fields.objects("reasoning_details", ())]
+        told = "".join(text for text in details if isinstance(text, str))
+        if reasoning := fields.raw.get("reasoning_content") or fields.raw.get("reasoning") or told:
             message["reasoning_content"] = reasoning
         if fields.has("tool_calls"):
             message["tool_calls"] = [_call(call) for call in fields.objects("tool_calls")]

@@ -5,7 +5,7 @@ from typing import Any
 from ...arguments import json_kind
 from ...wire import CompletionWriter
 from ...wire import chat as wire
-from ..common import MAX_TOKENS, check_served, sampling
+from ..common import check_served, sampling
 from ..fields import Fields
 from ..raw import Prompt, RawRequest
 from ..server_tools import NOTHING, Offer
@@ -44,7 +44,7 @@ class CompletionsProtocol(WireProtocol):
             echo=echo,
             add_special=fields.flag("add_special_tokens", True),
             stop=fields.texts("stop", limits.stops),
-            max_tokens=fields.integer("max_tokens", 0 if echo else 1, MAX_TOKENS, _DEFAULT_TOKENS),
+            max_tokens=fields.integer("max_tokens", 0 if echo else 1, default=_DEFAULT_TOKENS),
             sampling=sampling(fields, fields.integer("logprobs", 0, MAX_LOGPROBS)),
             stream=fields.flag("stream"),
             include_usage=fields.object("stream_options").flag("include_usage"),

@@ -7,11 +7,11 @@ from typing import Any, Final
 from ...wire import MessagesWriter
 from ...wire import messages as wire
 from ..chat_request import ChatRequest
-from ..common import MAX_TOKENS, call_of, check_messages, check_served, in_one, sampling, thinking, tool, toolset
+from ..common import call_of, check_messages, check_served, in_one, sampling, thinking, tool, toolset
 from ..edits import ClearThinking, Edit, read_edits
 from ..fields import REQUIRED, Fields
 from ..parts.reading import MESSAGES as FORMS
-from ..parts.reading import read_part
+from ..parts.reading import TEXT, read_part, read_parts
 from ..reasoning import EFFORTS, Context, Reasoning, opened, read_budget
 from ..sealed import Seal
 from ..server_history import result_of, rounds
@@ -29,10 +29,18 @@ class MessagesProtocol(WireProtocol):
     error_body = staticmethod(wire.error_body)
 
     def servers(self, fields: Fields) -> Collection[str] | None:
-        return mcp_labels(fields)
+        servers = fields.raw.get("mcp_servers")
+        found = [s.get("name") for s in servers if isinstance(s, dict)] if isinstance(servers, list) else []
+        return [name for name in found if isinstance(name, str)]
 
     def own_servers(self, fields: Fields) -> Sequence[OwnServer]:
-        return mcp_servers(fields)
+        found = []
+        for one in fields.objects("mcp_servers", ()):
+            one.one_of("type", ("url",), "url")
+            token = one.text("authorization_token", None)
+            headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+            found.append(OwnServer(one.text("name"), one.text("url", ""), headers, one.path("url")))
+        return found
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         limits = self.settings.limits
@@ -55,7 +63,7 @@ class MessagesProtocol(WireProtocol):
             toolset=found,
             parallel=parallel,
             stop=fields.texts("stop_sequences", limits.stops),
-            max_tokens=fields.integer("max_tokens", 1, MAX_TOKENS, REQUIRED),
+            max_tokens=fields.integer("max_tokens", 1, default=REQUIRED),
             sampling=sampling(fields),
             response_format=_format(fields),
             thinking=think,
@@ -153,23 +161,12 @@ _SAID = (
 )
 """Blocks of the assistant. Redacted thinking is left out, since without a key only Anthropic can read it."""
 
-# -- history -----------------------------------------------------------------------------------------------------------
-
 
 def _system(fields: Fields) -> list[dict[str, Any]]:
-    if not isinstance(fields.raw.get("system"), list):
-        system = fields.text("system", None)
-        return [] if system is None else [{"role": "system", "content": system}]
-    for block in fields.objects("system"):
-        block.one_of("type", ("text",))
-    return [{"role": "system", "content": in_one([_part(block) for block in fields.objects("system")])}]
-
-
-def _part(block: Fields) -> dict[str, Any]:
-    """A block in the form of chat completions."""
-    if block.text("type") == "text":
-        return {"type": "text", "text": block.text("text")}
-    return read_part(block, FORMS, "text")
+    if isinstance(fields.raw.get("system"), list):
+        return [{"role": "system", "content": read_parts(fields, "system", TEXT)}]
+    system = fields.text("system", None)
+    return [] if system is None else [{"role": "system", "content": system}]
 
 
 def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str, Any]]:
@@ -183,7 +180,9 @@ def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str,
         messages = []
         for said, results in rounds(blocks):
             messages.append(_assistant(said, seal, offer))
-            messages += [result_of(one.text("tool_use_id"), "", _result(one)) for one in results]
+            for one in results:
+                content = read_parts(one, "content", FORMS, ())
+                messages.append(result_of(one.text("tool_use_id"), "", content))
         return messages
     if not blocks:
         raise fields.wrong("content", "is empty; at least one block is needed")
@@ -195,17 +194,11 @@ def _user(role: str, blocks: Sequence[Fields]) -> list[dict[str, Any]]:
     parts: list[dict[str, Any]] = []
     for block in blocks:
         if block.text("type") == "tool_result":
-            result = {"role": "tool", "tool_call_id": block.text("tool_use_id"), "content": _result(block)}
-            results.append(result)
+            content = read_parts(block, "content", FORMS, ())
+            results.append({"role": "tool", "tool_call_id": block.text("tool_use_id"), "content": content})
         else:
-            parts.append(_part(block))
+            parts.append(read_part(block, FORMS))
     return [*results, {"role": role, "content": in_one(parts)}] if parts else results
-
-
-def _result(block: Fields) -> Any:
-    if isinstance(block.raw.get("content"), str):
-        return block.raw["content"]
-    return in_one([_part(one) for one in block.objects("content", ())])
 
 
 def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dict[str, Any]:
@@ -234,26 +227,7 @@ def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dic
     return message
 
 
-# -- MCP servers ------------------------------------------------------------------------------------------------------
 BETA: Final = "mcp-client-"  # the prefix of the betas that Anthropic's clients need for MCP blocks
-
-
-def mcp_labels(fields: Fields) -> list[str]:
-    """The names of the servers that a request names. Other fields are not checked."""
-    servers = fields.raw.get("mcp_servers")
-    found = [s.get("name") for s in servers if isinstance(s, dict)] if isinstance(servers, list) else []
-    return [name for name in found if isinstance(name, str)]
-
-
-def mcp_servers(fields: Fields) -> list[OwnServer]:
-    """The servers that a request names, with their addresses."""
-    found = []
-    for one in fields.objects("mcp_servers", ()):
-        one.one_of("type", ("url",), "url")
-        token = one.text("authorization_token", None)
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        found.append(OwnServer(one.text("name"), one.text("url", ""), headers, one.path("url")))
-    return found
 
 
 def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> ServerTools | None:
@@ -278,7 +252,7 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
         if not named.server(label, allowed=allowed, approvals=False):
             raise named.unknown(server, "name", label)
     for one in sets:
-        if one.text("mcp_server_name") not in mcp_labels(fields):
+        if one.text("mcp_server_name") not in {server.raw["name"] for server in servers}:
             raise one.wrong("mcp_server_name", "is not in mcp_servers")
     return named.all(bounds)
 
@@ -287,5 +261,5 @@ def _enabled(toolset: Fields, offer: Offer, label: str) -> tuple[str, ...]:
     """The own names of the enabled tools of a toolset."""
     default = toolset.object("default_config").flag("enabled", True)
     configs = toolset.object("configs")
-    own = [tool.original for tool in offer.both.tools if tool.server == label]
+    own = [tool.original for tool in offer.listing.tools if tool.server == label]
     return tuple(name for name in own if configs.object(name).flag("enabled", default))

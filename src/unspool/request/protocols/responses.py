@@ -6,18 +6,18 @@ from typing import Any
 
 import msgspec
 
-from ...tools import Approval, ServerTool
+from ...tools import Approval
 from ...wire import ResponsesWriter
 from ...wire import responses as wire
 from ..chat_request import ChatRequest
-from ..common import MAX_TOKENS, check_messages, check_served, in_one, joined, sampling, thinking, toolset
+from ..common import check_messages, check_served, joined, sampling, thinking, toolset
 from ..declared import found_tools, history_call, read_choice, read_declared
 from ..fields import Fields
-from ..parts.reading import RESPONSES, read_part
-from ..reasoning import Reasoning, opened, read_budget, read_context, read_include, read_summary
+from ..parts.reading import RESPONSES, read_parts
+from ..reasoning import Reasoning, opened, read_budget, read_context, read_summary
 from ..sealed import Seal
 from ..server_history import ITEMS, ServerItems
-from ..server_tools import NOTHING, WORDS, Named, Offer, OwnServer, ServerTools, names_of, read_bounds
+from ..server_tools import NOTHING, SERVED, WORDS, Named, Offer, OwnServer, ServerTools, names_of, read_bounds
 from ..settings import Settings
 from .base import WireProtocol
 from .chat import FORMATS
@@ -37,10 +37,23 @@ class ResponsesProtocol(WireProtocol):
     error_body = staticmethod(wire.error_body)
 
     def servers(self, fields: Fields) -> Collection[str] | None:
-        return hosted_labels(fields)
+        tools = fields.raw.get("tools")
+        named = [t for t in tools if isinstance(t, dict) and t.get("type") in SERVED] if isinstance(tools, list) else []
+        if any(t["type"] != "mcp" for t in named):
+            return None
+        return [t["server_label"] for t in named if isinstance(t.get("server_label"), str)]
 
     def own_servers(self, fields: Fields) -> Sequence[OwnServer]:
-        return mcp_addresses(fields)
+        found = []
+        for one in fields.objects("tools", ()):
+            if one.raw.get("type") == "mcp" and one.has("server_url"):
+                given = one.object("headers")
+                headers = {name: given.text(name) for name in given.raw}
+                if one.has("authorization"):
+                    headers["Authorization"] = f"Bearer {one.text('authorization')}"
+                url = one.text("server_url")
+                found.append(OwnServer(one.text("server_label"), url, headers, one.path("server_url")))
+        return found
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         if fields.has("prompt"):
@@ -55,11 +68,11 @@ class ResponsesProtocol(WireProtocol):
         fields.one_of("truncation", ("auto", "disabled"), None)
         declared = read_declared(fields)
         server_tools = hosted_tools(fields, offer, declared.tools)
-        dropped = declared.dropped - run_here(server_tools)
+        kinds = {one.tool.kind for one in server_tools.tools.values()} if server_tools else ()
+        dropped = declared.dropped - {"mcp", *(word for word, (kind, _) in WORDS.items() if kind in kinds)}
         if dropped:
             log.info("tools that the server does not run are left out: %s", ", ".join(sorted(dropped)))
-        chosen = Fields({**fields.raw, "tool_choice": hosted_choice(fields, server_tools)})
-        choice = read_choice(chosen, declared)
+        choice = read_choice(fields, declared, server_tools)
         tools = toolset(fields, declared.tools, choice, self.settings.limits, server_tools=server_tools)
         messages, history = _input(fields, offer.beside_client(names_of(declared.tools)), self.seal_for(offer.caller))
         if server_tools is not None:
@@ -67,7 +80,7 @@ class ResponsesProtocol(WireProtocol):
             server_tools = msgspec.structs.replace(server_tools, listed=listed, pending=history.pending)
         think, template = thinking(fields)
         reasoning = Reasoning(
-            sealed=read_include(fields),
+            sealed="reasoning.encrypted_content" in fields.strings("include"),
             summary=read_summary(fields),
             budget=read_budget(fields, self.settings.efforts),
             context=read_context(fields),
@@ -78,7 +91,7 @@ class ResponsesProtocol(WireProtocol):
             kinds=declared.kinds,
             grammars=declared.grammars,
             parallel=fields.flag("parallel_tool_calls", True),
-            max_tokens=fields.integer("max_output_tokens", 1, MAX_TOKENS),
+            max_tokens=fields.integer("max_output_tokens", 1),
             sampling=sampling(fields),
             response_format=_format(fields),
             thinking=think,
@@ -183,11 +196,11 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
         messages.append({"role": "tool", "tool_call_id": item.text("call_id", ""), "content": found_tools(item)})
         return
     if kind in _OUTPUTS:
-        output = _content(item, "output")
+        output = read_parts(item, "output", RESPONSES)
         messages.append({"role": "tool", "tool_call_id": item.text("call_id"), "content": output})
         return
     if kind == "message" and item.one_of("role", _ROLES) != "assistant":
-        messages.append({"role": item.raw["role"], "content": _content(item, "content")})
+        messages.append({"role": item.raw["role"], "content": read_parts(item, "content", RESPONSES)})
         return
     last = messages[-1] if messages else {"role": ""}
     if last["role"] != "assistant" or (kind == "message" and any(last["content"] or ()) and not goes_on):
@@ -195,7 +208,7 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
     turn = messages[-1]
     if kind == "message":  # a model may say something after a call or after more reasoning
         turn["content"] = turn["content"] or []
-        text = _content(item, "content")
+        text = read_parts(item, "content", RESPONSES)
         if not isinstance(text, str):
             raise item.wrong("content", "an answer has parts of text only")
         turn["content"].append(text)
@@ -208,50 +221,7 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
         turn.setdefault("tool_calls", []).append(history_call(item))
 
 
-def _content(item: Fields, field: str) -> Any:
-    """A string, or parts; those of text alone are one string."""
-    value = item.raw.get(field)
-    if isinstance(value, str):
-        return value
-    if value is None:
-        raise item.wrong(field, "is required; null is not allowed")
-    return in_one([_part(p) for p in item.objects(field)])
-
-
-def _part(part: Fields) -> dict[str, Any]:
-    """A part in the form of chat completions."""
-    kind = part.text("type")
-    if kind in ("input_text", "output_text", "text"):
-        return {"type": "text", "text": part.text("text")}
-    if kind == "refusal":
-        return {"type": "text", "text": part.text("refusal")}
-    return read_part(part, RESPONSES, "input_text", "output_text", "refusal")
-
-
 # -- tools that the server runs ----------------------------------------------------------------------------------------
-_TYPES = ("mcp", *WORDS)
-
-
-def hosted_labels(fields: Fields) -> Collection[str] | None:
-    """The labels of the servers whose tools a request may use; ``None`` means any. Other fields are not checked."""
-    tools = fields.raw.get("tools")
-    named = [t for t in tools if isinstance(t, dict) and t.get("type") in _TYPES] if isinstance(tools, list) else []
-    if any(t["type"] != "mcp" for t in named):
-        return None
-    return [t["server_label"] for t in named if isinstance(t.get("server_label"), str)]
-
-
-def mcp_addresses(fields: Fields) -> list[OwnServer]:
-    """The servers that a request names, with their addresses."""
-    found = []
-    for one in fields.objects("tools", ()):
-        if one.raw.get("type") == "mcp" and one.has("server_url"):
-            given = one.object("headers")
-            headers = {name: given.text(name) for name in given.raw}
-            if one.has("authorization"):
-                headers["Authorization"] = f"Bearer {one.text('authorization')}"
-            found.append(OwnServer(one.text("server_label"), one.text("server_url"), headers, one.path("server_url")))
-    return found
 
 
 def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> ServerTools | None:
@@ -260,7 +230,7 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
     named = Named(offer, names_of(tools))
     for one in fields.objects("tools", ()):
         kind = one.raw.get("type")
-        if kind != "mcp" and kind in _TYPES:
+        if kind != "mcp" and kind in SERVED:
             named.word(kind)
         if kind != "mcp":
             continue
@@ -273,17 +243,10 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
     return named.all(bounds)
 
 
-def run_here(tools: ServerTools | None) -> set[str]:
-    """The types of tools that the server runs for a request. ``mcp`` is one, or else refused."""
-    kinds = set() if tools is None else {served.tool.kind for served in tools.tools.values()}
-    return {"mcp", *(word for word, (kind, _) in WORDS.items() if kind in kinds)}
-
-
 def _approval(tool: Fields, offer: Offer) -> Approval | None:
     """A request's rule for approvals. Without one, tools of the request's own servers need approval, as at OpenAI."""
     if not tool.has("require_approval"):
-        own = any(t.server == tool.raw["server_label"] for t in offer.own.tools)
-        return Approval(True) if own else None
+        return Approval(True) if tool.raw["server_label"] in offer.own else None
     try:
         return Approval.read(tool.raw["require_approval"])
     except ValueError as error:
@@ -300,27 +263,3 @@ def _allowed(tool: Fields) -> tuple[str, ...] | None:
     if names.has("read_only"):
         raise names.wrong("read_only", "is not supported; allowed is tool_names")
     return names.texts("tool_names", 1024)
-
-
-def hosted_choice(fields: Fields, tools: ServerTools | None) -> Any:
-    """``tool_choice`` in the form of chat completions. An entry for the server's tools becomes their names."""
-    choice = fields.raw.get("tool_choice")
-    if not isinstance(choice, dict) or tools is None:
-        return choice
-    if choice.get("type") in _TYPES:
-        return {"type": "allowed_tools", "mode": "required", "tools": _names(choice, tools)}
-    listed = choice.get("tools")
-    if choice.get("type") != "allowed_tools" or not isinstance(listed, list):
-        return choice
-    ours = [isinstance(one, dict) and one.get("type") in _TYPES for one in listed]
-    names = [_names(one, tools) if own else [one] for one, own in zip(listed, ours, strict=True)]
-    return {**choice, "tools": [name for each in names for name in each]}
-
-
-def _names(choice: dict[str, Any], tools: ServerTools) -> list[dict[str, Any]]:
-    def fits(tool: ServerTool) -> bool:
-        if choice["type"] != "mcp":
-            return tool.kind == WORDS[choice["type"]][0]
-        return tool.server == choice.get("server_label") and choice.get("name") in (None, tool.original)
-
-    return [{"type": "function", "name": name} for name, one in tools.tools.items() if fits(one.tool)]
