@@ -145,6 +145,7 @@ def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
 
 
 _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
+_LISTS = ((pattern(()), pattern(())), (pattern(("[",)), pattern(("]",))))  # around one object, and around several
 _OBJECT = Form(pattern(("{",)), pattern(()), _FORCED, Syntax.JSON, True, False, other=True)
 """A call in the syntax of other dialects."""
 
@@ -225,7 +226,9 @@ class _Parts(msgspec.Struct, frozen=True):
 def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     barriers = (*(e.strip() for e in d.end), *(s.strip() for s in d.start))
     parts = _parts(d, policy, forced, barriers)
-    reading, plain = _outlines(d, parts, named=forced == "named")
+    strays, strays_in_text = _strays(parts)
+    reading = _outline(d, parts, strays, calls=True, named=forced == "named")
+    plain = _outline(d, parts, strays_in_text, calls=False, named=False)
     parameters = sorted(_parameters(d, parts, plain_arguments(d), barriers), key=lambda p: -p.opening.weight)
     calls = _calls(d, parts, reading, barriers)
     ends: Candidates[Marker] = Candidates([*parts.ends, *parts.starts])
@@ -457,10 +460,9 @@ def _objects(blocks: list[Block], forms: list[Form], framed: list[Template]) -> 
         pairs = [(pattern((tag,)), f.closing) for f in forms if (tag := tag_of(f.opening)) and f.closing]
     found = []
     for before, after in {(text(a), text(b)): (a, b) for a, b in pairs}.values():
-        for begin, end in (((), ()), (("[",), ("]",))):
-            opening = joined(before, pattern(begin))
-            block = Block(opening, joined(pattern(end), after), blocks[0].lead, "", True, blocks[0].margin)
-            found.append(Opening(CALL, joined(opening, _OBJECT.opening), block=block, form=_OBJECT))
+        for begin, end in _LISTS:
+            block = Block(joined(before, begin), joined(end, after), blocks[0].lead, "", True, blocks[0].margin)
+            found.append(Opening(CALL, joined(block.opening, _OBJECT.opening), block=block, form=_OBJECT))
     return found
 
 
@@ -477,55 +479,44 @@ def _untagged(parts: _Parts) -> list[Opening]:
 def _forced_calls() -> list[Opening]:
     bare = Form(pattern(("{",)), pattern(()), _FORCED, Syntax.JSON, True, False, True)
     found: list[Opening] = []
-    for before, after in (((), ()), (("[",), ("]",))):
+    for before, after in _LISTS:
         inner = [Opening(CALL, bare.opening, False, form=bare)]
-        block = Block(pattern(before), pattern(after), "", "", False, inner=Candidates(inner))
-        found.append(Opening(CALL, joined(block.opening, bare.opening), False, block=block, form=bare))
+        block = Block(before, after, "", "", False, inner=Candidates(inner))
+        found.append(Opening(CALL, joined(before, bare.opening), False, block=block, form=bare))
     return found
 
 
-def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outline]:  # a line for each field
-    """The markers that count when calls are read, and those that count when calls are text."""
-    policy, blocks, calls = parts.policy, parts.blocks, parts.within(parts.calls)
-    ends, frame_ends, reasoning_ends = parts.ends, parts.frame_ends, parts.reasoning_ends
+def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, named: bool) -> Outline:
+    """The markers that count when calls are read, or those that count when calls are text."""
+    # A line for each field.
+    policy, ends, frame_ends, reasoning_ends = parts.policy, parts.ends, parts.frame_ends, parts.reasoning_ends
     starts = parts.within(parts.starts) if parts.frames else []
-    strays, strays_plain = _strays(parts)
-    headers, thought_calls = parts.within(parts.headers), parts.within(parts.thought_calls)
-    reasoning = parts.within(parts.reasoning)
-    content: list[Marker] = [*reasoning, *headers, *ends, *starts]
+    headers, reasoning = parts.within(parts.headers), parts.within(parts.reasoning)
+    called = parts.within(parts.calls)
+    marked = [c for c in called if c.marked] if calls else []
+    others: list[Marker] = [*reasoning, *headers, *ends, *starts]
+    content = [*called, *others] if calls else [*others, *_shared(called, [*frame_ends, *ends])]
     undecided = reasoning if policy.reasoning_in_content != "text" else []
-    shared = _shared(calls, [*frame_ends, *ends])
-    thought: list[Marker] = [*reasoning_ends, *_answers_ends(parts), *headers, *ends, *starts]
-    in_thoughts = policy.call_in_reasoning != "text"
-    frame_inner = _longest([t.inner_trail for t in _framed(d)])
-    content_inner = "" if parts.frames else _longest([t.inner_trail for t in d.content])
-    reasoning_inner = _longest([t.inner_trail for t in d.reasoning])
+    in_thoughts = calls and policy.call_in_reasoning != "text"
+    thought_calls = parts.within(parts.thought_calls) if in_thoughts else []
     leads = [t.lead for t in _framed(d) if t.before]
-    margin = _margin([*(b.lead for b in blocks), *(t.lead for t in d.reasoning), *leads])
-    plain_margin = _margin([*(t.lead for t in d.reasoning), *leads])
-    reading = Outline(
-        calls=True,
-        edge=Candidates(_edge([*parts.calls, *_untagged(parts), *parts.others], parts.forced, named=named)),
-        text=Region(Scan([*calls, *content], strays), content_inner, margin),
-        frame=Region(Scan([*frame_ends, *calls, *content], strays), frame_inner, margin),
+    margin = _margin([*(b.lead for b in parts.blocks if calls), *(t.lead for t in d.reasoning), *leads])
+    edge = [*parts.calls, *_untagged(parts), *parts.others]
+    return Outline(
+        calls=calls,
+        edge=Candidates(_edge(edge, parts.forced, named=named) if calls else parts.others),
+        text=Region(
+            Scan(content, strays), "" if parts.frames else _longest([t.inner_trail for t in d.content]), margin
+        ),
+        frame=Region(Scan([*frame_ends, *content], strays), _longest([t.inner_trail for t in _framed(d)]), margin),
         reasoning=Region(
-            Scan([*thought, *thought_calls] if in_thoughts else thought),
-            reasoning_inner,
+            Scan([*reasoning_ends, *_answers_ends(parts), *headers, *ends, *starts, *thought_calls]),
+            _longest([t.inner_trail for t in d.reasoning]),
             margin if in_thoughts else _margin(leads),
         ),
-        undecided=Scan([*reasoning_ends, *undecided, *(c for c in calls if c.marked), *ends]),
+        undecided=Scan([*reasoning_ends, *undecided, *marked, *ends]),
         strays=Candidates(strays),
     )
-    plain = Outline(
-        calls=False,
-        edge=Candidates(parts.others),
-        text=Region(Scan([*content, *shared], strays_plain), content_inner, plain_margin),
-        frame=Region(Scan([*frame_ends, *content, *shared], strays_plain), frame_inner, plain_margin),
-        reasoning=Region(Scan(thought), reasoning_inner, _margin(leads)),
-        undecided=Scan([*reasoning_ends, *undecided, *ends]),
-        strays=Candidates(strays_plain),
-    )
-    return reading, plain
 
 
 def _shared(calls: list[Opening], ends: list[Closing]) -> list[Opening]:

@@ -22,6 +22,7 @@ from ..errors import ConstraintError
 from ..events import Stage
 from ..renderer.values import JSON
 from .arguments import Arguments, Tool, others, spelled
+from .bounds import parameters_of
 from .flat import cases
 from .nodes import (
     EMPTY,
@@ -39,6 +40,7 @@ from .nodes import (
     choice,
     optional,
     seq,
+    sequence,
 )
 from .values import JSON_SPELLING, Rules, Values
 
@@ -439,7 +441,7 @@ class _Builder:
             return without(steps, cut)
 
         if begun:
-            one = seq(self.header(self.begun(begun)[1], begun), self.arguments_and_end(begun))
+            one = seq(*self.written(self.begun(begun)[1], begun), self.arguments_and_end(begun))
         else:
             one = self.each(begin, margin) if self.whole else seq(margin, self.each(begin))
         separator = d.separator.calls
@@ -457,7 +459,7 @@ class _Builder:
         found: list[Node] = []
 
         def head(steps: Sequence[Step], tool: Tool) -> Node:
-            header = seq(margin, self.header(begin(steps), tool))
+            header = seq(margin, *self.written(begin(steps), tool))
             return Word(header) if self.whole else header
 
         for tool in self.demand.tools:
@@ -470,19 +472,16 @@ class _Builder:
                 found.append(seq(head(self.d.call_of(tool.name).head, tool), self.arguments_and_end(tool)))
         return choice(found)
 
-    def header(self, opening: Sequence[Step], tool: Tool) -> Node:
+    def written(self, steps: Sequence[Step], tool: Tool) -> list[Node]:
+        """The steps of a call's head or tail."""
         name = tool.name if self.d.call[0].object is None else JSON.string(tool.name)[1:-1]
-        parts: list[Node] = []
-        for step in opening:
-            if step.name == "name":
-                parts.append(Const(step.write({"name": name})))
-            elif step.name == "id":
-                parts.append(self.id(tool))
-            elif step.name:  # index, number
-                parts.append(_INDEX)
-            else:
-                parts.append(Const(step.text))
-        return seq(*parts)
+
+        def node(step: Step) -> Node:
+            if step.name == "id":
+                return self.id(tool)
+            return _INDEX if step.name in ("index", "number") else Const(step.write({"name": name}))
+
+        return [node(step) for step in steps]
 
     def id(self, tool: Tool) -> Node:
         parts: list[Node] = []
@@ -498,16 +497,11 @@ class _Builder:
     def arguments_and_end(self, tool: Tool) -> Node:
 
         def make() -> Node:
-            closing_ = ""
-            rest: list[Node] = []
-            for step in self.d.call_of(tool.name).tail:
-                if step.name and step.name != "name":  # an id or an index that is written after the arguments
-                    rest.append(self.id(tool) if step.name == "id" else _INDEX)
-                elif rest:
-                    rest.append(Const(step.write({"name": tool.name})))
-                else:
-                    closing_ += step.write({"name": tool.name})
-            return seq(self.arguments.of(tool, closing_), *rest)
+            tail = sequence(seq(*self.written(self.d.call_of(tool.name).tail, tool)))
+            # An id or an index may be written after the arguments.
+            end, rest = (tail[0].text, tail[1:]) if isinstance(tail[0], Const) else ("", tail)
+            with parameters_of(tool.name):
+                return seq(self.arguments.of(tool, end), *rest)
 
         return self.rules.once(("call", tool.name), make)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from ..errors import ConstraintError
-from .flat import count, lacking
+from .flat import count, in_class, lacking
 from .lower import Abilities, Printer, lowered
 from .nodes import Chars, Choice, Const, Grammar, Json, Node, Repeat, Seq, Text, Word, choice, seq
 from .values import JSON_SPELLING, Rules, Values
@@ -206,8 +206,7 @@ def _avoiding(node: Node, firsts: str) -> Node:
     """A flat node without the characters ``firsts``; `ConstraintError` if a fixed text contains one."""
     if isinstance(node, Chars):
         if node.negated or not node.set:
-            more = "".join("\\" + c if c in "\\]^-[" else c for c in firsts)
-            return Chars(node.set + more, True, node.min, node.max)
+            return Chars(node.set + in_class(firsts), True, node.min, node.max)
         if any(re.match(f"[{node.set}]", c) for c in firsts):
             raise ConstraintError(f"tools: a value must not contain {firsts!r}, but may consist of it")
         return node

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from .bounds import step
-from .flat import count
+from .flat import count, in_class
 from .nodes import Chars, Const, Node, Repeat, choice, seq
 
 MAX_DEPTH: Final = 100
@@ -380,7 +380,7 @@ def _character(ranges: Ranges, banned: frozenset[int]) -> Node:
     short = {code: f"\\{letter}" for code, letter in _ESCAPES.items()} | {34: '\\"', 92: "\\\\"}
     escaped = short | {code: f"\\u{code:04x}" for code in banned - {34, 92}}
     within = [text for code, text in sorted(escaped.items()) if any(low <= code <= high for low, high in ranges)]
-    parts: list[Node] = [Chars("".join(map(_in_class, plain)))] if plain else []
+    parts: list[Node] = [Chars("".join(map(_span, plain)))] if plain else []
     parts += map(Const, within)
     if not parts:
         parts = [Const(f"\\u{code:04x}") for low, high in ranges for code in range(low, min(high, 31) + 1)]
@@ -389,6 +389,6 @@ def _character(ranges: Ranges, banned: frozenset[int]) -> Node:
     return choice(parts)
 
 
-def _in_class(pair: tuple[int, int]) -> str:
-    low, high = (f"\\{chr(c)}" if chr(c) in "\\]^-[" else chr(c) for c in pair)
+def _span(pair: tuple[int, int]) -> str:
+    low, high = (in_class(chr(c)) for c in pair)
     return low if low == high else f"{low}-{high}"

@@ -301,6 +301,12 @@ def tables(schema: object) -> Iterator[dict[str, Any]]:
             waiting.extend(node)
 
 
+def property_names(schema: object) -> list[str]:
+    """The names of all properties in a schema, at any depth."""
+    found = (node.get("properties") for node in tables(schema))
+    return list(dict.fromkeys(name for properties in found if isinstance(properties, dict) for name in properties))
+
+
 def _has_type(value: object, types: str | list[str]) -> bool:
     names = [types] if isinstance(types, str) else types
     if isinstance(value, bool):

@@ -14,8 +14,8 @@ from ..errors import ConstraintError
 from ..renderer.values import JSON, PYTHON, Style, escaped, quoted, read_json, write
 from ..schema import MAX_DEPTH
 from . import regular
-from .flat import lacking
-from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Seq, Text, Word, choice, optional, seq
+from .flat import in_class, lacking
+from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Text, Word, choice, optional, seq, sequence
 from .schemas import merged
 
 Schema = dict[str, Any] | bool
@@ -176,8 +176,7 @@ def _other(tree: _Tree, first: str, later: str) -> Node:
 def _but(set: str, without: Iterable[str], min: int = 1, max: int | None = 1) -> Chars:
     """The characters of a class (negated if it begins with ``^``), except some."""
     if set[0] == "^":
-        more = "".join("\\" + c if c in "\\]^-[" else c for c in without)
-        return Chars(set[1:] + more, True, min, max)
+        return Chars(set[1:] + in_class(without), True, min, max)
     kept = "".join(c for c in _LATER if c not in without and (set[0] == "0" or c in _FIRST))
     return Chars(_ranges(kept) if without else set, False, min, max)
 
@@ -373,8 +372,8 @@ class Values:
     def members(self, entries: list[tuple[Node, bool]], extra: Node | None, separator: str) -> Node:
         """Members in order, optional unless required, then other members, with separators."""
         if not separator:
-            parts = [node if required else optional(node) for node, required in entries]
-            return seq(*parts, *(() if extra is None else (Repeat(extra),)))
+            found = [node if required else optional(node) for node, required in entries]
+            return seq(*found, *(() if extra is None else (Repeat(extra),)))
         comma = Const(separator)
         # Built backwards: what may follow if nothing was written yet, and if something was.
         first: Node = optional(Repeat(extra, 1, None, separator)) if extra is not None else EMPTY
@@ -384,7 +383,7 @@ class Values:
                 first, later = seq(node, later), seq(comma, node, later)
             else:
                 # A repeated part is a reference, except for its beginning, which is joined with the separator.
-                head, *rest = node.parts if isinstance(node, Seq) else (node,)
+                head, *rest = sequence(node)
                 node = seq(head, self.rules.add(seq(*rest)))
                 later = self.rules.add(later)
                 first = choice((seq(node, later), first))
