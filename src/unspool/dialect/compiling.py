@@ -106,29 +106,26 @@ def loose(block: Template, call: Template, anywhere: tuple[str, ...]) -> bool:
     return any((block.opening + call.opening).startswith(a) for a in anywhere if not a.strip(_BRACKETS))
 
 
-def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[str, ...], discount: int = 0) -> Form:
+def _form(t: Template, before: tuple[Piece, ...], d: Dialect, discount: int = 0) -> Form:
+    opening = pattern(before if t.object is None else (*before, " {"), d.barriers)
     syntax: str | None
     if t.object is not None:
-        quote = t.object.quote
-        syntax = Syntax.PYTHON if quote == "'" else Syntax.JSON
-        opening = pattern((*before, " {"), barriers)
+        syntax = Syntax.PYTHON if t.object.quote == "'" else Syntax.JSON
+    elif d.argument:
+        syntax = None
+    elif d.codec.quote != '"':
+        syntax = Syntax.QUOTE
     else:
-        opening = pattern(before, barriers)
-        if d.argument:
-            syntax = None
-        elif d.codec.quote != '"':
-            syntax = Syntax.QUOTE
-        else:
-            syntax = Syntax.PYTHON if d.codec.name == "python" else Syntax.JSON
+        syntax = Syntax.PYTHON if d.codec.name == "python" else Syntax.JSON
     known = marked(before, d.anywhere) or (before != t.before and marked(t.before, d.anywhere))
     return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known, discount=discount, template=t)
 
 
-def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
+def _text_forms(d: Dialect) -> list[Form]:
     """The forms of calls whose only argument is bare text."""
     return [
         Form(
-            pattern(_unstarted(t.before, d.start), barriers),
+            pattern(_unstarted(t.before, d.start), d.barriers),
             end := closing(t.after),
             None,
             Syntax.TEXT,
@@ -136,7 +133,7 @@ def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
             marked(t.before, d.anywhere),
             name=one.name,
             key=one.key,
-            triggers=frozenset((end.first, *(b for b in barriers if b))),
+            triggers=frozenset((end.first, *filter(None, d.barriers))),
             template=t,
         )
         for one in d.trained.text
@@ -224,13 +221,12 @@ class _Parts(msgspec.Struct, frozen=True):
 
 
 def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
-    barriers = (*(e.strip() for e in d.end), *(s.strip() for s in d.start))
-    parts = _parts(d, policy, forced, barriers)
+    parts = _parts(d, policy, forced)
     strays, strays_in_text = _strays(parts)
     reading = _outline(d, parts, strays, calls=True, named=forced == "named")
     plain = _outline(d, parts, strays_in_text, calls=False, named=False)
-    parameters = sorted(_parameters(d, parts, plain_arguments(d), barriers), key=lambda p: -p.opening.weight)
-    calls = _calls(d, parts, reading, barriers)
+    parameters = sorted(_parameters(d, parts, plain_arguments(d)), key=lambda p: -p.opening.weight)
+    calls = _calls(d, parts, reading)
     ends: Candidates[Marker] = Candidates([*parts.ends, *parts.starts])
     return Plan(
         dialect=d,
@@ -250,7 +246,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         arguments=ArgumentPlan(
             parameters=parameters,
             loose=[p.loose for p in parameters if p.loose],
-            items=_parameters(d, parts, d.item, barriers),
+            items=_parameters(d, parts, d.item),
             token=next((p.token for p in parameters if p.token), ""),
             comma=pattern((d.separator.arguments.strip(),)) if d.separator.arguments.strip() else pattern(()),
             breaks=_breaks(d),
@@ -272,12 +268,12 @@ def _stray_closings(parameters: list[Parameter]) -> list[Pattern]:
     return [*closings.values()]
 
 
-def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...]) -> CallPlan:
+def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
     forms, blocks = parts.forms, parts.blocks
     inner = ranked(Opening(CALL, f.opening, form=f) for f in parts.inside)
     readable = any(c.form is _OBJECT for c in parts.calls)
     objects = [Opening(CALL, _OBJECT.opening, False, form=_OBJECT)] if readable else []
-    named = _named(d, parts, barriers) if d.argument else []
+    named = _named(d, parts) if d.argument else []
     call_closings = sorted((f.closing for f in forms if f.closing), key=lambda p: -p.weight)
     closed_blocks = sorted((b for b in blocks if b.closing), key=lambda b: -b.closing.weight)
     return CallPlan(
@@ -309,10 +305,10 @@ def _behind_brackets(forms: list[Form]) -> list[Pattern]:
     return [joined(*each, f.closing) for f in forms if f.closing and f.bracketed for each in brackets]
 
 
-def _named(d: Dialect, parts: _Parts, barriers: tuple[str, ...]) -> list[Opening]:
+def _named(d: Dialect, parts: _Parts) -> list[Opening]:
     """In markup, calls that no word marks, or that begin with their name or number: they count if the tool is declared
     and no argument begins alike."""
-    alike = tuple(first for t in d.argument if (first := _argument(d, t, barriers).first))
+    alike = tuple(first for t in d.argument if (first := _argument(d, t).first))
     others = [f for f in parts.inside if f.opening and not (f.marked and f.opening.first)]
     begun = [f for f in others if f.opening.atoms[0].kind in (LITERAL, NAME, DIGITS)]
     return [Opening(CALL, f.opening, False, form=f) for f in begun if not f.opening.first.startswith(alike)]
@@ -354,11 +350,11 @@ def _gap(d: Dialect, t: Template) -> str:
     return trail + ("" if broken else "\n") + between[shared:]
 
 
-def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:  # a line for each kind
+def _parts(d: Dialect, policy: Policy, forced: str) -> _Parts:  # a line for each kind
     def openings(kind: str, t: Template, *, any_case: bool = False) -> list[Opening]:
-        return [Opening(kind, pattern(b, barriers, any_case=any_case), template=t) for b in _openings(t, d)]
+        return [Opening(kind, pattern(b, d.barriers, any_case=any_case), template=t) for b in _openings(t, d)]
 
-    forms, blocks = _forms(d, barriers), _blocks(d, policy, barriers)
+    forms, blocks = _forms(d), _blocks(d, policy)
     framed = _framed(d)
     return _Parts(
         policy=policy,
@@ -378,12 +374,12 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
     )
 
 
-def _forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
-    forms = [_form(t, before, d, barriers) for t in d.call for before in _openings(t, d)]
+def _forms(d: Dialect) -> list[Form]:
+    forms = [_form(t, before, d) for t in d.call for before in _openings(t, d)]
     for t in _self_closing(d):  # most calls do not close themselves
         discount = len(solid(t.text.rpartition("{name}")[2]))
-        forms += [_form(t, before, d, barriers, discount) for before in _openings(t, d)]
-    forms += _text_forms(d, barriers)
+        forms += [_form(t, before, d, discount) for before in _openings(t, d)]
+    forms += _text_forms(d)
     named = {text(f.opening) for f in forms if ANY not in [a.kind for a in f.opening.atoms]}
     for form in forms:
         kinds = [a.kind for a in form.opening.atoms if a.kind in (ANY, NAME)]
@@ -419,9 +415,9 @@ def _words(d: Dialect) -> frozenset[str]:
     return frozenset(p.first for p in begun if p.first and not tag_of(p) and not listed(p.first, d.anywhere))
 
 
-def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[Block]:
+def _blocks(d: Dialect, policy: Policy) -> list[Block]:
     blocks = [
-        Block(pattern(before, barriers), closing(t.after), t.lead, t.trail, marked(before, d.anywhere), template=t)
+        Block(pattern(before, d.barriers), closing(t.after), t.lead, t.trail, marked(before, d.anywhere), template=t)
         for t in d.calls
         for before in _openings(t, d)
     ]
@@ -531,12 +527,12 @@ def _answers_ends(parts: _Parts) -> list[Closing]:
     return [o for o in parts.frame_ends if tag_of(o.pattern) and text(o.pattern) not in known]
 
 
-def _argument(d: Dialect, t: Template, barriers: tuple[str, ...]) -> Pattern:
+def _argument(d: Dialect, t: Template) -> Pattern:
     """The opening of an argument. Its key also ends at what other spellings that begin alike write behind it."""
     at = next((n for n, piece in enumerate(t.before, 1) if not isinstance(piece, str)), len(t.before))
     others = [u.before for u in d.argument if u.spelled and u.before != t.before and u.before[:at] == t.before[:at]]
     ends = tuple(end for before in others for end in before[at : at + 1] if isinstance(end, str))
-    return pattern(t.before, barriers, ends=ends)
+    return pattern(t.before, d.barriers, ends=ends)
 
 
 def argument_closings(t: Template, d: Dialect) -> list[Pattern]:
@@ -549,7 +545,7 @@ def argument_closings(t: Template, d: Dialect) -> list[Pattern]:
     return [*found.values()]
 
 
-def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template], barriers: tuple[str, ...]) -> list[Parameter]:
+def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template]) -> list[Parameter]:
     # A line for each field.
     if not templates:
         return []
@@ -558,7 +554,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template], barrie
     rivals = [p for a in around for p in (a.closing, a.opening) if p]
     rivals += [m.pattern for m in (*parts.ends, *parts.starts)]
     begun = {p.first for p in rivals}
-    opened = {id(t): _argument(d, t, barriers) for t in (*d.argument, *d.item)}
+    opened = {id(t): _argument(d, t) for t in (*d.argument, *d.item)}
     openings = {first for t in d.argument if (first := opened[id(t)].first)}
     found: list[Parameter] = []
     for t in templates:

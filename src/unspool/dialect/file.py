@@ -103,6 +103,11 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         where, text = self.file
         return read_examples(read_toml(text, where), where)
 
+    @cached_property
+    def barriers(self) -> tuple[str, ...]:
+        """What no field of a marker contains, since it ends or begins a turn."""
+        return tuple(text.strip() for text in (*self.end, *self.start))
+
     @property
     def templates(self) -> tuple[Template, ...]:
         """The templates of all parts."""

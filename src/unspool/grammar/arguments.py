@@ -258,15 +258,15 @@ class _Markup:
 
     def all(self) -> Node:
         """The arguments, with what closes the call."""
-        named = [(self.alone(i, []), required) for i, (_, _, required) in enumerate(self.entries)]
-        extra = None if self.extra is False else self.alone(len(self.entries), [])
+        named = [(self.alone(i), required) for i, (_, _, required) in enumerate(self.entries)]
+        extra = None if self.extra is False else self.alone(len(self.entries))
         plain = seq(self.values.members(named, extra, self.arguments.d.separator.arguments), Const(self.end))
         if not self.end or not self.arguments.guard:
             return plain
         return Finer(plain, choice(seq(Const(text), node) for text, node in self.next(0, "")))
 
-    def alone(self, i: int, follow: list[tuple[str, Node]]) -> Node:
-        return seq(Const(self.opening), self.argument(i, follow))
+    def alone(self, i: int) -> Node:
+        return seq(Const(self.opening), self.argument(i, []))
 
     def next(self, i: int, separator: str) -> list[tuple[str, Node]]:
         """The continuations after the arguments before ``i``: a text, and what follows it."""
@@ -434,15 +434,15 @@ def _guard(template: Template, plan: Plan) -> tuple[Node, ...]:
     """The ends of a text value: a closing, and something that may follow it. None if a closing contains a field,
     which lexers cannot handle: the text then contains no closing at all."""
     rule = follows(plan, argument_closings(template, plan.dialect))
-    if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
+    if any(a.kind not in (LITERAL, SPACE) for closings, _ in rule for p in closings for a in p.atoms):
         return ()
     found: list[Node] = []
     own = _written(plan.calls.separator)
     between = choice((SEPARATORS, seq(SEPARATORS, own, SEPARATORS))) if plan.calls.separator else SEPARATORS
-    for part in rule:
-        wanted = [first for first in dict.fromkeys(p.first for p in part.followers) if first]
-        if part.closings and wanted:
-            found.append(seq(choice(map(_written, part.closings)), between, choice(map(Const, wanted))))
+    for closings, followers in rule:
+        wanted = [first for first in dict.fromkeys(p.first for p in followers) if first]
+        if closings and wanted:
+            found.append(seq(choice(map(_written, closings)), between, choice(map(Const, wanted))))
     return tuple(found)
 
 

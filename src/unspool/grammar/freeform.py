@@ -8,7 +8,6 @@ from a request reaches the engine unchanged. Token ids, options and other direct
 import itertools
 import json
 import re
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -145,7 +144,8 @@ def _read(source: str) -> tuple[_Definitions, list[str]]:
     definitions: _Definitions = {}
     ignored: list[str] = []
     current: list[_Token] | None = None
-    for first, *rest in _lines(_tokens(source)):
+    lines = itertools.groupby(_tokens(source), lambda token: token.kind == "line")
+    for first, *rest in (line for ends, line in lines if not ends):
         if first.kind == "directive":
             _direct(first.text, rest, definitions, ignored)
             current = None
@@ -167,11 +167,6 @@ def _read(source: str) -> tuple[_Definitions, list[str]]:
             if token.kind == "name" and _is_terminal(name) and not _is_terminal(token.text):
                 raise _wrong(f"{name}: a terminal refers to the rule {token.text}")
     return definitions, ignored
-
-
-def _lines(tokens: Iterable[_Token]) -> Iterable[list[_Token]]:
-    lines = itertools.groupby(tokens, lambda token: token.kind == "line")
-    return (list(line) for ends, line in lines if not ends)
 
 
 def _direct(word: str, rest: list[_Token], definitions: _Definitions, ignored: list[str]) -> None:
