@@ -133,18 +133,18 @@ class _Builder:
             # What the dialect itself writes without a marker; elsewhere a bare call is so rare that tags stay wide.
             names = choice(map(Const, self.demand.names))
             unlike += [seq(SPACES, call) for call in self.bare_calls(self.bare(list(without)), names)]
-        return self.kept(closed, without, tuple(dict.fromkeys(unlike)))
+        return self.kept(closed, without, unlike)
 
-    def free(self, head: str, closed: str, without: Iterable[str], unlike: tuple[Node, ...] = ()) -> Node:
+    def free(self, head: str, closed: str, without: Iterable[str], unlike: Iterable[Node] = ()) -> Node:
         """Free text between two markers; white space before the second belongs to it or to the text."""
         return seq(Const(head.rstrip()), self.kept(closed.lstrip(), without, unlike))
 
-    def kept(self, stop: str, without: Iterable[str], unlike: tuple[Node, ...] = (), *, code: bool = False) -> Text:
+    def kept(self, stop: str, without: Iterable[str], unlike: Iterable[Node] = (), *, code: bool = False) -> Text:
         """Text up to a marker that contains none of the others; tags of reasoning are read in any case."""
         texts = tuple(dict.fromkeys(without))
         tags = self.tags.intersection((stop, *texts))
         exact = others([t for t in texts if t not in tags], stop)
-        return Text(stop, exact, unlike, folded=tuple(sorted(tags)), code=code)
+        return Text(stop, exact, tuple(dict.fromkeys(unlike)), folded=tuple(sorted(tags)), code=code)
 
     def body(self, *, first: bool) -> Node:
         if self.demand.low:
@@ -196,7 +196,7 @@ class _Builder:
         if called and self.endless:
             unlike += self.next_calls()
         # The end of a line also ends a code span.
-        return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=not stop.startswith("\n"))
+        return self.kept(stop, without, unlike, code=not stop.startswith("\n"))
 
     def begins(self, without: list[str]) -> list[Node]:
         """The markers that text must avoid only where it begins."""
@@ -283,7 +283,7 @@ class _Builder:
         without = self.markers(scan)
         heads = ("",) if first else tuple(map(str.strip, self.d.start))  # those of other parts go on from these
         unlike = [*(self.begins(without) if head.strip() in heads else ()), *self.unlike_calls(without)]
-        return seq(margin, self.free(head, closed, without, tuple(dict.fromkeys(unlike))))
+        return seq(margin, self.free(head, closed, without, unlike))
 
     def headed(self, template: Template, *, first: bool) -> tuple[Node, str]:
         opening = template.opening

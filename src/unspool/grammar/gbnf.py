@@ -18,6 +18,7 @@ from ..errors import ConstraintError
 from .flat import count, in_class, lacking
 from .lower import Abilities, Printer, lowered
 from .nodes import Chars, Choice, Const, Grammar, Json, Node, Repeat, Seq, Text, Word, choice, seq
+from .schemas import BOUNDS
 from .values import JSON_SPELLING, Rules, Values
 
 _ABILITIES: Final = Abilities(mixed_case=True)
@@ -102,8 +103,6 @@ class _Printer(Printer):
     def flat(self, node: Chars | Word) -> str:
         if isinstance(node, Chars):
             return _class(node)
-        if node.unlike:
-            raise ConstraintError("tools: one value must differ from another, which GBNF cannot express")
         part = _avoiding(node.part, lacking(node.without, '"', "'")) if node.without else node.part
         return self.node(part)
 
@@ -112,7 +111,7 @@ class _Printer(Printer):
     def json(self, node: Json) -> str:
         if node.without:
             raise ConstraintError(node.unspelled)
-        if isinstance(node.schema, dict) and (bounds := sorted(set(node.schema) & _BOUNDS)):
+        if isinstance(node.schema, dict) and (bounds := sorted(set(node.schema) & set(BOUNDS))):
             if node.schema.get("type") != "integer" or "multipleOf" in bounds:
                 raise ConstraintError(f"{bounds[0]}: GBNF supports bounds of whole numbers only, and no multipleOf")
             return f"({self.node(integers(node.schema))})"
@@ -197,9 +196,6 @@ class _State(msgspec.Struct, frozen=True):
     def complete(self, markers: list[list[str]]) -> set[int]:
         """The markers that the text so far ends with."""
         return {m for m, i in self.places if i == len(markers[m])}
-
-
-_BOUNDS: Final = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
 
 
 def _avoiding(node: Node, firsts: str) -> Node:

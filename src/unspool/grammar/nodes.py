@@ -46,11 +46,10 @@ class Repeat(msgspec.Struct, frozen=True):
 
 
 class Word(msgspec.Struct, frozen=True):
-    """A flat node, matched as a unit, that contains no text of ``without``, and matches none of ``unlike``."""
+    """A flat node, matched as a unit, that contains no text of ``without``."""
 
     part: "Node"
     without: tuple[str, ...] = ()
-    unlike: "tuple[Node, ...]" = ()
 
 
 class Text(msgspec.Struct, frozen=True):
@@ -193,10 +192,8 @@ def _flattened(nodes: Iterable[Node], kind: type[Seq] | type[Choice]) -> Iterato
 def children(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Seq | Choice):
         return node.parts
-    if isinstance(node, Repeat):
+    if isinstance(node, Repeat | Word):
         return (node.part,)
-    if isinstance(node, Word):
-        return (node.part, *node.unlike)
     if isinstance(node, Text):
         return (*node.unlike, *node.guard, *node.ends)
     if isinstance(node, Finer):

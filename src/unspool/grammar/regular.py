@@ -226,10 +226,10 @@ class _Reader:
                 one = ((one[0][0], last[0][1]),)
             found += one
         self.at += 1
-        return _without(((0, _LAST),), tuple(found)) if negated else _merged(found)
+        return _without(((0, _LAST),), tuple(found)) if negated else merged(found)
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
+def merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
     found: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1] + 1:
@@ -241,7 +241,7 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 def _without(ranges: Ranges, less: Ranges) -> Ranges:
     found: list[tuple[int, int]] = []
-    less = _merged(less)
+    less = merged(less)
     for low, high in ranges:
         for first, last in less:
             if last < low or first > high:
@@ -261,7 +261,7 @@ def _cases(ranges: Ranges) -> Ranges:
             a, b = max(low, first), min(high, last)
             if a <= b:
                 more.append((a + by, b + by))
-    return _merged(more)
+    return merged(more)
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ..schema import MAX_DEPTH
 from . import regular
 from .flat import in_class, lacking
 from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Text, Word, choice, optional, seq, sequence
-from .schemas import merged
+from .schemas import BOUNDS, merged
 
 Schema = dict[str, Any] | bool
 
@@ -183,16 +183,8 @@ def _but(set: str, without: Iterable[str], min: int = 1, max: int | None = 1) ->
 
 def _ranges(characters: str) -> str:
     """The inside of a character class; neighbours are joined to ranges."""
-    codes = sorted(map(ord, characters))
-    out = ""
-    i = 0
-    while i < len(codes):
-        j = i
-        while j + 1 < len(codes) and codes[j + 1] == codes[j] + 1:
-            j += 1
-        out += chr(codes[i]) + ("-" if j > i + 1 else "") + (chr(codes[j]) if j > i else "")
-        i = j + 1
-    return out
+    spans = regular.merged((ord(c), ord(c)) for c in characters)
+    return "".join(chr(a) + ("-" if b > a + 1 else "") + (chr(b) if b > a else "") for a, b in spans)
 
 
 class Values:
@@ -270,15 +262,13 @@ class Values:
 
     def listed(self, values: list[object], at: str) -> Node:
         """One of the values of an ``enum`` or ``const``."""
-        texts = [self.write(v) for v in values if self.spelling.writes(v)]
+        texts = [
+            write(read_json(json.dumps(v, ensure_ascii=False)), self.style) for v in values if self.spelling.writes(v)
+        ]
         kept = [t for t in texts if not any(w in t for w in self.without)]
         if not kept:
             raise ConstraintError(f"{at}: all its values contain markers of the dialect")
         return choice(map(Const, kept))
-
-    def write(self, value: object) -> str:
-        """A value of an ``enum`` or ``const``."""
-        return write(read_json(json.dumps(value, ensure_ascii=False)), self.style)
 
     def _typed(self, schema: dict[str, Any], kind: str, at: str) -> Node:
         if kind == "string":
@@ -310,7 +300,7 @@ class Values:
 
     def number(self, schema: dict[str, Any], kind: str) -> Node:
         """Numbers are written alike in every spelling."""
-        bounds = {k: v for k, v in schema.items() if k in _BOUNDS}
+        bounds = {k: v for k, v in schema.items() if k in BOUNDS}
         if bounds:
             return Json({"type": kind, **bounds})
         return Word(_INTEGER if kind == "integer" else _NUMBER)
@@ -409,7 +399,6 @@ class Values:
         )
 
 
-_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _STRINGS: Final = "enum, const, minLength, maxLength"
 
 
