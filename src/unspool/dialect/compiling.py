@@ -197,15 +197,12 @@ class _Parts(msgspec.Struct, frozen=True):
         token, unless they end other openings too."""
         texts = {text(o.pattern) for o in (*self.frames, *self.reasoning)}
         ends = {t for t in texts if any(other != t and other.endswith(t) for other in texts)}
-        return [o for o in self.frames if self._whole(o) or self._counts(o, ends)]
-
-    @staticmethod
-    def _counts(o: Opening, ends: set[str]) -> bool:
-        return _has_token(o.pattern) and not worded(text(o.pattern)[-1:]) and text(o.pattern) not in ends
-
-    @staticmethod
-    def _whole(o: Opening) -> bool:
-        return o.template is not None and o.pattern.weight == pattern(o.template.before).weight
+        return [
+            o
+            for o in self.frames
+            if (o.template and o.pattern.weight == pattern(o.template.before).weight)
+            or (_has_token(o.pattern) and not worded(text(o.pattern)[-1:]) and text(o.pattern) not in ends)
+        ]
 
     @property
     def thought_calls(self) -> list[Opening]:

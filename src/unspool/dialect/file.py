@@ -159,11 +159,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         """How literally a model's name (without organization, in lower case) matches; 0 if it does not."""
         import fnmatch  # not needed for parsing
 
-        best = 0
-        for glob in self.models:
-            if fnmatch.fnmatchcase(model, glob.lower()):
-                best = max(best, 1 + literal(glob))
-        return best
+        return max((1 + literal(glob) for glob in self.models if fnmatch.fnmatchcase(model, glob.lower())), default=0)
 
 
 def literal(glob: str) -> int:

@@ -17,7 +17,7 @@ from ..dialect.markers import ARGUMENT_KEYS, CALL, NAME_KEYS, REASONING, Opening
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined, pattern
 from ..dialect.plan import Plan
 from ..dialect.syntax import Syntax
-from ..dialect.template import ObjectShape, Step, Template, id_steps, literal, unstarted, without, writable, written
+from ..dialect.template import ObjectShape, Step, Template, literal, steps_of, unstarted, without, writable, written
 from ..errors import ConstraintError
 from ..events import Stage
 from ..renderer.values import JSON
@@ -485,7 +485,7 @@ class _Builder:
 
     def id(self, tool: Tool) -> Node:
         parts: list[Node] = []
-        for step in id_steps(self.d.id):
+        for step in steps_of(self.d.id):
             if step.name == "name":
                 parts.append(Const(tool.name))
             elif step.name:

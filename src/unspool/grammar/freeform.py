@@ -243,18 +243,15 @@ class _Terminals:
         else:
             part = _atom(name, token)
         at += 1
-        self.step(name, part)
-        while at < len(tokens) and (tokens[at].kind == "repeat" or tokens[at].text in ("*", "+", "?")):
-            low, high = _count(name, tokens[at])
-            part, at = regular.Several(part, low, high), at + 1
-        return part, at
-
-    def step(self, name: str, part: regular.Part) -> None:
         size = regular.size(part)
         step(size)
         self.size += size
         if self.size > MAX_GRAMMAR:
             raise _wrong(f"{name}: the terminals written out have more than {MAX_GRAMMAR:,} parts")
+        while at < len(tokens) and (tokens[at].kind == "repeat" or tokens[at].text in ("*", "+", "?")):
+            low, high = _count(name, tokens[at])
+            part, at = regular.Several(part, low, high), at + 1
+        return part, at
 
 
 def _atom(name: str, token: _Token) -> regular.Part:
