@@ -695,12 +695,8 @@ def _distinct(strays: list[Stray]) -> list[Stray]:
 
 def plain_arguments(d: Dialect) -> list[Template]:
     """The templates of arguments, without the one for strings that need quotes to be read as strings."""
-    return [t for t in d.argument if not quotes_value(t, d)]
-
-
-def quotes_value(t: Template, d: Dialect) -> bool:
-    """Whether a template is the first one for arguments with double quotes around the value."""
-    return '"{value}"' in t.text and t.text.replace('"{value}"', "{value}") == d.argument[0].text
+    quoted = '"{value}"'  # around the value of the first template
+    return [t for t in d.argument if quoted not in t.text or t.text.replace(quoted, "{value}") != d.argument[0].text]
 
 
 def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Closing]:

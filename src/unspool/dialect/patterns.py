@@ -522,8 +522,10 @@ def _divided(parts: tuple[Piece, ...]) -> list[Atom]:  # a branch for each kind 
                 if part.name in ("key", "name") and part.name in seen:
                     atoms.append(Atom(SAME, part.name))
                 else:
-                    quote = _quote(before, parts[i + 1 : i + 2])
-                    atoms.append(Atom(_KINDS[part.name], part.name, quote, tag=before.endswith("<")))
+                    quote, after = before[-1:], parts[i + 1] if i + 1 < len(parts) else ""
+                    quoted = quote in ('"', "'") and isinstance(after, str) and after.startswith(quote)
+                    tag = before.endswith("<")
+                    atoms.append(Atom(_KINDS[part.name], part.name, quote if quoted else "", tag=tag))
                 seen.add(part.name)
                 _soft(atoms)
             before = ""
@@ -546,13 +548,6 @@ def _divided(parts: tuple[Piece, ...]) -> list[Atom]:  # a branch for each kind 
     while atoms and atoms[0].kind == SPACE:
         atoms.pop(0)
     return atoms
-
-
-def _quote(before: str, after: tuple[Piece, ...]) -> str:
-    """The quote that is on either side of a field."""
-    quote = before[-1:]
-    behind = after[0] if after else ""
-    return quote if quote in ('"', "'") and isinstance(behind, str) and behind.startswith(quote) else ""
 
 
 def _soft(atoms: list[Atom]) -> None:

@@ -263,7 +263,7 @@ class _Markup:
         plain = seq(self.values.members(named, extra, self.arguments.d.separator.arguments), Const(self.end))
         if not self.end or not self.arguments.guard:
             return plain
-        return Finer(plain, choice(seq(Const(text), node) for text, node in self.next(0, "")))
+        return Finer(plain, _follows(self.next(0, "")))
 
     def alone(self, i: int) -> Node:
         return seq(Const(self.opening), self.argument(i, []))

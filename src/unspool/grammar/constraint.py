@@ -140,10 +140,8 @@ def constrain(
         TypeError: an argument has the wrong type; the message names it.
     """
     d = as_dialect(dialect)
-    check("parallel_tool_calls", parallel_tool_calls, bool, "true or false")
-    check("strict_level", strict_level, ToolStrictLevel, "a ToolStrictLevel")
+    request = _read(tools, tool_choice, parallel_tool_calls, strict_level)
     check_tokenizer(tokenizer)
-    request = _read(d, tools, tool_choice)
     kind = request.kind
     answer = _answer(response_format)
     free = _grammars(grammars, request)
@@ -221,9 +219,7 @@ def structure_constraint(
         ConstraintError, UnknownDialect, TypeError: see `constrain`.
     """
     d = as_dialect(dialect)
-    check("parallel_tool_calls", parallel_tool_calls, bool, "true or false")
-    check("strict_level", strict_level, ToolStrictLevel, "a ToolStrictLevel")
-    request = _read(d, tools, tool_choice)
+    request = _read(tools, tool_choice, parallel_tool_calls, strict_level)
     kind, listed = request.kind, request.callable
     if kind == "none" or not listed:
         return None
@@ -264,8 +260,10 @@ def structure_constraint(
 # --- reading a request ------------------------------------------------------------------------------------------------
 
 
-def _read(d: Dialect, tools: object, tool_choice: object) -> Toolset:
+def _read(tools: object, tool_choice: object, parallel: object, level: object) -> Toolset:
     """Read the tools and the choice; a function that is named while the tools are unknown takes any arguments."""
+    check("parallel_tool_calls", parallel, bool, "true or false")
+    check("strict_level", level, ToolStrictLevel, "a ToolStrictLevel")
     found = read_toolset(tools, tool_choice)
     if found.tools is None:
         if found.kind == "required":
