@@ -3,7 +3,7 @@
 import pytest
 
 from unspool.dialect.literals import Finder, Literals, firsts
-from unspool.dialect.patterns import Pattern, closing
+from unspool.dialect.patterns import closing, pattern
 
 
 def test_the_finder_finds_the_beginning_of_a_marker_at_the_end_of_the_text() -> None:
@@ -23,7 +23,7 @@ def test_the_shorter_of_two_literals_that_begin_alike_is_found() -> None:
 
 def test_the_pattern_of_a_long_tag_stays_short() -> None:
     tag = "<" + "a" * 200 + ">"
-    patterns = [Pattern((tag,), any_case=True), closing((tag.replace("<", "</"),), any_case=True)]
+    patterns = [pattern((tag,), any_case=True), closing((tag.replace("<", "</"),), any_case=True)]
     find = Finder(firsts(patterns))
     assert len(find.pattern) < 200_000
     assert find.search("x" + tag.upper()) is not None

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from unspool import Message, list_dialects, parse, render
-from unspool.dialect.patterns import MORE, NO, Pattern
+from unspool.dialect.patterns import MORE, NO
+from unspool.dialect.patterns import pattern as pattern_of
 from unspool.dialect.template import Field, pieces
 
 from ..support import alike, calling, dialect_of, function_call, tool
@@ -25,7 +26,7 @@ def both_ways(text: str, dialect: Any, **options: Any) -> Message:
 
 @pytest.mark.parametrize("field", ["name", "key"])
 def test_the_name_of_a_tag_neither_begins_as_an_end_tag_does_nor_contains_another_tag(field: str) -> None:
-    pattern = Pattern(["<", Field(field), ">"])
+    pattern = pattern_of(("<", Field(field), ">"))
     assert [pattern.match(text, 0, {}) for text in ("<a>", "<a/b>", "</a>", "<<a>", "<a")] == [3, 5, NO, NO, MORE]
     assert [pattern.match(text, 0, {}) for text in ("<", "</", "</a", "<<a", "< /a>")] == [MORE, NO, NO, NO, NO]
 
@@ -56,7 +57,7 @@ def test_a_name_with_odd_characters_is_a_call_only_if_it_is_declared() -> None:
 
 
 def test_a_quoted_field_ends_at_its_quote() -> None:
-    pattern = Pattern(pieces('<f n="{name}">'))
+    pattern = pattern_of(tuple(pieces('<f n="{name}">')))
     fields: dict[str, str] = {}
     assert pattern.match('<f n="a b">', 0, fields) == 11
     assert fields["name"] == "a b"
@@ -94,14 +95,14 @@ def test_a_doubled_name_is_the_bare_tools_name_if_that_is_declared(
 
 def test_a_name_ends_at_white_space_before_a_word() -> None:
     fields: dict[str, str] = {}
-    pattern = Pattern(("Action: ", Field("name"), "\nAction Input: "))
+    pattern = pattern_of(("Action: ", Field("name"), "\nAction Input: "))
     assert pattern.match("Action: get-Action\nAction Input: {", 0, fields) == len("Action: get-Action\nAction Input:")
     assert fields == {"name": "get-Action"}
 
 
 @pytest.mark.parametrize("literal", [".call(", ":{", "-run!", "/>"])
 def test_a_literal_after_a_name_may_begin_with_characters_of_names_and_go_on_with_others(literal: str) -> None:
-    pattern = Pattern((Field("name"), literal))
+    pattern = pattern_of((Field("name"), literal))
     for name in ("f", "get_weather", f"a{literal[0]}b", f"a{literal[:-1]}"):
         fields: dict[str, str] = {}
         text = f"{name}{literal}"
@@ -122,7 +123,7 @@ def test_a_method_that_calls_a_tool_is_read_by_its_name() -> None:
 
 
 def test_a_repeated_name_must_be_equal() -> None:
-    pattern = Pattern(pieces("to={name}|{name}.{name};"))
+    pattern = pattern_of(tuple(pieces("to={name}|{name}.{name};")))
     fields: dict[str, str] = {}
     assert pattern.match("to=a|a.a;", 0, fields) == 9
     assert fields["name"] == "a"

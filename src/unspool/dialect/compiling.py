@@ -106,29 +106,26 @@ def loose(block: Template, call: Template, anywhere: tuple[str, ...]) -> bool:
     return any((block.opening + call.opening).startswith(a) for a in anywhere if not a.strip(_BRACKETS))
 
 
-def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[str, ...], discount: int = 0) -> Form:
+def _form(t: Template, before: tuple[Piece, ...], d: Dialect, discount: int = 0) -> Form:
+    opening = pattern(before if t.object is None else (*before, " {"), d.barriers)
     syntax: str | None
     if t.object is not None:
-        quote = t.object.quote
-        syntax = Syntax.PYTHON if quote == "'" else Syntax.JSON
-        opening = pattern((*before, " {"), barriers)
+        syntax = Syntax.PYTHON if t.object.quote == "'" else Syntax.JSON
+    elif d.argument:
+        syntax = None
+    elif d.codec.quote != '"':
+        syntax = Syntax.QUOTE
     else:
-        opening = pattern(before, barriers)
-        if d.argument:
-            syntax = None
-        elif d.codec.quote != '"':
-            syntax = Syntax.QUOTE
-        else:
-            syntax = Syntax.PYTHON if d.codec.name == "python" else Syntax.JSON
+        syntax = Syntax.PYTHON if d.codec.name == "python" else Syntax.JSON
     known = marked(before, d.anywhere) or (before != t.before and marked(t.before, d.anywhere))
     return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known, discount=discount, template=t)
 
 
-def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
+def _text_forms(d: Dialect) -> list[Form]:
     """The forms of calls whose only argument is bare text."""
     return [
         Form(
-            pattern(_unstarted(t.before, d.start), barriers),
+            pattern(_unstarted(t.before, d.start), d.barriers),
             end := closing(t.after),
             None,
             Syntax.TEXT,
@@ -136,7 +133,7 @@ def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
             marked(t.before, d.anywhere),
             name=one.name,
             key=one.key,
-            triggers=frozenset((end.first, *(b for b in barriers if b))),
+            triggers=frozenset((end.first, *filter(None, d.barriers))),
             template=t,
         )
         for one in d.trained.text
@@ -145,6 +142,7 @@ def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
 
 
 _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
+_LISTS = ((pattern(()), pattern(())), (pattern(("[",)), pattern(("]",))))  # around one object, and around several
 _OBJECT = Form(pattern(("{",)), pattern(()), _FORCED, Syntax.JSON, True, False, other=True)
 """A call in the syntax of other dialects."""
 
@@ -199,15 +197,12 @@ class _Parts(msgspec.Struct, frozen=True):
         token, unless they end other openings too."""
         texts = {text(o.pattern) for o in (*self.frames, *self.reasoning)}
         ends = {t for t in texts if any(other != t and other.endswith(t) for other in texts)}
-        return [o for o in self.frames if self._whole(o) or self._counts(o, ends)]
-
-    @staticmethod
-    def _counts(o: Opening, ends: set[str]) -> bool:
-        return _has_token(o.pattern) and not worded(text(o.pattern)[-1:]) and text(o.pattern) not in ends
-
-    @staticmethod
-    def _whole(o: Opening) -> bool:
-        return o.template is not None and o.pattern.weight == pattern(o.template.before).weight
+        return [
+            o
+            for o in self.frames
+            if (o.template and o.pattern.weight == pattern(o.template.before).weight)
+            or (_has_token(o.pattern) and not worded(text(o.pattern)[-1:]) and text(o.pattern) not in ends)
+        ]
 
     @property
     def thought_calls(self) -> list[Opening]:
@@ -223,11 +218,12 @@ class _Parts(msgspec.Struct, frozen=True):
 
 
 def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
-    barriers = (*(e.strip() for e in d.end), *(s.strip() for s in d.start))
-    parts = _parts(d, policy, forced, barriers)
-    reading, plain = _outlines(d, parts, named=forced == "named")
-    parameters = sorted(_parameters(d, parts, plain_arguments(d), barriers), key=lambda p: -p.opening.weight)
-    calls = _calls(d, parts, reading, barriers)
+    parts = _parts(d, policy, forced)
+    strays, strays_in_text = _strays(parts)
+    reading = _outline(d, parts, strays, calls=True, named=forced == "named")
+    plain = _outline(d, parts, strays_in_text, calls=False, named=False)
+    parameters = sorted(_parameters(d, parts, plain_arguments(d)), key=lambda p: -p.opening.weight)
+    calls = _calls(d, parts, reading)
     ends: Candidates[Marker] = Candidates([*parts.ends, *parts.starts])
     return Plan(
         dialect=d,
@@ -247,7 +243,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         arguments=ArgumentPlan(
             parameters=parameters,
             loose=[p.loose for p in parameters if p.loose],
-            items=_parameters(d, parts, d.item, barriers),
+            items=_parameters(d, parts, d.item),
             token=next((p.token for p in parameters if p.token), ""),
             comma=pattern((d.separator.arguments.strip(),)) if d.separator.arguments.strip() else pattern(()),
             breaks=_breaks(d),
@@ -269,12 +265,12 @@ def _stray_closings(parameters: list[Parameter]) -> list[Pattern]:
     return [*closings.values()]
 
 
-def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...]) -> CallPlan:
+def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
     forms, blocks = parts.forms, parts.blocks
     inner = ranked(Opening(CALL, f.opening, form=f) for f in parts.inside)
     readable = any(c.form is _OBJECT for c in parts.calls)
     objects = [Opening(CALL, _OBJECT.opening, False, form=_OBJECT)] if readable else []
-    named = _named(d, parts, barriers) if d.argument else []
+    named = _named(d, parts) if d.argument else []
     call_closings = sorted((f.closing for f in forms if f.closing), key=lambda p: -p.weight)
     closed_blocks = sorted((b for b in blocks if b.closing), key=lambda b: -b.closing.weight)
     return CallPlan(
@@ -306,10 +302,10 @@ def _behind_brackets(forms: list[Form]) -> list[Pattern]:
     return [joined(*each, f.closing) for f in forms if f.closing and f.bracketed for each in brackets]
 
 
-def _named(d: Dialect, parts: _Parts, barriers: tuple[str, ...]) -> list[Opening]:
+def _named(d: Dialect, parts: _Parts) -> list[Opening]:
     """In markup, calls that no word marks, or that begin with their name or number: they count if the tool is declared
     and no argument begins alike."""
-    alike = tuple(first for t in d.argument if (first := _argument(d, t, barriers).first))
+    alike = tuple(first for t in d.argument if (first := _argument(d, t).first))
     others = [f for f in parts.inside if f.opening and not (f.marked and f.opening.first)]
     begun = [f for f in others if f.opening.atoms[0].kind in (LITERAL, NAME, DIGITS)]
     return [Opening(CALL, f.opening, False, form=f) for f in begun if not f.opening.first.startswith(alike)]
@@ -351,11 +347,11 @@ def _gap(d: Dialect, t: Template) -> str:
     return trail + ("" if broken else "\n") + between[shared:]
 
 
-def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:  # a line for each kind
+def _parts(d: Dialect, policy: Policy, forced: str) -> _Parts:  # a line for each kind
     def openings(kind: str, t: Template, *, any_case: bool = False) -> list[Opening]:
-        return [Opening(kind, pattern(b, barriers, any_case=any_case), template=t) for b in _openings(t, d)]
+        return [Opening(kind, pattern(b, d.barriers, any_case=any_case), template=t) for b in _openings(t, d)]
 
-    forms, blocks = _forms(d, barriers), _blocks(d, policy, barriers)
+    forms, blocks = _forms(d), _blocks(d, policy)
     framed = _framed(d)
     return _Parts(
         policy=policy,
@@ -375,12 +371,12 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
     )
 
 
-def _forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
-    forms = [_form(t, before, d, barriers) for t in d.call for before in _openings(t, d)]
+def _forms(d: Dialect) -> list[Form]:
+    forms = [_form(t, before, d) for t in d.call for before in _openings(t, d)]
     for t in _self_closing(d):  # most calls do not close themselves
         discount = len(solid(t.text.rpartition("{name}")[2]))
-        forms += [_form(t, before, d, barriers, discount) for before in _openings(t, d)]
-    forms += _text_forms(d, barriers)
+        forms += [_form(t, before, d, discount) for before in _openings(t, d)]
+    forms += _text_forms(d)
     named = {text(f.opening) for f in forms if ANY not in [a.kind for a in f.opening.atoms]}
     for form in forms:
         kinds = [a.kind for a in form.opening.atoms if a.kind in (ANY, NAME)]
@@ -416,9 +412,9 @@ def _words(d: Dialect) -> frozenset[str]:
     return frozenset(p.first for p in begun if p.first and not tag_of(p) and not listed(p.first, d.anywhere))
 
 
-def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[Block]:
+def _blocks(d: Dialect, policy: Policy) -> list[Block]:
     blocks = [
-        Block(pattern(before, barriers), closing(t.after), t.lead, t.trail, marked(before, d.anywhere), template=t)
+        Block(pattern(before, d.barriers), closing(t.after), t.lead, t.trail, marked(before, d.anywhere), template=t)
         for t in d.calls
         for before in _openings(t, d)
     ]
@@ -457,10 +453,9 @@ def _objects(blocks: list[Block], forms: list[Form], framed: list[Template]) -> 
         pairs = [(pattern((tag,)), f.closing) for f in forms if (tag := tag_of(f.opening)) and f.closing]
     found = []
     for before, after in {(text(a), text(b)): (a, b) for a, b in pairs}.values():
-        for begin, end in (((), ()), (("[",), ("]",))):
-            opening = joined(before, pattern(begin))
-            block = Block(opening, joined(pattern(end), after), blocks[0].lead, "", True, blocks[0].margin)
-            found.append(Opening(CALL, joined(opening, _OBJECT.opening), block=block, form=_OBJECT))
+        for begin, end in _LISTS:
+            block = Block(joined(before, begin), joined(end, after), blocks[0].lead, "", True, blocks[0].margin)
+            found.append(Opening(CALL, joined(block.opening, _OBJECT.opening), block=block, form=_OBJECT))
     return found
 
 
@@ -477,55 +472,44 @@ def _untagged(parts: _Parts) -> list[Opening]:
 def _forced_calls() -> list[Opening]:
     bare = Form(pattern(("{",)), pattern(()), _FORCED, Syntax.JSON, True, False, True)
     found: list[Opening] = []
-    for before, after in (((), ()), (("[",), ("]",))):
+    for before, after in _LISTS:
         inner = [Opening(CALL, bare.opening, False, form=bare)]
-        block = Block(pattern(before), pattern(after), "", "", False, inner=Candidates(inner))
-        found.append(Opening(CALL, joined(block.opening, bare.opening), False, block=block, form=bare))
+        block = Block(before, after, "", "", False, inner=Candidates(inner))
+        found.append(Opening(CALL, joined(before, bare.opening), False, block=block, form=bare))
     return found
 
 
-def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outline]:  # a line for each field
-    """The markers that count when calls are read, and those that count when calls are text."""
-    policy, blocks, calls = parts.policy, parts.blocks, parts.within(parts.calls)
-    ends, frame_ends, reasoning_ends = parts.ends, parts.frame_ends, parts.reasoning_ends
+def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, named: bool) -> Outline:
+    """The markers that count when calls are read, or those that count when calls are text."""
+    # A line for each field.
+    policy, ends, frame_ends, reasoning_ends = parts.policy, parts.ends, parts.frame_ends, parts.reasoning_ends
     starts = parts.within(parts.starts) if parts.frames else []
-    strays, strays_plain = _strays(parts)
-    headers, thought_calls = parts.within(parts.headers), parts.within(parts.thought_calls)
-    reasoning = parts.within(parts.reasoning)
-    content: list[Marker] = [*reasoning, *headers, *ends, *starts]
+    headers, reasoning = parts.within(parts.headers), parts.within(parts.reasoning)
+    called = parts.within(parts.calls)
+    marked = [c for c in called if c.marked] if calls else []
+    others: list[Marker] = [*reasoning, *headers, *ends, *starts]
+    content = [*called, *others] if calls else [*others, *_shared(called, [*frame_ends, *ends])]
     undecided = reasoning if policy.reasoning_in_content != "text" else []
-    shared = _shared(calls, [*frame_ends, *ends])
-    thought: list[Marker] = [*reasoning_ends, *_answers_ends(parts), *headers, *ends, *starts]
-    in_thoughts = policy.call_in_reasoning != "text"
-    frame_inner = _longest([t.inner_trail for t in _framed(d)])
-    content_inner = "" if parts.frames else _longest([t.inner_trail for t in d.content])
-    reasoning_inner = _longest([t.inner_trail for t in d.reasoning])
+    in_thoughts = calls and policy.call_in_reasoning != "text"
+    thought_calls = parts.within(parts.thought_calls) if in_thoughts else []
     leads = [t.lead for t in _framed(d) if t.before]
-    margin = _margin([*(b.lead for b in blocks), *(t.lead for t in d.reasoning), *leads])
-    plain_margin = _margin([*(t.lead for t in d.reasoning), *leads])
-    reading = Outline(
-        calls=True,
-        edge=Candidates(_edge([*parts.calls, *_untagged(parts), *parts.others], parts.forced, named=named)),
-        text=Region(Scan([*calls, *content], strays), content_inner, margin),
-        frame=Region(Scan([*frame_ends, *calls, *content], strays), frame_inner, margin),
+    margin = _margin([*(b.lead for b in parts.blocks if calls), *(t.lead for t in d.reasoning), *leads])
+    edge = [*parts.calls, *_untagged(parts), *parts.others]
+    return Outline(
+        calls=calls,
+        edge=Candidates(_edge(edge, parts.forced, named=named) if calls else parts.others),
+        text=Region(
+            Scan(content, strays), "" if parts.frames else _longest([t.inner_trail for t in d.content]), margin
+        ),
+        frame=Region(Scan([*frame_ends, *content], strays), _longest([t.inner_trail for t in _framed(d)]), margin),
         reasoning=Region(
-            Scan([*thought, *thought_calls] if in_thoughts else thought),
-            reasoning_inner,
+            Scan([*reasoning_ends, *_answers_ends(parts), *headers, *ends, *starts, *thought_calls]),
+            _longest([t.inner_trail for t in d.reasoning]),
             margin if in_thoughts else _margin(leads),
         ),
-        undecided=Scan([*reasoning_ends, *undecided, *(c for c in calls if c.marked), *ends]),
+        undecided=Scan([*reasoning_ends, *undecided, *marked, *ends]),
         strays=Candidates(strays),
     )
-    plain = Outline(
-        calls=False,
-        edge=Candidates(parts.others),
-        text=Region(Scan([*content, *shared], strays_plain), content_inner, plain_margin),
-        frame=Region(Scan([*frame_ends, *content, *shared], strays_plain), frame_inner, plain_margin),
-        reasoning=Region(Scan(thought), reasoning_inner, _margin(leads)),
-        undecided=Scan([*reasoning_ends, *undecided, *ends]),
-        strays=Candidates(strays_plain),
-    )
-    return reading, plain
 
 
 def _shared(calls: list[Opening], ends: list[Closing]) -> list[Opening]:
@@ -540,12 +524,12 @@ def _answers_ends(parts: _Parts) -> list[Closing]:
     return [o for o in parts.frame_ends if tag_of(o.pattern) and text(o.pattern) not in known]
 
 
-def _argument(d: Dialect, t: Template, barriers: tuple[str, ...]) -> Pattern:
+def _argument(d: Dialect, t: Template) -> Pattern:
     """The opening of an argument. Its key also ends at what other spellings that begin alike write behind it."""
     at = next((n for n, piece in enumerate(t.before, 1) if not isinstance(piece, str)), len(t.before))
     others = [u.before for u in d.argument if u.spelled and u.before != t.before and u.before[:at] == t.before[:at]]
     ends = tuple(end for before in others for end in before[at : at + 1] if isinstance(end, str))
-    return pattern(t.before, barriers, ends=ends)
+    return pattern(t.before, d.barriers, ends=ends)
 
 
 def argument_closings(t: Template, d: Dialect) -> list[Pattern]:
@@ -558,7 +542,7 @@ def argument_closings(t: Template, d: Dialect) -> list[Pattern]:
     return [*found.values()]
 
 
-def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template], barriers: tuple[str, ...]) -> list[Parameter]:
+def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template]) -> list[Parameter]:
     # A line for each field.
     if not templates:
         return []
@@ -567,7 +551,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template], barrie
     rivals = [p for a in around for p in (a.closing, a.opening) if p]
     rivals += [m.pattern for m in (*parts.ends, *parts.starts)]
     begun = {p.first for p in rivals}
-    opened = {id(t): _argument(d, t, barriers) for t in (*d.argument, *d.item)}
+    opened = {id(t): _argument(d, t) for t in (*d.argument, *d.item)}
     openings = {first for t in d.argument if (first := opened[id(t)].first)}
     found: list[Parameter] = []
     for t in templates:
@@ -711,12 +695,8 @@ def _distinct(strays: list[Stray]) -> list[Stray]:
 
 def plain_arguments(d: Dialect) -> list[Template]:
     """The templates of arguments, without the one for strings that need quotes to be read as strings."""
-    return [t for t in d.argument if not quotes_value(t, d)]
-
-
-def quotes_value(t: Template, d: Dialect) -> bool:
-    """Whether a template is the first one for arguments with double quotes around the value."""
-    return '"{value}"' in t.text and t.text.replace('"{value}"', "{value}") == d.argument[0].text
+    quoted = '"{value}"'  # around the value of the first template
+    return [t for t in d.argument if quoted not in t.text or t.text.replace(quoted, "{value}") != d.argument[0].text]
 
 
 def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Closing]:

@@ -21,17 +21,10 @@ def example_tools(dialect: Dialect) -> list[dict[str, Any]]:
 
 def value_schema(value: Any) -> dict[str, Any]:
     """The schema for the type of an example's value."""
-    if isinstance(value, bool):
-        return {"type": "boolean"}
-    if isinstance(value, int):
-        return {"type": "integer"}
-    if isinstance(value, float):
-        return {"type": "number"}
-    if isinstance(value, str):
-        return {"type": "string"}
+    if isinstance(value, dict):
+        return {"type": "object", "properties": {k: value_schema(v) for k, v in value.items()}}
     if isinstance(value, list):
         items = [value_schema(v) for v in value]
-        return (
-            {"type": "array", "items": items[0]} if items and items.count(items[0]) == len(items) else {"type": "array"}
-        )
-    return {"type": "object", "properties": {k: value_schema(v) for k, v in value.items()}}
+        alike = items and items.count(items[0]) == len(items)
+        return {"type": "array", "items": items[0]} if alike else {"type": "array"}
+    return {"type": {bool: "boolean", int: "integer", float: "number", str: "string"}[type(value)]}

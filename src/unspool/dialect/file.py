@@ -103,6 +103,11 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         where, text = self.file
         return read_examples(read_toml(text, where), where)
 
+    @cached_property
+    def barriers(self) -> tuple[str, ...]:
+        """What no field of a marker contains, since it ends or begins a turn."""
+        return tuple(text.strip() for text in (*self.end, *self.start))
+
     @property
     def templates(self) -> tuple[Template, ...]:
         """The templates of all parts."""
@@ -154,11 +159,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         """How literally a model's name (without organization, in lower case) matches; 0 if it does not."""
         import fnmatch  # not needed for parsing
 
-        best = 0
-        for glob in self.models:
-            if fnmatch.fnmatchcase(model, glob.lower()):
-                best = max(best, 1 + literal(glob))
-        return best
+        return max((1 + literal(glob) for glob in self.models if fnmatch.fnmatchcase(model, glob.lower())), default=0)
 
 
 def literal(glob: str) -> int:

@@ -5,8 +5,6 @@
 
 from typing import Final
 
-import msgspec
-
 from .markers import BLOCK_END, CALL, CALL_END, END
 from .patterns import Pattern
 from .plan import Plan
@@ -21,15 +19,9 @@ FOLLOWERS: Final[dict[str, tuple[str, ...]]] = {
 """What must follow each kind of closing, apart from white space and separators; the output's end may too."""
 
 
-class Follows(msgspec.Struct, eq=False):
-    """Closings of the argument, of calls or of blocks, and what may follow each of them."""
-
-    closings: list[Pattern]
-    followers: list[Pattern]
-
-
-def follows(plan: Plan, ends: list[Pattern]) -> list[Follows]:
-    """`FOLLOWERS` in terms of a dialect's markers, for a value that any of ``ends`` closes."""
+def follows(plan: Plan, ends: list[Pattern]) -> list[tuple[list[Pattern], list[Pattern]]]:
+    """`FOLLOWERS` in terms of a dialect's markers, for a value that any of ``ends`` closes: closings of the argument,
+    of calls or of blocks, and what may follow each of them."""
     calls = [f.closing for f in plan.calls.forms if f.closing]
     blocks = [b.closing for b in plan.calls.blocks if b.closing]
     stands = {
@@ -40,4 +32,4 @@ def follows(plan: Plan, ends: list[Pattern]) -> list[Follows]:
         END: [o.pattern for o in plan.ends],
     }
     closings = {ARGUMENT_END: ends, CALL_END: calls, BLOCK_END: blocks}
-    return [Follows(closings[end], [p for kind in kinds for p in stands[kind]]) for end, kinds in FOLLOWERS.items()]
+    return [(closings[end], [p for kind in kinds for p in stands[kind]]) for end, kinds in FOLLOWERS.items()]

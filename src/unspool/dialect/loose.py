@@ -43,7 +43,7 @@ class Loose(Pattern):
     __slots__ = ("_before", "_margin", "tags", "unopened")
 
     def __init__(self, opening: Pattern, tags: list[Pattern], *, opened: bool = True) -> None:
-        super().__init__(())
+        super().__init__([])
         self.atoms = opening.atoms
         self.first = opening.first
         self.tags = tags

@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -116,37 +116,8 @@ class Pattern:
     begins: Callable[[str, int], object]
     """Whether a text may match at a place, as far as the literals before the first field tell."""
 
-    def __init__(
-        self,
-        parts: Iterable[Piece],
-        barriers: tuple[str, ...] = (),
-        *,
-        ends: tuple[str, ...] = (),
-        any_case: bool = False,
-    ) -> None:
-        # A branch for each kind of atom.
-        self.atoms = _atoms(parts)
-        for atom in self.atoms:
-            if any_case and atom.kind == LITERAL and _TAG.fullmatch(atom.text):
-                atom.text = atom.text.lower()
-                atom.any_case = True
-        for i, atom in enumerate(self.atoms):
-            if atom.kind == UNTIL or atom.kind == ANY:
-                later = [a.text for a in self.atoms[i + 1 :] if a.kind == LITERAL]
-                every = tuple(dict.fromkeys([*later, *barriers, "\n"]))
-                atom.stops = every if atom.kind == ANY else (*later[:1], *ends)
-            elif atom.kind == NAME and atom.quote:
-                atom.stops = (atom.quote,)
-            elif atom.kind == NAME:
-                # A literal that begins with name characters (`:{index}`, `.call(`) is searched for inside the run by
-                # them, unless white space is written before it.
-                follower = next((a for a in self.atoms[i + 1 :] if a.kind != SPACE or a.text), None)
-                begun = _NAME.match(follower.text) if follower is not None and follower.kind == LITERAL else None
-                atom.stops = () if begun is None else (begun.group(),)
-        self._measure()
-
-    def _measure(self) -> None:  # derives a field after the other
-        atoms = self.atoms
+    def __init__(self, atoms: list[Atom]) -> None:  # derives a field after the other
+        self.atoms = atoms
         self.first = atoms[0].text if atoms and atoms[0].kind == LITERAL else ""
         others = atoms[1:] if self.first else atoms
         self.alone = bool(self.first) and not others
@@ -172,12 +143,12 @@ class Pattern:
     def _first_match(self, text: str, i: int) -> re.Match[str] | None:
         # Made on first use, as most patterns are never used.
         self._fields = [a.text for a in self.atoms if a.kind not in (LITERAL, SPACE)]
-        simple = [_simply(a) for a in self.atoms]
+        regex = self._regex(_simply, SPACES)
         # What ends a field must follow it; `_name` and others know what it means if the text ends instead.
-        if "" in simple or (self._fields and self.atoms[-1].kind != LITERAL) or any(a.any_case for a in self.atoms):
+        if regex is None or (self._fields and self.atoms[-1].kind != LITERAL):
             self._simple = None
             return None
-        self._simple = re.compile("".join(simple)).match
+        self._simple = re.compile(regex).match
         return self._simple(text, i)
 
     def _first_begins(self, text: str, i: int) -> object:
@@ -264,7 +235,7 @@ class Pattern:
                 field = _field_in_doubt(atom)
                 if not field:
                     return None
-                regex = f"{field}{regex}"
+                regex = field + regex
         # The beginning of a tag's name is not a closing: `<{key}>` does not begin as `</` does.
         return f"(?!{re.escape(self.first)}/){regex}" if self.first[-1:] == "<" else regex
 
@@ -272,19 +243,18 @@ class Pattern:
         """A regular expression that matches the whole pattern; ``None`` as in `begun`."""
         return self._regex(_whole_field)
 
-    def _regex(self, field: Callable[[Atom], str]) -> str | None:
+    def _regex(self, field: Callable[[Atom], str], spaces: str = FEW_SPACES) -> str | None:
         """A regular expression of all atoms; ``None`` if ``field`` has none for one, or a tag has any case."""
         regex = ""
         for atom in self.atoms:
             if atom.kind == LITERAL and not atom.any_case:
                 regex += re.escape(atom.text)
             elif atom.kind == SPACE:
-                regex += FEW_SPACES
-            else:
-                part = field(atom)
-                if not part:
-                    return None
+                regex += spaces
+            elif part := field(atom):
                 regex += part
+            else:
+                return None
         return regex
 
     def named(self, text: str, i: int) -> bool:
@@ -312,7 +282,7 @@ class Pattern:
         """Where the atom with this number begins, in a text that contains those before it; else `NO`."""
         if at > len(self.atoms):
             return NO
-        part = Pattern(())
+        part = Pattern([])
         part.atoms = self.atoms[:at]
         return part.match(text, i, {})
 
@@ -321,24 +291,24 @@ class Pattern:
         atoms = list(itertools.takewhile(lambda atom: atom.kind in (LITERAL, SPACE), self.atoms))
         while atoms and atoms[-1].kind == SPACE:
             atoms.pop()
-        return _of(atoms)
+        return Pattern(atoms)
 
     def behind(self, count: int) -> "Pattern":
         """What comes after so many atoms."""
-        return _of(list(itertools.dropwhile(lambda atom: atom.kind == SPACE, self.atoms[count:])))
+        return Pattern(list(itertools.dropwhile(lambda atom: atom.kind == SPACE, self.atoms[count:])))
 
     def untagged(self) -> "Pattern | None":
         """What comes after the tag with which it begins, if that is a word and then the name."""
         at = 2 if [a.kind for a in self.atoms[:2]] == [LITERAL, SPACE] else 1
         kinds = [a.kind for a in self.atoms[at : at + 3] if a.kind != SPACE]
         word = kinds[:2] == [LITERAL, NAME] and self.atoms[at].text[0].isalpha()
-        return _of(self.atoms[at:]) if word and self.first[-1:] in TAG_ENDS else None
+        return Pattern(self.atoms[at:]) if word and self.first[-1:] in TAG_ENDS else None
 
     def unbracketed(self) -> "Pattern":
         """What comes after brackets with which it begins; itself if it begins with none."""
         closed = (a.kind == SPACE or (a.kind == LITERAL and not a.text.strip("]})")) for a in self.atoms)
         at = next((i for i, bracket in enumerate(closed) if not bracket), 0)
-        return _of(self.atoms[at:]) if at and self.first else self
+        return Pattern(self.atoms[at:]) if at and self.first else self
 
     def progress(self, text: str, i: int, *, whole: bool = False) -> int:
         """The end of the pattern's first literals at ``i``, as far as they match; with ``whole``, without a literal
@@ -442,12 +412,8 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
 
 
 def _simply(atom: Atom) -> str:
-    """A regular expression for an atom, if a field is written simply; ``""`` if there is none."""
+    """A regular expression, a group, for a field that is written simply; ``""`` if there is none."""
     kind = atom.kind
-    if kind == LITERAL:
-        return re.escape(atom.text)
-    if kind == SPACE:
-        return SPACES
     slash = "(?!/)" if atom.tag else ""
     if kind == NAME and not atom.stops:
         return rf"{slash}([\w.\-:/]{{1,{MAX_FIELD}}}+)(?!(?<=/)>)"
@@ -519,25 +485,49 @@ def names_call(name: str) -> bool:
     return plain_name(name) and (worded(name) or "_" in name)
 
 
-def _atoms(parts: Iterable[Piece]) -> list[Atom]:  # a branch for each kind of piece
+def _atoms(
+    parts: tuple[Piece, ...], barriers: tuple[str, ...] = (), *, ends: tuple[str, ...] = (), any_case: bool = False
+) -> list[Atom]:
+    """The atoms of some parts, with what ends their fields."""
+    atoms = _divided(parts)
+    for atom in atoms if any_case else ():
+        if atom.kind == LITERAL and _TAG.fullmatch(atom.text):
+            atom.text, atom.any_case = atom.text.lower(), True
+    for i, atom in enumerate(atoms):
+        if atom.kind == UNTIL or atom.kind == ANY:
+            later = [a.text for a in atoms[i + 1 :] if a.kind == LITERAL]
+            every = tuple(dict.fromkeys([*later, *barriers, "\n"]))
+            atom.stops = every if atom.kind == ANY else (*later[:1], *ends)
+        elif atom.kind == NAME and atom.quote:
+            atom.stops = (atom.quote,)
+        elif atom.kind == NAME:
+            # A literal that begins with name characters (`:{index}`, `.call(`) is searched for inside the run by
+            # them, unless white space is written before it.
+            follower = next((a for a in atoms[i + 1 :] if a.kind != SPACE or a.text), None)
+            begun = _NAME.match(follower.text) if follower is not None and follower.kind == LITERAL else None
+            atom.stops = () if begun is None else (begun.group(),)
+    return atoms
+
+
+def _divided(parts: tuple[Piece, ...]) -> list[Atom]:  # a branch for each kind of piece
     atoms: list[Atom] = []
     seen: set[str] = set()
     before = ""
-    parts = list(parts)
     for i, part in enumerate(parts):
         if isinstance(part, Field):
             if part.name == "any":
                 atoms.append(Atom(ANY, "any"))
-                before = ""
-                continue
-            _soft(atoms)
-            if part.name in ("key", "name") and part.name in seen:
-                atoms.append(Atom(SAME, part.name))
             else:
-                quote = _quote(before, parts[i + 1 : i + 2])
-                atoms.append(Atom(_KINDS[part.name], part.name, quote, tag=before.endswith("<")))
-            seen.add(part.name)
-            _soft(atoms)
+                _soft(atoms)
+                if part.name in ("key", "name") and part.name in seen:
+                    atoms.append(Atom(SAME, part.name))
+                else:
+                    quote, after = before[-1:], parts[i + 1] if i + 1 < len(parts) else ""
+                    quoted = quote in ('"', "'") and isinstance(after, str) and after.startswith(quote)
+                    tag = before.endswith("<")
+                    atoms.append(Atom(_KINDS[part.name], part.name, quote if quoted else "", tag=tag))
+                seen.add(part.name)
+                _soft(atoms)
             before = ""
             continue
         at = 0
@@ -560,13 +550,6 @@ def _atoms(parts: Iterable[Piece]) -> list[Atom]:  # a branch for each kind of p
     return atoms
 
 
-def _quote(before: str, after: list[Piece]) -> str:
-    """The quote that is on either side of a field."""
-    quote = before[-1:]
-    behind = after[0] if after else ""
-    return quote if quote in ('"', "'") and isinstance(behind, str) and behind.startswith(quote) else ""
-
-
 def _soft(atoms: list[Atom]) -> None:
     if atoms and atoms[-1].kind not in (SPACE, ANY):
         atoms.append(Atom(SPACE))
@@ -577,53 +560,24 @@ def pattern(
     parts: tuple[Piece, ...], barriers: tuple[str, ...] = (), *, ends: tuple[str, ...] = (), any_case: bool = False
 ) -> Pattern:
     """The pattern of some parts. Equal parts share one: a dialect repeats them in its blocks, calls and arguments."""
-    return Pattern(parts, barriers, ends=ends, any_case=any_case)
+    return Pattern(_atoms(parts, barriers, ends=ends, any_case=any_case))
 
 
 @lru_cache(256)
 def closing(parts: tuple[Piece, ...], *, any_case: bool = False) -> Pattern:
     """The pattern of a part's closing; a key in it is the key that was opened."""
-    found = Pattern(parts, any_case=any_case)
-    for atom in found.atoms:
+    atoms = _atoms(parts, any_case=any_case)
+    for atom in atoms:
         if atom.text == "key":
             atom.kind = SAME
-    return found
-
-
-class _Joined(Pattern):
-    """Patterns with soft white space between them. The atoms are joined on first use: most are never matched."""
-
-    __slots__ = ("_patterns",)
-
-    def __init__(self, patterns: tuple[Pattern, ...]) -> None:
-        self._patterns = patterns
-        self.first, self.any_case = patterns[0].first, patterns[0].any_case
-        self.weight = sum(each.weight for each in patterns)
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in Pattern.__slots__:
-            raise AttributeError(name)
-        atoms = [*self._patterns[0].atoms]
-        for each in self._patterns[1:]:
-            atoms += [Atom(SPACE), *each.atoms]
-        whole = _of(atoms)  # from which each field is taken at once: other threads may match already
-        self.atoms, self.alone, self.weight = atoms, whole.alone, whole.weight
-        self.last_name, self.splits_name, self.after_name = whole.last_name, whole.splits_name, whole.after_name
-        self._simple = None if whole._simple is None else self._first_match
-        self.begins = _may if whole.begins is _may else self._first_begins
-        return object.__getattribute__(self, name)
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return joined, self._patterns
+    return Pattern(atoms)
 
 
 def joined(*patterns: Pattern) -> Pattern:
     """Join patterns, with soft white space between them."""
-    patterns = tuple(filter(None, patterns))
-    return _Joined(patterns) if len(patterns) > 1 else patterns[0] if patterns else _of([])
+    filled = [each for each in patterns if each]
+    atoms = [atom for each in filled for atom in (Atom(SPACE), *each.atoms)]
+    return filled[0] if len(filled) == 1 else Pattern(atoms[1:])
 
 
 def spaced(atoms: Iterable[Atom]) -> Pattern:
@@ -632,11 +586,4 @@ def spaced(atoms: Iterable[Atom]) -> Pattern:
     for atom in atoms:
         _soft(soft)
         soft.append(atom)
-    return _of(soft)
-
-
-def _of(atoms: list[Atom]) -> Pattern:
-    pattern = Pattern.__new__(Pattern)  # its atoms are ready
-    pattern.atoms = atoms
-    pattern._measure()
-    return pattern
+    return Pattern(soft)

@@ -67,7 +67,7 @@ class Template(msgspec.Struct, frozen=True):
     def steps(self) -> "tuple[Step, ...]":
         """The literals and fields of the text, in the order in which they are written."""
         # In an object, quotes are the object's own.
-        return _steps(self.text, self.object is None)
+        return steps_of(self.text, self.object is None)
 
     @property
     def head(self) -> "tuple[Step, ...]":
@@ -310,7 +310,7 @@ def unescape(text: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _steps(text: str, markup: bool) -> tuple[Step, ...]:
+def steps_of(text: str, markup: bool = False) -> tuple[Step, ...]:
     """The literals and fields of a text. Bodies are never escaped; without ``markup``, no field is."""
     parts = pieces(text)
     found = []
@@ -329,10 +329,6 @@ def _sides(template: Template) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     steps = template.steps
     at = next((i for i, step in enumerate(steps) if step.name and step.name == template.body), len(steps))
     return steps[:at], steps[at + 1 :]
-
-
-def id_steps(text: str) -> tuple[Step, ...]:
-    return _steps(text, False)
 
 
 def written(steps: Iterable[Step], fields: Mapping[str, str]) -> str:

@@ -18,10 +18,9 @@ from ..dialect.template import Step, Template, TextCall, literal, without, writa
 from ..errors import ConstraintError
 from ..parser.readers.wrapped import WRAPPERS
 from ..schema import Schema, decode
-from .bounds import parameters_of
 from .freeform import Freeform
-from .nodes import EMPTY, SEPARATORS, SPACES, Chars, Const, Finer, Free, Json, Node, Seq, Text, choice, seq
-from .schemas import tables
+from .nodes import EMPTY, SEPARATORS, SPACES, Chars, Const, Finer, Free, Json, Node, Text, choice, seq, sequence
+from .schemas import property_names
 from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, named, other_names, quote_spelling, shape
 
 
@@ -58,10 +57,6 @@ class Arguments:
 
     def of(self, tool: Tool, end: str) -> Node:
         """A tool's arguments, which may be empty, with the text that closes the call."""
-        with parameters_of(tool.name):
-            return self._of(tool, end)
-
-    def _of(self, tool: Tool, end: str) -> Node:
         d = self.d
         if tool.free is not None:
             return self.free(tool, tool.free, end)
@@ -69,7 +64,7 @@ class Arguments:
         parameters = _unwrapped(tool.parameters)
         if not self.markup:
             return seq(self.value(parameters, at), Const(end))
-        names = _names(parameters) if d.item else named(parameters)
+        names = property_names(parameters) if d.item else named(parameters)
         kept_out = self.ends_of(d.argument[0], names, tool.name)
         if d.item or not self.plan.arguments.breaks:  # if arguments begin on new lines, none begins within JSON
             kept_out += self.opened(names)
@@ -137,7 +132,8 @@ class Arguments:
         that may still come, each of which would replace a missing closing."""
         if not later or not self.guard:
             return self.guard, ()
-        opened = choice(_opening(p.opening, later) for p in self.plan.arguments.parameters)
+        name = choice(map(Const, later)) if len(later) <= _MAX_TOLD else Chars("\\n", negated=True, max=256)
+        opened = choice(_written(p.opening, name) for p in self.plan.arguments.parameters)
         if not self.plan.arguments.breaks:
             return (*self.guard, opened), ()
         first = any("\n" in p.lead for p in self.plan.arguments.parameters)
@@ -147,24 +143,20 @@ class Arguments:
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, Node]:
         """The text before a value, the first marker after it, and the rest."""
-        fields = _kinds(kind)
+        fields = _kinds(kind) | ({"key": key.text} if isinstance(key, Const) else {})
 
         def write(steps: Iterable[Step]) -> Node:
-            parts: list[Node] = []
-            for step in steps:
-                if step.name == "key":
-                    parts.append(Const(step.write({"key": key.text})) if isinstance(key, Const) else key)
-                else:
-                    parts.append(Const(step.write(fields)))
-            return seq(*parts)
+            return seq(
+                *(key if step.name == "key" and "key" not in fields else Const(step.write(fields)) for step in steps)
+            )
 
-        if not isinstance(key, Const) and any(step.name == "key" for step in template.tail):
+        tail = template.tail
+        if "key" not in fields and any(step.name == "key" for step in tail):
             raise ConstraintError(
                 f"additionalProperties: dialect {self.d.name!r} closes an argument with its name; allowed is false"
             )
-        tail = template.tail
-        if isinstance(key, Const):  # a closing that contains the name is one text
-            tail = tuple(Step("", step.write({"key": key.text})) if step.name == "key" else step for step in tail)
+        if "key" in fields:  # a closing that contains the name is one text
+            tail = tuple(Step("", step.write(fields)) if step.name == "key" else step for step in tail)
             tail = (Step("", "".join(step.text for step in tail)),) if not any(step.name for step in tail) else tail
         stop = literal(tail)
         rest = without(tail, len(stop) - len(stop.lstrip()) + len(stop.strip()))
@@ -266,15 +258,15 @@ class _Markup:
 
     def all(self) -> Node:
         """The arguments, with what closes the call."""
-        named = [(self.alone(i, []), required) for i, (_, _, required) in enumerate(self.entries)]
-        extra = None if self.extra is False else self.alone(len(self.entries), [])
+        named = [(self.alone(i), required) for i, (_, _, required) in enumerate(self.entries)]
+        extra = None if self.extra is False else self.alone(len(self.entries))
         plain = seq(self.values.members(named, extra, self.arguments.d.separator.arguments), Const(self.end))
         if not self.end or not self.arguments.guard:
             return plain
-        return Finer(plain, choice(seq(Const(text), node) for text, node in self.next(0, "")))
+        return Finer(plain, _follows(self.next(0, "")))
 
-    def alone(self, i: int, follow: list[tuple[str, Node]]) -> Node:
-        return seq(Const(self.opening), self.argument(i, follow))
+    def alone(self, i: int) -> Node:
+        return seq(Const(self.opening), self.argument(i, []))
 
     def next(self, i: int, separator: str) -> list[tuple[str, Node]]:
         """The continuations after the arguments before ``i``: a text, and what follows it."""
@@ -322,7 +314,7 @@ class _Markup:
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, str]:
         """The text before a value, without the beginning of the opening; the marker after the value; and the rest."""
         head, stop, rest = self.arguments.around(template, key, kind)
-        first, *more = head.parts if isinstance(head, Seq) else (head,)
+        first, *more = sequence(head)
         assert isinstance(first, Const)
         assert isinstance(rest, Const)
         return seq(Const(first.text[len(self.opening) :]), *more), stop, rest.text
@@ -442,21 +434,16 @@ def _guard(template: Template, plan: Plan) -> tuple[Node, ...]:
     """The ends of a text value: a closing, and something that may follow it. None if a closing contains a field,
     which lexers cannot handle: the text then contains no closing at all."""
     rule = follows(plan, argument_closings(template, plan.dialect))
-    if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
+    if any(a.kind not in (LITERAL, SPACE) for closings, _ in rule for p in closings for a in p.atoms):
         return ()
     found: list[Node] = []
-    own = _whole(plan.calls.separator)
+    own = _written(plan.calls.separator)
     between = choice((SEPARATORS, seq(SEPARATORS, own, SEPARATORS))) if plan.calls.separator else SEPARATORS
-    for part in rule:
-        wanted = [first for first in dict.fromkeys(p.first for p in part.followers) if first]
-        if part.closings and wanted:
-            found.append(seq(choice(map(_whole, part.closings)), between, choice(map(Const, wanted))))
+    for closings, followers in rule:
+        wanted = [first for first in dict.fromkeys(p.first for p in followers) if first]
+        if closings and wanted:
+            found.append(seq(choice(map(_written, closings)), between, choice(map(Const, wanted))))
     return tuple(found)
-
-
-def _names(schema: object) -> list[str]:
-    found = (node.get("properties") for node in tables(schema))
-    return list(dict.fromkeys(name for properties in found if isinstance(properties, dict) for name in properties))
 
 
 _BLANKS: Final = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
@@ -471,24 +458,14 @@ _MAX_TOLD: Final = 64
 """The largest number of argument names that a text value excludes one by one; of more, it excludes all openings."""
 
 
-def _opening(pattern: Pattern, names: list[str]) -> Node:
-    name = choice(map(Const, names)) if len(names) <= _MAX_TOLD else Chars("\\n", negated=True, max=256)
-    parts: list[Node] = []
-    for atom in pattern.atoms:
-        if atom.kind == LITERAL:
-            parts.append(Const(atom.text))
-        elif atom.kind == ANY:
-            parts.append(Chars("\\n", negated=True, min=0, max=256))
-        else:
-            parts.append(SPACES if atom.kind == SPACE else _WORD if atom.kind == WORD else name)
-    return seq(*parts)
+_FIELDS: Final = {
+    SPACE: SPACES, ANY: Chars("\\n", negated=True, min=0, max=256), WORD: Chars("A-Za-z_", max=32)
+}  # fmt: skip
 
 
-_WORD: Final = Chars("A-Za-z_", max=32)
-
-
-def _whole(pattern: Pattern) -> Node:
-    return seq(*(Const(a.text) if a.kind == LITERAL else SPACES for a in pattern.atoms))
+def _written(pattern: Pattern, name: Node = EMPTY) -> Node:
+    """A pattern with this name in its other fields."""
+    return seq(*(Const(a.text) if a.kind == LITERAL else _FIELDS.get(a.kind, name) for a in pattern.atoms))
 
 
 def others(texts: Collection[str], stop: str) -> tuple[str, ...]:

@@ -17,11 +17,12 @@ from ..dialect.markers import ARGUMENT_KEYS, CALL, NAME_KEYS, REASONING, Opening
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined, pattern
 from ..dialect.plan import Plan
 from ..dialect.syntax import Syntax
-from ..dialect.template import ObjectShape, Step, Template, id_steps, literal, unstarted, without, writable, written
+from ..dialect.template import ObjectShape, Step, Template, literal, steps_of, unstarted, without, writable, written
 from ..errors import ConstraintError
 from ..events import Stage
 from ..renderer.values import JSON
 from .arguments import Arguments, Tool, others, spelled
+from .bounds import parameters_of
 from .flat import cases
 from .nodes import (
     EMPTY,
@@ -39,6 +40,7 @@ from .nodes import (
     choice,
     optional,
     seq,
+    sequence,
 )
 from .values import JSON_SPELLING, Rules, Values
 
@@ -131,18 +133,18 @@ class _Builder:
             # What the dialect itself writes without a marker; elsewhere a bare call is so rare that tags stay wide.
             names = choice(map(Const, self.demand.names))
             unlike += [seq(SPACES, call) for call in self.bare_calls(self.bare(list(without)), names)]
-        return self.kept(closed, without, tuple(dict.fromkeys(unlike)))
+        return self.kept(closed, without, unlike)
 
-    def free(self, head: str, closed: str, without: Iterable[str], unlike: tuple[Node, ...] = ()) -> Node:
+    def free(self, head: str, closed: str, without: Iterable[str], unlike: Iterable[Node] = ()) -> Node:
         """Free text between two markers; white space before the second belongs to it or to the text."""
         return seq(Const(head.rstrip()), self.kept(closed.lstrip(), without, unlike))
 
-    def kept(self, stop: str, without: Iterable[str], unlike: tuple[Node, ...] = (), *, code: bool = False) -> Text:
+    def kept(self, stop: str, without: Iterable[str], unlike: Iterable[Node] = (), *, code: bool = False) -> Text:
         """Text up to a marker that contains none of the others; tags of reasoning are read in any case."""
         texts = tuple(dict.fromkeys(without))
         tags = self.tags.intersection((stop, *texts))
         exact = others([t for t in texts if t not in tags], stop)
-        return Text(stop, exact, unlike, folded=tuple(sorted(tags)), code=code)
+        return Text(stop, exact, tuple(dict.fromkeys(unlike)), folded=tuple(sorted(tags)), code=code)
 
     def body(self, *, first: bool) -> Node:
         if self.demand.low:
@@ -194,7 +196,7 @@ class _Builder:
         if called and self.endless:
             unlike += self.next_calls()
         # The end of a line also ends a code span.
-        return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=not stop.startswith("\n"))
+        return self.kept(stop, without, unlike, code=not stop.startswith("\n"))
 
     def begins(self, without: list[str]) -> list[Node]:
         """The markers that text must avoid only where it begins."""
@@ -281,7 +283,7 @@ class _Builder:
         without = self.markers(scan)
         heads = ("",) if first else tuple(map(str.strip, self.d.start))  # those of other parts go on from these
         unlike = [*(self.begins(without) if head.strip() in heads else ()), *self.unlike_calls(without)]
-        return seq(margin, self.free(head, closed, without, tuple(dict.fromkeys(unlike))))
+        return seq(margin, self.free(head, closed, without, unlike))
 
     def headed(self, template: Template, *, first: bool) -> tuple[Node, str]:
         opening = template.opening
@@ -439,7 +441,7 @@ class _Builder:
             return without(steps, cut)
 
         if begun:
-            one = seq(self.header(self.begun(begun)[1], begun), self.arguments_and_end(begun))
+            one = seq(*self.written(self.begun(begun)[1], begun), self.arguments_and_end(begun))
         else:
             one = self.each(begin, margin) if self.whole else seq(margin, self.each(begin))
         separator = d.separator.calls
@@ -457,7 +459,7 @@ class _Builder:
         found: list[Node] = []
 
         def head(steps: Sequence[Step], tool: Tool) -> Node:
-            header = seq(margin, self.header(begin(steps), tool))
+            header = seq(margin, *self.written(begin(steps), tool))
             return Word(header) if self.whole else header
 
         for tool in self.demand.tools:
@@ -470,23 +472,20 @@ class _Builder:
                 found.append(seq(head(self.d.call_of(tool.name).head, tool), self.arguments_and_end(tool)))
         return choice(found)
 
-    def header(self, opening: Sequence[Step], tool: Tool) -> Node:
+    def written(self, steps: Sequence[Step], tool: Tool) -> list[Node]:
+        """The steps of a call's head or tail."""
         name = tool.name if self.d.call[0].object is None else JSON.string(tool.name)[1:-1]
-        parts: list[Node] = []
-        for step in opening:
-            if step.name == "name":
-                parts.append(Const(step.write({"name": name})))
-            elif step.name == "id":
-                parts.append(self.id(tool))
-            elif step.name:  # index, number
-                parts.append(_INDEX)
-            else:
-                parts.append(Const(step.text))
-        return seq(*parts)
+
+        def node(step: Step) -> Node:
+            if step.name == "id":
+                return self.id(tool)
+            return _INDEX if step.name in ("index", "number") else Const(step.write({"name": name}))
+
+        return [node(step) for step in steps]
 
     def id(self, tool: Tool) -> Node:
         parts: list[Node] = []
-        for step in id_steps(self.d.id):
+        for step in steps_of(self.d.id):
             if step.name == "name":
                 parts.append(Const(tool.name))
             elif step.name:
@@ -498,16 +497,11 @@ class _Builder:
     def arguments_and_end(self, tool: Tool) -> Node:
 
         def make() -> Node:
-            closing_ = ""
-            rest: list[Node] = []
-            for step in self.d.call_of(tool.name).tail:
-                if step.name and step.name != "name":  # an id or an index that is written after the arguments
-                    rest.append(self.id(tool) if step.name == "id" else _INDEX)
-                elif rest:
-                    rest.append(Const(step.write({"name": tool.name})))
-                else:
-                    closing_ += step.write({"name": tool.name})
-            return seq(self.arguments.of(tool, closing_), *rest)
+            tail = sequence(seq(*self.written(self.d.call_of(tool.name).tail, tool)))
+            # An id or an index may be written after the arguments.
+            end, rest = (tail[0].text, tail[1:]) if isinstance(tail[0], Const) else ("", tail)
+            with parameters_of(tool.name):
+                return seq(self.arguments.of(tool, end), *rest)
 
         return self.rules.once(("call", tool.name), make)
 

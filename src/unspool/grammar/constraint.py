@@ -1,6 +1,6 @@
 """`constrain`: restricts what an engine generates to what parses as the request demands."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from .freeform import Freeform
 from .gbnf import gbnf
 from .lark import lark
 from .nodes import Choice, Const, Grammar, Seq
-from .schemas import mapped, prepare
+from .schemas import mapped, prepare, property_names
 from .tag import structural_tag
 
 MAX_NAME: Final = 256  # how many characters the name of a tool may have
@@ -52,27 +52,27 @@ class Constraint:
         self._special = special
 
     @cached_property
+    @derivation()
     def structural_tag(self) -> dict[str, Any]:
         """The JSON object for xgrammar, vLLM and SGLang: ``{"type": "structural_tag", "format": …}``.
 
         Raises:
             ConstraintError: structural tags cannot express a schema.
         """
-        with derivation():
-            return structural_tag(self.grammar)
+        return structural_tag(self.grammar)
 
     @cached_property
+    @derivation()
     def lark(self) -> str:
         """A Lark grammar for llguidance, with special tokens of the tokenizer by id, and other markers as text."""
-        with derivation():
-            return lark(self.grammar, self._special)
+        return lark(self.grammar, self._special)
 
     @cached_property
+    @derivation()
     def lark_spaced(self) -> str:
         """`lark` with one space after each comma and colon of JSON, and no other white space, of which the llguidance
         in llama.cpp has no limit."""
-        with derivation():
-            return lark(self.grammar, self._special, spaced=True)
+        return lark(self.grammar, self._special, spaced=True)
 
     def ending(self, tokens: Sequence[str]) -> "Constraint":
         """The same constraint, with one of these special tokens allowed at the end of `lark`.
@@ -84,14 +84,14 @@ class Constraint:
         return Constraint(msgspec.structs.replace(self.grammar, root=root), self.json_schema, self._special)
 
     @cached_property
+    @derivation()
     def gbnf(self) -> str:
         """A GBNF grammar for llama.cpp.
 
         Raises:
             ConstraintError: GBNF cannot express a schema.
         """
-        with derivation():
-            return gbnf(self.grammar)
+        return gbnf(self.grammar)
 
 
 @derivation()
@@ -140,10 +140,8 @@ def constrain(
         TypeError: an argument has the wrong type; the message names it.
     """
     d = as_dialect(dialect)
-    check("parallel_tool_calls", parallel_tool_calls, bool, "true or false")
-    check("strict_level", strict_level, ToolStrictLevel, "a ToolStrictLevel")
+    request = _read(tools, tool_choice, parallel_tool_calls, strict_level)
     check_tokenizer(tokenizer)
-    request = _read(d, tools, tool_choice)
     kind = request.kind
     answer = _answer(response_format)
     free = _grammars(grammars, request)
@@ -221,9 +219,7 @@ def structure_constraint(
         ConstraintError, UnknownDialect, TypeError: see `constrain`.
     """
     d = as_dialect(dialect)
-    check("parallel_tool_calls", parallel_tool_calls, bool, "true or false")
-    check("strict_level", strict_level, ToolStrictLevel, "a ToolStrictLevel")
-    request = _read(d, tools, tool_choice)
+    request = _read(tools, tool_choice, parallel_tool_calls, strict_level)
     kind, listed = request.kind, request.callable
     if kind == "none" or not listed:
         return None
@@ -264,8 +260,10 @@ def structure_constraint(
 # --- reading a request ------------------------------------------------------------------------------------------------
 
 
-def _read(d: Dialect, tools: object, tool_choice: object) -> Toolset:
+def _read(tools: object, tool_choice: object, parallel: object, level: object) -> Toolset:
     """Read the tools and the choice; a function that is named while the tools are unknown takes any arguments."""
+    check("parallel_tool_calls", parallel, bool, "true or false")
+    check("strict_level", level, ToolStrictLevel, "a ToolStrictLevel")
     found = read_toolset(tools, tool_choice)
     if found.tools is None:
         if found.kind == "required":
@@ -294,9 +292,9 @@ def _check_keys(d: Dialect, parameters: Mapping[str, Any], where: str) -> None:
     """Refuse names of properties that the dialect cannot write so that they read back."""
     if d.codec.name == "python":
         return  # `keywords` in `unspool.grammar.arguments` checks the names of keyword arguments
-    odd = [key for key in parameters.get("properties", {}) if not _PLAIN_NAME.fullmatch(key)]
-    if d.item or not d.argument:  # nested objects are written in the dialect's own way too
-        odd = [key for key in dict.fromkeys(_keys(parameters)) if not _PLAIN_NAME.fullmatch(key)]
+    nested = d.item or not d.argument  # nested objects are written in the dialect's own way too
+    keys = property_names(parameters) if nested else parameters.get("properties", {})
+    odd = [key for key in keys if not _PLAIN_NAME.fullmatch(key)]
     if not odd or _writes_keys(d, odd):
         return
     while len(odd) > 1:
@@ -304,20 +302,6 @@ def _check_keys(d: Dialect, parameters: Mapping[str, Any], where: str) -> None:
         odd = odd[len(half) :] if _writes_keys(d, half) else half
     why = f"{odd[0][:60]!r} cannot be written in dialect {d.name!r}; allowed are {_ALLOWED}"
     raise ConstraintError(f"{where}.properties: the name {why}")
-
-
-def _keys(node: object) -> Iterator[str]:
-    if isinstance(node, list):
-        for one in node:
-            yield from _keys(one)
-    if isinstance(node, dict):
-        for keyword, inner in node.items():
-            if keyword == "properties":
-                yield from inner
-            if keyword in ("properties", "$defs"):
-                yield from _keys(list(inner.values()))
-            elif keyword not in ("enum", "const"):
-                yield from _keys(inner)
 
 
 def _writes_keys(d: Dialect, keys: Sequence[str]) -> bool:

@@ -24,6 +24,11 @@ def literal(text: str) -> str:
     return "".join(_NAMED.get(c) or ("\\" + c if c in _SPECIAL else c) for c in text)
 
 
+def in_class(characters: Iterable[str]) -> str:
+    """Characters as the inside of a character class."""
+    return "".join(_NAMED.get(c) or ("\\" + c if c in "\\]^-[" else c) for c in characters)
+
+
 def folded(text: str) -> str:
     """A regular expression for a text in any mixture of upper and lower case."""
     return "".join(f"[{c.lower()}{c.upper()}]" if c.isascii() and c.isalpha() else literal(c) for c in text)

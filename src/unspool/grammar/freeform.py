@@ -8,7 +8,6 @@ from a request reaches the engine unchanged. Token ids, options and other direct
 import itertools
 import json
 import re
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -52,16 +51,18 @@ _COMMON: Final = {
 }
 """The terminals that grammars may import from ``common``."""
 
+_TEXT: Final = r'"(?:[^"\\\n]|\\.)*"i?'
+_TEXTS: Final = Regex(_TEXT)
 _TOKEN: Final = Regex(
-    r"""(?P<space>[ \t\f\r]+|//[^\n]*|\\\r?\n)
+    rf"""(?P<space>[ \t\f\r]+|//[^\n]*|\\\r?\n)
     |(?P<line>\n)
-    |(?P<text>"(?:[^"\\\n]|\\.)*"i?)
+    |(?P<range>{_TEXT}[ \t]*\.\.[ \t]*{_TEXT})
+    |(?P<text>{_TEXT})
     |(?P<regex>/(?!/)(?:[^/\\\n]|\\.)+/[a-z]*)
     |(?P<repeat>~[ \t]*[0-9]+(?:[ \t]*\.\.[ \t]*[0-9]+)?)
-    |(?P<range>\.\.)
     |(?P<alias>->[ \t]*[A-Za-z_]\w*)
     |(?P<directive>%[a-z]+)
-    |(?P<define>[?!]{0,2}[A-Za-z_]\w*(?:\.-?[0-9]+)?[ \t]*:)
+    |(?P<define>[?!]{{0,2}}[A-Za-z_]\w*(?:\.-?[0-9]+)?[ \t]*:)
     |(?P<name>[A-Za-z_]\w*)
     |(?P<op>[|()\[\]*+?.,])""",
     re.VERBOSE,
@@ -143,7 +144,8 @@ def _read(source: str) -> tuple[_Definitions, list[str]]:
     definitions: _Definitions = {}
     ignored: list[str] = []
     current: list[_Token] | None = None
-    for first, *rest in _lines(_tokens(source)):
+    lines = itertools.groupby(_tokens(source), lambda token: token.kind == "line")
+    for first, *rest in (line for ends, line in lines if not ends):
         if first.kind == "directive":
             _direct(first.text, rest, definitions, ignored)
             current = None
@@ -165,11 +167,6 @@ def _read(source: str) -> tuple[_Definitions, list[str]]:
             if token.kind == "name" and _is_terminal(name) and not _is_terminal(token.text):
                 raise _wrong(f"{name}: a terminal refers to the rule {token.text}")
     return definitions, ignored
-
-
-def _lines(tokens: Iterable[_Token]) -> Iterable[list[_Token]]:
-    lines = itertools.groupby(tokens, lambda token: token.kind == "line")
-    return (list(line) for ends, line in lines if not ends)
 
 
 def _direct(word: str, rest: list[_Token], definitions: _Definitions, ignored: list[str]) -> None:
@@ -241,28 +238,25 @@ class _Terminals:
         if token.text in ("(", "[") and token.kind == "op":
             part, at = self.branches(name, tokens, at + 1)  # brackets match, see `_tokens`
             part = regular.Several(part, 0, 1) if token.text == "[" else part
-        elif token.kind == "text" and at + 2 < len(tokens) and tokens[at + 1].kind == "range":
-            part, at = _range(token, tokens[at + 2]), at + 2
         elif token.kind == "name":
             part = self.part(token.text)
         else:
             part = _atom(name, token)
         at += 1
-        self.step(name, part)
-        while at < len(tokens) and (tokens[at].kind == "repeat" or tokens[at].text in ("*", "+", "?")):
-            low, high = _count(name, tokens[at])
-            part, at = regular.Several(part, low, high), at + 1
-        return part, at
-
-    def step(self, name: str, part: regular.Part) -> None:
         size = regular.size(part)
         step(size)
         self.size += size
         if self.size > MAX_GRAMMAR:
             raise _wrong(f"{name}: the terminals written out have more than {MAX_GRAMMAR:,} parts")
+        while at < len(tokens) and (tokens[at].kind == "repeat" or tokens[at].text in ("*", "+", "?")):
+            low, high = _count(name, tokens[at])
+            part, at = regular.Several(part, low, high), at + 1
+        return part, at
 
 
 def _atom(name: str, token: _Token) -> regular.Part:
+    if token.kind == "range":
+        return _range(token.text)
     if token.kind == "text":
         text = _unquoted(token.text.removesuffix("i"))
         return regular.any_case(text) if token.text.endswith("i") else regular.literal_of(text)
@@ -317,17 +311,7 @@ class _Writer:
         return "\n".join(self.lines) + "\n"
 
     def body(self, name: str, tokens: list[_Token]) -> str:
-        out: list[str] = []
-        i = 0
-        while i < len(tokens):
-            token = tokens[i]
-            if token.kind == "text" and i + 2 < len(tokens) and tokens[i + 1].kind == "range":
-                out.append(self.word(_range(token, tokens[i + 2])))
-                i += 3
-                continue
-            out.append(self.token(name, token))
-            i += 1
-        return " ".join(filter(None, out)) or '""'
+        return " ".join(filter(None, (self.token(name, token) for token in tokens))) or '""'
 
     def token(self, name: str, token: _Token) -> str:
         if token.kind == "text" and not token.text.endswith("i"):
@@ -394,8 +378,8 @@ def _unquoted(text: str) -> str:
     return "".join(found)
 
 
-def _range(first: _Token, last: _Token) -> regular.Part:
-    ends = [_unquoted(t.text) if t.kind == "text" else "" for t in (first, last)]
-    if any(len(e) != 1 for e in ends) or ends[1] < ends[0]:
-        raise _wrong(f"{first.text}..{last.text} is not a range of characters")
-    return regular.Set(((ord(ends[0]), ord(ends[1])),))
+def _range(text: str) -> regular.Part:
+    first, last = map(_unquoted, _TEXTS.findall(text))
+    if len(first) != 1 or len(last) != 1 or last < first:
+        raise _wrong(f"{text} is not a range of characters")
+    return regular.Set(((ord(first), ord(last)),))

@@ -15,9 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from ..errors import ConstraintError
-from .flat import count, lacking
+from .flat import count, in_class, lacking
 from .lower import Abilities, Printer, lowered
 from .nodes import Chars, Choice, Const, Grammar, Json, Node, Repeat, Seq, Text, Word, choice, seq
+from .schemas import BOUNDS
 from .values import JSON_SPELLING, Rules, Values
 
 _ABILITIES: Final = Abilities(mixed_case=True)
@@ -102,8 +103,6 @@ class _Printer(Printer):
     def flat(self, node: Chars | Word) -> str:
         if isinstance(node, Chars):
             return _class(node)
-        if node.unlike:
-            raise ConstraintError("tools: one value must differ from another, which GBNF cannot express")
         part = _avoiding(node.part, lacking(node.without, '"', "'")) if node.without else node.part
         return self.node(part)
 
@@ -112,7 +111,7 @@ class _Printer(Printer):
     def json(self, node: Json) -> str:
         if node.without:
             raise ConstraintError(node.unspelled)
-        if isinstance(node.schema, dict) and (bounds := sorted(set(node.schema) & _BOUNDS)):
+        if isinstance(node.schema, dict) and (bounds := sorted(set(node.schema) & set(BOUNDS))):
             if node.schema.get("type") != "integer" or "multipleOf" in bounds:
                 raise ConstraintError(f"{bounds[0]}: GBNF supports bounds of whole numbers only, and no multipleOf")
             return f"({self.node(integers(node.schema))})"
@@ -199,15 +198,11 @@ class _State(msgspec.Struct, frozen=True):
         return {m for m, i in self.places if i == len(markers[m])}
 
 
-_BOUNDS: Final = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
-
-
 def _avoiding(node: Node, firsts: str) -> Node:
     """A flat node without the characters ``firsts``; `ConstraintError` if a fixed text contains one."""
     if isinstance(node, Chars):
         if node.negated or not node.set:
-            more = "".join("\\" + c if c in "\\]^-[" else c for c in firsts)
-            return Chars(node.set + more, True, node.min, node.max)
+            return Chars(node.set + in_class(firsts), True, node.min, node.max)
         if any(re.match(f"[{node.set}]", c) for c in firsts):
             raise ConstraintError(f"tools: a value must not contain {firsts!r}, but may consist of it")
         return node

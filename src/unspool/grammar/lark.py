@@ -17,7 +17,7 @@ from .freeform import Freeform
 from .lower import Abilities, Printer, lowered
 from .nodes import MAX_JSON_SPACE, Chars, Const, Free, Grammar, Json, Node, Text, Word
 
-_ABILITIES: Final = Abilities(guards=True, beginnings=True, mixed_case=True)
+_ABILITIES: Final = Abilities(complements=True, mixed_case=True)
 _OPTIONS: Final = {"whitespace_pattern": f"[\\x20\\x0A\\x0D\\x09]{{1,{MAX_JSON_SPACE}}}", "coerce_one_of": True}
 _SPACED: Final = {
     "whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "coerce_one_of": True

@@ -13,7 +13,23 @@ from ..errors import ConstraintError
 from .bounds import step
 from .flat import cases, count
 from .freeform import NO_LARK
-from .nodes import Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word, options
+from .nodes import (
+    Chars,
+    Choice,
+    Const,
+    Finer,
+    Free,
+    Grammar,
+    Json,
+    Node,
+    Ref,
+    Repeat,
+    Seq,
+    Text,
+    Word,
+    options,
+    sequence,
+)
 
 _T = TypeVar("_T", covariant=True)
 
@@ -21,8 +37,8 @@ _T = TypeVar("_T", covariant=True)
 class Abilities(msgspec.Struct, frozen=True):
     """What a format can express."""
 
-    guards: bool = False  # text that may contain a marker unless something follows it
-    beginnings: bool = False  # text that does not begin with something
+    # Text that does not begin with something, or contains a marker unless something follows it.
+    complements: bool = False
     mixed_case: bool = False  # text that contains no marker in any mixture of upper and lower case
     excludes: bool = False  # JSON whose strings do not contain some texts
 
@@ -65,7 +81,7 @@ class _Lowering:
                 part = self.node(node.part)
                 return node if part is node.part else Repeat(part, node.min, node.max, node.separator)
             case Finer():
-                return self.node(node.exact if self.can.guards else node.plain)
+                return self.node(node.exact if self.can.complements else node.plain)
             case Json():
                 if not node.without or node.spelled is None:
                     return node
@@ -74,7 +90,7 @@ class _Lowering:
                 return self.text(node)
 
     def text(self, node: Text) -> Text:
-        begins = () if self.can.beginnings else node.unlike
+        begins = () if self.can.complements else node.unlike
         mixed = () if self.can.mixed_case else node.folded
         if not begins and not mixed:
             return node
@@ -96,7 +112,7 @@ _NO_SIGN: Final = (_NONE, list[str]())
 def _signs(node: Node, before: Node | None) -> tuple[int, list[str]]:
     """The best signs of a part, the last of several, and how far prose may contain them. ``before`` stands before the
     node."""
-    parts = node.parts if isinstance(node, Seq) else (node,)
+    parts = sequence(node)
     best, later = _NO_SIGN, ""
     for i in reversed(range(len(parts))):
         found = [_sign(one, parts[i - 1] if i else before, later) for one in options(parts[i])]

@@ -46,11 +46,10 @@ class Repeat(msgspec.Struct, frozen=True):
 
 
 class Word(msgspec.Struct, frozen=True):
-    """A flat node, matched as a unit, that contains no text of ``without``, and matches none of ``unlike``."""
+    """A flat node, matched as a unit, that contains no text of ``without``."""
 
     part: "Node"
     without: tuple[str, ...] = ()
-    unlike: "tuple[Node, ...]" = ()
 
 
 class Text(msgspec.Struct, frozen=True):
@@ -124,18 +123,18 @@ SEPARATORS: Final = Chars(WHITE + ",;", min=0, max=None)
 """What may come between calls or arguments, so that text after a call may not begin with it and another call."""
 
 
-def seq(*parts: Node) -> Node:
+def seq(*nodes: Node) -> Node:
     """Nodes in sequence; neighbouring texts are joined, also if one of them is a choice.
 
     Otherwise, engines that read words greedily would take a text for the beginning of a longer one.
     """
     found: list[Node] = []
-    for part in _flattened(parts, Seq):
+    for part in _flattened(nodes, Seq):
         if part == EMPTY:
             continue
         if found and all(isinstance(o, Const) for o in options(found[-1])) and _begun(part):
             part = choice(_joined(one, other) for one in options(found.pop()) for other in options(part))
-            found += part.parts if isinstance(part, Seq) else (part,)
+            found += sequence(part)
         else:
             found.append(part)
     step(len(found))
@@ -146,25 +145,30 @@ def options(node: Node) -> tuple[Node, ...]:
     return node.parts if isinstance(node, Choice) else (node,)
 
 
+def sequence(node: Node) -> tuple[Node, ...]:
+    """The nodes of which a node is the sequence."""
+    return node.parts if isinstance(node, Seq) else (node,)
+
+
 def _begun(node: Node) -> bool:
     """Whether everything that a node matches begins with a fixed text."""
-    firsts = (o.parts[0] if isinstance(o, Seq) else o for o in options(node))
+    firsts = (sequence(o)[0] for o in options(node))
     return all(isinstance(f, Const) and f.text for f in firsts)
 
 
 def _joined(text: Node, node: Node) -> Node:
     assert isinstance(text, Const)
-    first, *rest = node.parts if isinstance(node, Seq) else (node,)
+    first, *rest = sequence(node)
     assert isinstance(first, Const)
     joined = Const(text.text + first.text)
     return Seq((joined, *rest)) if rest else joined
 
 
-def choice(parts: Iterable[Node]) -> Node:
+def choice(nodes: Iterable[Node]) -> Node:
     """A choice of nodes; equal ones are listed once."""
     found: list[Node] = []
     seen: set[Node] = set()
-    for part in _flattened(parts, Choice):
+    for part in _flattened(nodes, Choice):
         if isinstance(part, Const | Ref):  # comparing others would cost more than listing them twice
             if part in seen:
                 continue
@@ -180,21 +184,16 @@ def optional(part: Node) -> Node:
     return choice((part, EMPTY))
 
 
-def _flattened(parts: Iterable[Node], kind: type[Seq] | type[Choice]) -> Iterator[Node]:
-    for part in parts:
-        if isinstance(part, kind):
-            yield from part.parts
-        else:
-            yield part
+def _flattened(nodes: Iterable[Node], kind: type[Seq] | type[Choice]) -> Iterator[Node]:
+    for node in nodes:
+        yield from node.parts if isinstance(node, kind) else (node,)
 
 
 def children(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Seq | Choice):
         return node.parts
-    if isinstance(node, Repeat):
+    if isinstance(node, Repeat | Word):
         return (node.part,)
-    if isinstance(node, Word):
-        return (node.part, *node.unlike)
     if isinstance(node, Text):
         return (*node.unlike, *node.guard, *node.ends)
     if isinstance(node, Finer):

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from .bounds import step
-from .flat import count
+from .flat import count, in_class
 from .nodes import Chars, Const, Node, Repeat, choice, seq
 
 MAX_DEPTH: Final = 100
@@ -226,10 +226,10 @@ class _Reader:
                 one = ((one[0][0], last[0][1]),)
             found += one
         self.at += 1
-        return _without(((0, _LAST),), tuple(found)) if negated else _merged(found)
+        return _without(((0, _LAST),), tuple(found)) if negated else merged(found)
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
+def merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
     found: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1] + 1:
@@ -241,7 +241,7 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 def _without(ranges: Ranges, less: Ranges) -> Ranges:
     found: list[tuple[int, int]] = []
-    less = _merged(less)
+    less = merged(less)
     for low, high in ranges:
         for first, last in less:
             if last < low or first > high:
@@ -261,7 +261,7 @@ def _cases(ranges: Ranges) -> Ranges:
             a, b = max(low, first), min(high, last)
             if a <= b:
                 more.append((a + by, b + by))
-    return _merged(more)
+    return merged(more)
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ def _character(ranges: Ranges, banned: frozenset[int]) -> Node:
     short = {code: f"\\{letter}" for code, letter in _ESCAPES.items()} | {34: '\\"', 92: "\\\\"}
     escaped = short | {code: f"\\u{code:04x}" for code in banned - {34, 92}}
     within = [text for code, text in sorted(escaped.items()) if any(low <= code <= high for low, high in ranges)]
-    parts: list[Node] = [Chars("".join(map(_in_class, plain)))] if plain else []
+    parts: list[Node] = [Chars("".join(map(_span, plain)))] if plain else []
     parts += map(Const, within)
     if not parts:
         parts = [Const(f"\\u{code:04x}") for low, high in ranges for code in range(low, min(high, 31) + 1)]
@@ -389,6 +389,6 @@ def _character(ranges: Ranges, banned: frozenset[int]) -> Node:
     return choice(parts)
 
 
-def _in_class(pair: tuple[int, int]) -> str:
-    low, high = (f"\\{chr(c)}" if chr(c) in "\\]^-[" else chr(c) for c in pair)
+def _span(pair: tuple[int, int]) -> str:
+    low, high = (in_class(chr(c)) for c in pair)
     return low if low == high else f"{low}-{high}"

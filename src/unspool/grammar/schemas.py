@@ -26,7 +26,7 @@ FORMATS: Final = frozenset(
 """The formats that are enforced for JSON strings."""
 
 _TYPES: Final = ("string", "number", "integer", "boolean", "null", "object", "array")
-_NUMBERS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _COUNTS: Final = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _REFUSED: Final = (
     "not", "if", "then", "else", "contains", "uniqueItems", "propertyNames", "dependentRequired", "dependentSchemas",
@@ -174,7 +174,7 @@ class _Copy:
             found["type"] = names[0] if len(names) == 1 else list(dict.fromkeys(names))
 
     def simple(self, key: str, value: Any, at: str, found: Node) -> None:
-        if key in (*_COUNTS, *_NUMBERS):
+        if key in (*_COUNTS, *BOUNDS):
             if not isinstance(value, bool) or not key.startswith("exclusive"):  # draft 4: see `tidy`
                 found[key] = _number(key, value, at)
         elif key == "required":
@@ -234,7 +234,7 @@ def _refuse(node: Mapping[str, Any], at: str) -> None:
 
 def _number(key: str, value: Any, at: str) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if key in _NUMBERS:
+    if key in BOUNDS:
         if not number:
             raise ConstraintError(f"{at}: must be a number, not {value!r}")
         check_number(key, value, at)
@@ -299,6 +299,12 @@ def tables(schema: object) -> Iterator[dict[str, Any]]:
             waiting.extend(v for k, v in node.items() if k not in ("enum", "const"))
         elif isinstance(node, list):
             waiting.extend(node)
+
+
+def property_names(schema: object) -> list[str]:
+    """The names of all properties in a schema, at any depth."""
+    found = (node.get("properties") for node in tables(schema))
+    return list(dict.fromkeys(name for properties in found if isinstance(properties, dict) for name in properties))
 
 
 def _has_type(value: object, types: str | list[str]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from ..errors import ConstraintError
-from .flat import begun, count, expression, lacking
+from .flat import begun, count, expression, in_class, lacking
 from .lower import Abilities, Printer, Writer, lowered
 from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word, children
 from .schemas import mapped, tables
@@ -117,8 +117,7 @@ class _Printer(Writer[Format]):
         without = _excluded(node)
         body: Format
         if node.min:
-            lacked = _members(lacking(without, node.stop))
-            body = _regex(Chars(lacked, True, node.min, node.max))
+            body = _regex(Chars(in_class(lacking(without, node.stop)), True, node.min, node.max))
         elif node.code and node.stop:
             body = self.quoting(without)
         else:
@@ -136,7 +135,7 @@ class _Printer(Writer[Format]):
         plain: Format = {"type": "any_text", "excludes": [*without, "`"]}
         inside: Format = {"type": "any_text", "excludes": [*without, "`", "\n"]}
         tick, line = _const("`"), _const("\n")
-        begun = _regex(Chars(_members({t[0] for t in [*without, "`"]}), True))
+        begun = _regex(Chars(in_class(sorted({t[0] for t in [*without, "`"]})), True))
         several: Format = {"type": "regex", "pattern": "``+"}
         quote: Format = {"type": "or", "elements": [several, self.sequence([tick, inside, tick])]}
         cut = self.sequence([tick, inside, line, plain])
@@ -156,11 +155,6 @@ def _excluded(node: Text) -> list[str]:
     """The texts that a text must not contain: markers, and the beginnings of markers that its stop would complete."""
     completed = [n.text for n in begun(map(Const, node.without), node.stop) if isinstance(n, Const)]
     return list(dict.fromkeys(t for t in (node.stop, *node.without, *completed) if t))
-
-
-def _members(characters: Iterable[str]) -> str:
-    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return "".join("\\" + c if c in "\\]^-[" else named.get(c, c) for c in sorted(characters))
 
 
 def _possible(schema: "dict[str, Any] | bool") -> "dict[str, Any] | bool":

@@ -14,9 +14,9 @@ from ..errors import ConstraintError
 from ..renderer.values import JSON, PYTHON, Style, escaped, quoted, read_json, write
 from ..schema import MAX_DEPTH
 from . import regular
-from .flat import lacking
-from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Seq, Text, Word, choice, optional, seq
-from .schemas import merged
+from .flat import in_class, lacking
+from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Text, Word, choice, optional, seq, sequence
+from .schemas import BOUNDS, merged
 
 Schema = dict[str, Any] | bool
 
@@ -176,24 +176,15 @@ def _other(tree: _Tree, first: str, later: str) -> Node:
 def _but(set: str, without: Iterable[str], min: int = 1, max: int | None = 1) -> Chars:
     """The characters of a class (negated if it begins with ``^``), except some."""
     if set[0] == "^":
-        more = "".join("\\" + c if c in "\\]^-[" else c for c in without)
-        return Chars(set[1:] + more, True, min, max)
+        return Chars(set[1:] + in_class(without), True, min, max)
     kept = "".join(c for c in _LATER if c not in without and (set[0] == "0" or c in _FIRST))
     return Chars(_ranges(kept) if without else set, False, min, max)
 
 
 def _ranges(characters: str) -> str:
     """The inside of a character class; neighbours are joined to ranges."""
-    codes = sorted(map(ord, characters))
-    out = ""
-    i = 0
-    while i < len(codes):
-        j = i
-        while j + 1 < len(codes) and codes[j + 1] == codes[j] + 1:
-            j += 1
-        out += chr(codes[i]) + ("-" if j > i + 1 else "") + (chr(codes[j]) if j > i else "")
-        i = j + 1
-    return out
+    spans = regular.merged((ord(c), ord(c)) for c in characters)
+    return "".join(chr(a) + ("-" if b > a + 1 else "") + (chr(b) if b > a else "") for a, b in spans)
 
 
 class Values:
@@ -271,15 +262,13 @@ class Values:
 
     def listed(self, values: list[object], at: str) -> Node:
         """One of the values of an ``enum`` or ``const``."""
-        texts = [self.write(v) for v in values if self.spelling.writes(v)]
+        texts = [
+            write(read_json(json.dumps(v, ensure_ascii=False)), self.style) for v in values if self.spelling.writes(v)
+        ]
         kept = [t for t in texts if not any(w in t for w in self.without)]
         if not kept:
             raise ConstraintError(f"{at}: all its values contain markers of the dialect")
         return choice(map(Const, kept))
-
-    def write(self, value: object) -> str:
-        """A value of an ``enum`` or ``const``."""
-        return write(read_json(json.dumps(value, ensure_ascii=False)), self.style)
 
     def _typed(self, schema: dict[str, Any], kind: str, at: str) -> Node:
         if kind == "string":
@@ -311,7 +300,7 @@ class Values:
 
     def number(self, schema: dict[str, Any], kind: str) -> Node:
         """Numbers are written alike in every spelling."""
-        bounds = {k: v for k, v in schema.items() if k in _BOUNDS}
+        bounds = {k: v for k, v in schema.items() if k in BOUNDS}
         if bounds:
             return Json({"type": kind, **bounds})
         return Word(_INTEGER if kind == "integer" else _NUMBER)
@@ -373,8 +362,8 @@ class Values:
     def members(self, entries: list[tuple[Node, bool]], extra: Node | None, separator: str) -> Node:
         """Members in order, optional unless required, then other members, with separators."""
         if not separator:
-            parts = [node if required else optional(node) for node, required in entries]
-            return seq(*parts, *(() if extra is None else (Repeat(extra),)))
+            found = [node if required else optional(node) for node, required in entries]
+            return seq(*found, *(() if extra is None else (Repeat(extra),)))
         comma = Const(separator)
         # Built backwards: what may follow if nothing was written yet, and if something was.
         first: Node = optional(Repeat(extra, 1, None, separator)) if extra is not None else EMPTY
@@ -384,7 +373,7 @@ class Values:
                 first, later = seq(node, later), seq(comma, node, later)
             else:
                 # A repeated part is a reference, except for its beginning, which is joined with the separator.
-                head, *rest = node.parts if isinstance(node, Seq) else (node,)
+                head, *rest = sequence(node)
                 node = seq(head, self.rules.add(seq(*rest)))
                 later = self.rules.add(later)
                 first = choice((seq(node, later), first))
@@ -410,7 +399,6 @@ class Values:
         )
 
 
-_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _STRINGS: Final = "enum, const, minLength, maxLength"
 
 

@@ -12,7 +12,7 @@ from ..dialect.file import Dialect
 from ..dialect.plan import string_ends
 from ..dialect.registry import as_dialect
 from ..dialect.syntax import is_keyword
-from ..dialect.template import Template, TextCall, id_steps, unstarted, writable, written
+from ..dialect.template import Template, TextCall, steps_of, unstarted, writable, written
 from ..errors import DialectError
 from ..events import Stage
 from ..message import Message, ToolCall
@@ -414,13 +414,13 @@ def _drawn(template: str, given: Container[str]) -> str:
 
 def _fill_id(template: str, name: str, index: str) -> str:
     fields = {"name": name, "index": index, "number": str(int(index) + 1)}
-    return written(id_steps(template), fields)
+    return written(steps_of(template), fields)
 
 
 def _index_in(template: str, call: Call) -> str | None:
     found = False
     pattern = ""
-    for step in id_steps(template):
+    for step in steps_of(template):
         if step.name == "name":
             pattern += re.escape(call.name)
         elif step.name:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ..compiling import marked
 from ..file import Dialect
 from ..patterns import plain_name, solid
-from ..template import id_steps, unstarted
+from ..template import steps_of, unstarted
 from .proposals import with_arguments
 from .rule import Found, Rules, found, parts
 
@@ -133,7 +133,7 @@ def ids_that_no_grammar_generates(d: Dialect) -> Iterator[Found]:
 
 def _id_pattern(template: str, name: str) -> str:
     parts = []
-    for step in id_steps(template):
+    for step in steps_of(template):
         if step.name:
             parts.append(re.escape(name) if step.name == "name" else "[0-9]+")
         else:
