@@ -9,7 +9,7 @@ from ..dialect.compiling import marked
 from ..dialect.patterns import solid
 from . import marks as t
 from .arguments import FIELDS, Keys, arguments, as_template
-from .cutting import Cut, Views, behind_user, closing_for, cut, first_tag, is_tag, paired, spelled
+from .cutting import Cut, Views, behind_user, closing_for, first_tag, is_tag, paired, spelled
 from .histories import EOS, RESULT
 
 _FENCED: Final = re.compile(r"(\s*```\w*\n)(.*\S)(\s*```)(\s*)", re.S)
@@ -27,23 +27,19 @@ class Reasoning(msgspec.Struct, frozen=True):
         return f"{self.opening}{{reasoning}}{self.closing}"
 
 
-def drafts(views: Views, source: str) -> list[Keys]:
+def drafts(views: Views, found: Cut) -> list[Keys]:
     """Candidates for a dialect, the best first. The template's text is searched if it drops earlier reasoning."""
-    found = cut(views)
-    if found is None:
-        return []
-    return _Drafter(views, found, source).drafts()
+    return _Drafter(views, found).drafts()
 
 
 class _Drafter:
     """Derives keys from the turns of one style."""
 
-    def __init__(self, views: Views, found: Cut, source: str) -> None:
+    def __init__(self, views: Views, found: Cut) -> None:
         self.views = views
         self.start = found.start.lstrip()
         self.given = found.given
         self.turns = found.turns
-        self.source = source
         self.framed = False
         self.ended: list[str] = []
         self.header = self.recurring()
@@ -192,7 +188,7 @@ class _Drafter:
         """Reasoning that prompts open, though histories drop it."""
         for given in (self.given, *self.switched()):
             opening = first_tag(given)
-            closing = closing_for(opening, self.source) if is_tag(opening) else ""
+            closing = closing_for(opening, self.views.source) if is_tag(opening) else ""
             if closing:
                 space = "\n" if given.endswith("\n") else ""
                 return Reasoning(opening + space, space + closing + space * 2)
