@@ -27,8 +27,6 @@ from .host import (
     names,
     reasoning_closed,
     registered,
-    tool_choice_of,
-    tools_of,
 )
 from .reader import Delta, Reader, note_calls, reader_of
 
@@ -89,7 +87,7 @@ class _Half:
         stage = stage_of(status)
         return Stage.CONTENT if stage is None and status and self.dialect.stage is Stage.UNDECIDED else stage
 
-    def _reader(self, tools: Any, stage: Stage | None, choice: Any = "auto") -> Reader:
+    def _reader(self, tools: Any, stage: Stage | None, choice: Any = None) -> Reader:
         return reader_of(self.dialect, self.tokenizer, tools=tools, tool_choice=choice, stage=stage)
 
     def _feed(self, reader: Reader, text: str, ids: Sequence[int], before: Sequence[int] = ()) -> Delta:
@@ -268,9 +266,7 @@ class ToolHalf(_Half):
         if stage is None and self.dialect.reasoning:
             thinks = _field(request, "enable_thinking")
             stage = Stage.UNDECIDED if thinks is None else Stage.REASONING if thinks else Stage.CONTENT
-        tools = _tools(request)
-        choice = tool_choice_of(_field(request, "tool_choice")) if tools else "auto"
-        return self._reader(tools, stage, choice)
+        return self._reader(_tools(request), stage, _field(request, "tool_choice"))
 
 
 def _field(request: Any, name: str, default: Any = None) -> Any:
@@ -278,10 +274,10 @@ def _field(request: Any, name: str, default: Any = None) -> Any:
     return request.get(name, default) if isinstance(request, Mapping) else getattr(request, name, default)
 
 
-def _tools(request: Any) -> list[Any] | None:
+def _tools(request: Any) -> Sequence[Any] | None:
     """A request's tools; ``None`` if it has no such field."""
     tools = _field(request, "tools", ...)
-    return None if tools is ... else tools_of(tools)
+    return None if tools is ... else tools or ()
 
 
 # --- registration -----------------------------------------------------------------------------------------------------
