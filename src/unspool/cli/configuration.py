@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ..arguments import described, json_shown, near
-from .common import Misuse
+from .common import Misuse, blaming
 
 Add = Callable[[argparse.ArgumentParser], None]  # adds arguments to a parser
 _MODELS: Final = "models"
@@ -82,18 +82,15 @@ def _named(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 
 
 def _read(path: str) -> dict[str, Any]:
-    try:
+    with blaming("--config", path):
         with Path(path).open("rb") as file:
-            text = file.read(MOST + 1)
-        if len(text) > MOST:
+            data = file.read(MOST + 1)
+        if len(data) > MOST:
             raise Misuse(f"--config: {path}: is larger than {MOST:,} bytes")
-        return tomllib.loads(text.decode())
-    except OSError as error:
-        raise Misuse(f"--config: {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise Misuse(f"--config: {path}: not UTF-8: {error.reason}") from None
-    except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
-        raise Misuse(f"--config: {path}: not TOML: {error}") from None
+        text = data.decode()
+    # A `ValueError` is also a number of more digits than Python reads.
+    with blaming(f"--config: {path}: not TOML", None, ValueError, RecursionError):
+        return tomllib.loads(text)
 
 
 def _repeatable(action: argparse.Action) -> bool:

@@ -194,7 +194,7 @@ def _agreed(dialect: Dialect, template: dict[str, Any]) -> list[Case]:
 
 # --- what serve does --------------------------------------------------------------------------------------------------
 
-_LIMITS = Limits(total=30.0)
+LIMITS = Limits(total=30.0)
 """Limits that let a server start soon; ``unspool prove`` proves a template that takes longer."""
 
 
@@ -205,7 +205,7 @@ WITH_TOOLS: Final = TOOLS.stem  # the dialect that it writes
 
 def ask(template: str, special: dict[str, str], within: contextlib.ExitStack) -> Asked:
     """A chat template within a server's limits, and within a context."""
-    return within.enter_context(Asked(template, special, _LIMITS))
+    return within.enter_context(Asked(template, special, LIMITS))
 
 
 def with_tools(argument: str, template: str, special: dict[str, str], within: contextlib.ExitStack) -> Asked:

@@ -375,11 +375,9 @@ def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -
     from ..server.models import Served
 
     try:
-        model = open_model(options)
+        return Served(*open_model(options, **common, engine=", ".join(options.engine or [find_local("").gguf.path])))
     except Misuse as error:
         raise Misuse(f"models.{json_shown(name)}: {error}") if name else error from None
-    settings = model.settings(**common, engine=", ".join(options.engine or [find_local("").gguf.path]))
-    return Served(settings, model.engine, model.prompts)
 
 
 def _seal(options: argparse.Namespace) -> Seal | None:
