@@ -76,12 +76,12 @@ def blocks(files: Iterable[str], rows: int = ROWS) -> Iterator[Block]:
             first += len(found)
 
 
-def table_blocks(batches: Iterable[pa.RecordBatch], rows: int = ROWS) -> Iterator[Block]:
+def table_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
     """The rows of Arrow batches, block by block."""
     number = first = 0
     for batch in batches:
-        for at in range(0, len(batch), rows):
-            part = batch.slice(at, rows)
+        for at in range(0, len(batch), ROWS):
+            part = batch.slice(at, ROWS)
             yield Block(number, "", first, part)
             number += 1
             first += len(part)

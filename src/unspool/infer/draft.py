@@ -157,8 +157,7 @@ class _Drafter:
         if t.CONTENT in rest.partition(t.NAME[0])[0]:
             closing = rest.partition(t.CONTENT)[0]
         else:
-            call = next((bodies[n] for n in ("one call",) if n in bodies), "")
-            first = first_tag(call)
+            first = first_tag(bodies.get("one call", ""))
             closing = rest.partition(first)[0] if first else rest
         closing = closing.removesuffix(content[0])
         if self.start.strip() and self.start in closing:
@@ -283,7 +282,7 @@ class _Drafter:
         found: list[Keys] = []
         rep = t.repeated(t.marks(two), *group) if t.NAME[1] in two else None
         if rep is not None and rep.unit.count(t.NAME[0]) <= 2:
-            found += self._blocks(keys, rep, "".join(t.same(t.marks(single))))
+            found += self._blocks(keys, rep, t.same(single))
         found += self._blocks(keys, _alone(single), "")
         return found
 
@@ -364,7 +363,7 @@ def _first_call(calls: Keys) -> str:
 def _counted(two: str, one: str) -> tuple[str, str]:
     """Texts with two calls and with one, in which sentinels replace the numbers that count the calls."""
     for first, second, sentinel in (("0", "1", t.INDEX), ("1", "2", t.NUMBER)):
-        plain, single = "".join(t.same(two)), "".join(t.same(one))
+        plain, single = t.same(two), t.same(one)
         for m in re.finditer(rf"(?<!\d){first}(?!\d)", plain):
             left, right = plain[max(m.start() - 3, 0) : m.start()], plain[m.end() : m.end() + 3]
             again = plain.find(left + second + right, m.end())
@@ -378,7 +377,7 @@ def _counted(two: str, one: str) -> tuple[str, str]:
 
 def _alone(text: str) -> t.Repeated:
     """A single call, taken as the whole text."""
-    plain = "".join(t.same(t.marks(text)))
+    plain = t.same(text)
     body = plain.strip()
     return t.Repeated(plain[: len(plain) - len(plain.lstrip())], body, "", "")
 
