@@ -39,20 +39,20 @@ class Format:
         self.dialect = dialect
         self.template = template
         self.encoder = encoder
-        self.ends_of_turns = tuple(e for e in (*eos, *dialect.end) if e.strip())
-        self.ends = tuple(sorted({e for e in (*dialect.end, *eos) if e.strip()}, key=len, reverse=True))
+        ends = [e for e in (*eos, *dialect.end) if e.strip()]
+        self.ends = tuple(sorted(set(ends), key=len, reverse=True))
+        self._end = ends[0] if ends else ""
         self._form = Form()
         self._parts = False  # whether reasoning is a part of the content instead of a key of the message
-        # The roles among ``user`` and ``tool`` whose messages cannot follow an answer, each with the reason.
-        self.refused: dict[str, str] = {}
         self._find_form()
+        refused: dict[str, str] = {}  # the roles whose messages cannot follow an answer, each with the reason
         for role in ("user", "tool"):
             try:
                 self._probe(role)
             except TemplateError as error:
-                self.refused[role] = str(error)
-        if len(self.refused) > 1:
-            raise TemplateError(f"template: nothing can follow an answer: {self.refused['user']}")
+                refused[role] = str(error)
+        if len(refused) > 1:
+            raise TemplateError(f"template: nothing can follow an answer: {refused['user']}")
 
     # -- messages --------------------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class Format:
             message = {key: answer.get(key) for key in ("content", "tool_calls")}
             message["reasoning_content"] = next((answer[key] for key in _KEYS if answer.get(key)), None)
             text = render(message, self.dialect, tools=tools, stage=detect_stage(self.dialect, prompt))
-            return prompt, text + (self.ends_of_turns[0] if self.ends_of_turns else "")
+            return prompt, text + self._end
         return prompt, self.to_end(whole[len(prompt) :])
 
     def closed(self, history: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None) -> str | None:
