@@ -74,7 +74,7 @@ class Coalescer:
         return [_joined(held)] if held else []
 
     def _take(self, event: Delta, now: float, out: list[Event]) -> None:
-        if self._held and _source(self._held[-1]) != _source(event):
+        if self._held and not _continues(self._held[-1], event):
             out += self.flush()
         if not self._held:
             self._since = now
@@ -126,9 +126,10 @@ def _text(event: Delta) -> str:
     return event.arguments if isinstance(event, ToolCallDelta) else event.text
 
 
-def _source(event: Delta) -> int | type:
-    """What a delta continues: a call, or one of the texts."""
-    return event.index if isinstance(event, ToolCallDelta) else type(event)
+def _continues(event: Delta, later: Delta) -> bool:
+    if isinstance(event, ToolCallDelta):
+        return isinstance(later, ToolCallDelta) and later.index == event.index
+    return type(event) is type(later)
 
 
 def _joined(held: list[Delta]) -> Delta:
