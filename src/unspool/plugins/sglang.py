@@ -244,10 +244,10 @@ def _forced(asked: str, d: Dialect, name: str) -> StructureInfo | None:
     return StructureInfo(*(text.replace("{name}", name) for text in (form.begin, form.end, form.trigger)))
 
 
-def _written(d: Dialect, name: str) -> StructureInfo:
+def _written(d: Dialect, name: str, call_id: str = "") -> StructureInfo:
     """The begin, end and trigger of a call as the dialect writes it, with an id, if `structure_info` has none."""
     block, call = d.calls[0], d.call_of(name)
-    fields = {"name": name, "index": "0", "number": "1", "id": Ids(d.id, None).of(0, name, {})}
+    fields = {"name": name, "index": "0", "number": "1", "id": call_id or Ids(d.id, None).of(0, name, {})}
     begin = unstarted(block.opening + written(call.head, fields), d.start).lstrip("\n")
     trigger = next((o for o in openings(d) if begin.startswith(o)), begin)
     return StructureInfo(begin, written(call.tail, fields) + block.closing, trigger)
