@@ -17,6 +17,7 @@ from ..infer import Case
 from ..infer.choosing import Asked, thinks
 from ..infer.detect import detect_dialect
 from ..policy import Policy
+from ..request.settings import Settings
 from .common import Container, Misuse, OneOf, blaming, named_dialect, policy_argument, read_policy, say, with_reasoning
 from .engines import ENGINES, LOCAL, REPLAY, UPSTREAM, EngineKind, EngineSettings, find_engine, open_engine
 from .local import is_local, local_arguments, start_local
@@ -29,13 +30,12 @@ if TYPE_CHECKING:
 
     from ..engines import Engine
     from ..request.prompts import Prompts, Tokenizer
-    from ..request.settings import Settings
 
 
 class Model(NamedTuple):
     """The settings for serving a model, its engine, and its chat template."""
 
-    settings: "Settings"
+    settings: Settings
     engine: "Engine"
     prompts: "Prompts | None"
 
@@ -161,8 +161,6 @@ def _opened(
         raise Misuse("--tokenizer: is required for this engine, because the model's chat template renders the prompt")
     if options.capture is not None:
         engine = _captured(options, engine, dialect, reading.policy)
-    from ..request.settings import Settings
-
     # llama.cpp applies grammars at once, so calls follow their schemas by default; small models invent arguments.
     level = ToolStrictLevel[(options.strict_level or ("parameter" if kind is LOCAL else "off")).upper()]
     settings = Settings(

@@ -38,6 +38,9 @@ class Renderer:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
         if self._child is not None:
             self._child.end()
             self._child = None
@@ -77,7 +80,7 @@ class Renderer:
                 self.asked = self._child.asked
             return self._child.render([{**self.given, **self._shaped(r)} for r in requests])
         except TemplateError:
-            self.__exit__()
+            self._end()
             raise
 
     def _shaped(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
