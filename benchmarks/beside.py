@@ -73,7 +73,7 @@ def batch() -> Callable[[list[bytes]], None]:
     worker = work.Worker(reading.Reader(reading.Reading(dialect=DIALECT)), schema)
 
     def whole(lines: list[bytes]) -> None:
-        assert worker.work(blocks.Block(0, "", 0, lines)).summary.rows == len(lines)
+        assert worker.work(blocks.Block(number=0, file="", first=0, rows=lines)).summary.rows == len(lines)
 
     return whole
 

@@ -49,7 +49,7 @@ def rollouts(effort: Effort) -> Iterator[Row]:
     schema = pa.schema([*SCHEMA, ("key", pa.int64()), ("output", pa.string()), ("tools", pa.string())])
     worker = Worker(Reader(Reading(dialect=DIALECT)), schema)
     case = f"{size:,.0f} characters, two calls"
-    whole = _best(lambda: worker.work(Block(0, "", 0, lines)))
+    whole = _best(lambda: worker.work(Block(lines)))
     parsed = _best(lambda: [unspool.parse(r["output"], DIALECT, tools=TOOLS) for r in rows])
     plain = _best(lambda: [json.loads(line) for line in lines if line is not None])
     yield Row("rows by one core", f"batch, {case}", count / whole, "rows/s")
@@ -99,7 +99,7 @@ def _answers(effort: Effort) -> Iterator[Row]:
     text = long_answer(100_000)
     lines: list[bytes | None] = [json.dumps({"output": text}).encode()] * (80 if effort.everywhere else 10)
     worker = Worker(Reader(Reading(dialect=DIALECT)), pa.schema([*SCHEMA, ("output", pa.string())]))
-    took = _best(lambda: worker.work(Block(0, "", 0, lines)))
+    took = _best(lambda: worker.work(Block(lines)))
     yield Row("10⁹ characters by one core", "answers of 100 kB", took / (len(lines) * len(text)) * 1e9, "s", 60.0)
 
 

@@ -32,8 +32,8 @@ def test_without_arguments_the_small_model_answers_in_a_shipped_dialect() -> Non
     model = opened()
     try:
         assert isinstance(model.engine, Local)
-        assert (model.name, model.dialect.name) == ("smollm2-135m", "hermes")
-        assert model.prompts.check(model.dialect)
+        assert (model.settings.model, model.settings.dialect.name) == ("smollm2-135m", "hermes")
+        assert model.prompts.check(model.settings.dialect)
     finally:
         asyncio.run(model.engine.close())
 
@@ -76,14 +76,14 @@ def test_several_urls_make_one_engine(kind: str | None, tmp_path: Path) -> None:
     words += ["--tokenizer", os.fspath(FOLDER), "--no-self-check"]
     model = opened(*words, *([] if kind is None else ["--engine-kind", kind]))
     assert isinstance(model.engine, Upstream)
-    assert model.name == "hermes"
+    assert model.settings.model == "hermes"
     assert model.prompts is not None
 
 
 def test_the_tokenizer_of_the_folder_reads_a_servers_ids() -> None:
     model = opened("--engine", URL, "--tokenizer", os.fspath(FOLDER))
     assert model.engine.tokenizer.token_to_id("<think>") is not None
-    assert model.dialect.name == "hermes"
+    assert model.settings.dialect.name == "hermes"
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_llama_cpp_sends_its_template_and_tells_special_tokens(capsys: pytest.Ca
     props = {"chat_template": TEMPLATE, "bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
     with engine({"/v1/models": models("llamacpp"), "/props": props, "/tokenize": tokenize}) as url:
         model = opened("--engine", url)
-    assert (model.name, model.dialect.name) == ("the-model", "hermes")
+    assert (model.settings.model, model.settings.dialect.name) == ("the-model", "hermes")
     assert model.prompts.tokenizer.added == ("<|im_end|>", "<|im_start|>")
     assert "dialect hermes (shipped): proven by the chat template" in capsys.readouterr().err
 
@@ -82,20 +82,20 @@ def test_vllm_sends_the_settings_of_its_tokenizer() -> None:
     }
     with engine({"/v1/models": models("vllm", root="/nowhere"), "/tokenizer_info": info}) as url:
         model = opened("--engine", url)
-    assert (model.name, model.dialect.name) == ("the-model", "hermes")
+    assert (model.settings.model, model.settings.dialect.name) == ("the-model", "hermes")
     assert model.prompts.tokenizer.added == ("<|im_end|>", "<|im_start|>")
 
 
 def test_vllm_names_a_folder_on_this_machine(tmp_path: Path) -> None:
     with engine({"/v1/models": models("vllm", root=str(files(tmp_path)))}) as url:
-        assert opened("--engine", url).dialect.name == "hermes"
+        assert opened("--engine", url).settings.dialect.name == "hermes"
 
 
 def test_sglang_names_its_tokenizers_folder(tmp_path: Path) -> None:
     info = {"tokenizer_path": str(files(tmp_path)), "model_path": "/nowhere"}
     for path in ("/model_info", "/get_model_info"):
         with engine({"/v1/models": models("sglang"), path: info}) as url:
-            assert opened("--engine", url).dialect.name == "hermes"
+            assert opened("--engine", url).settings.dialect.name == "hermes"
 
 
 @pytest.mark.parametrize("owner", ["library", "me"])
@@ -109,7 +109,7 @@ def test_ollama_names_the_blob_of_its_model(owner: str, tmp_path: Path) -> None:
     }
     with engine(answers) as url:
         model = opened("--engine", url)
-    assert (model.name, model.dialect.name) == ("qwen3:0.6b", "hermes")
+    assert (model.settings.model, model.settings.dialect.name) == ("qwen3:0.6b", "hermes")
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["tokens", "no tokens"])
@@ -122,7 +122,7 @@ def test_ollama_on_another_machine_sends_the_template_of_its_file(known: bool) -
     }
     with engine(answers) as url:
         model = opened("--engine", url)
-    assert (model.name, model.dialect.name) == ("qwen3:0.6b", "hermes")
+    assert (model.settings.model, model.settings.dialect.name) == ("qwen3:0.6b", "hermes")
     assert model.prompts.tokenizer.special == ({"eos_token": "<|im_end|>"} if known else {})
     assert model.prompts.tokenizer.added == (("<|im_end|>", "<|im_start|>") if known else ())
 
@@ -142,7 +142,7 @@ def test_a_repository_is_looked_up_in_hugging_faces_cache(tmp_path: Path, monkey
     files(folder / "snapshots" / "abc")
     with engine({"/v1/models": models("vllm", "served", root="org/name")}) as url:
         model = opened("--engine", url)
-    assert (model.name, model.dialect.name) == ("served", "hermes")
+    assert (model.settings.model, model.settings.dialect.name) == ("served", "hermes")
 
 
 def test_an_engine_without_a_template_names_the_flag() -> None:
@@ -158,14 +158,14 @@ def test_an_engine_that_is_down_is_said_at_once_and_tried_again(
 ) -> None:
     with engine({}) as url:
         pass
-    assert opened("--engine", url, "--tokenizer", str(files(tmp_path))).name == "hermes"
+    assert opened("--engine", url, "--tokenizer", str(files(tmp_path))).settings.model == "hermes"
     assert f"--engine: {url}: it cannot be reached (Connection refused); it is tried again" in capsys.readouterr().err
 
 
 def test_an_engine_of_an_unknown_kind_names_the_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with engine({"/v1/models": models("somebody")}) as url:
         model = opened("--engine", url, "--tokenizer", str(files(tmp_path)))
-    assert model.name == "the-model"
+    assert model.settings.model == "the-model"
     assert f"{url}: its kind cannot be detected; name it with --engine-kind" in capsys.readouterr().err
 
 
@@ -216,7 +216,7 @@ def test_the_tokenizer_may_be_a_file(name: str, tmp_path: Path) -> None:
     file.write_bytes(FILE if name.endswith(".gguf") else TEMPLATE.encode())
     with engine({"/v1/models": models("llamacpp")}) as url:
         model = opened("--engine", url, "--tokenizer", str(file))
-    assert model.dialect.name == "hermes"
+    assert model.settings.dialect.name == "hermes"
     assert {"<|im_end|>", "<|im_start|>"} <= set(model.prompts.tokenizer.added)
 
 

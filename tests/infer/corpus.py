@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unspool import Inference, TemplateError, detect_dialect, get_dialect
-from unspool.infer import NO_CALL, infer_views, template_renderer
+from unspool.infer import NO_CALL, infer_views
 from unspool.infer.asking import ask
 from unspool.infer.choosing import MOST, first_failure, holds, prove_views
+from unspool.infer.rendering import Renderer
 
 from ..templates.sources import corpus
 
@@ -48,10 +49,10 @@ def tried(cache: Path, patterns: list[str]) -> Iterator[tuple[Row, Inference | N
         if patterns and not any(p in path.name for p in patterns):
             continue
         template = path.read_text(encoding="utf-8")
-        with template_renderer(template) as renderer:
+        with Renderer(template) as renderer:
             try:
                 views = list(ask(renderer))  # once, for both
-                found = infer_views(views, renderer, template, None, "inferred")
+                found = infer_views(views, renderer, None, "inferred")
             except TemplateError as error:
                 yield Row(package, path.stem, True, False, str(error), ""), None
                 continue

@@ -13,7 +13,6 @@ from unspool import Dialect, Inference
 from unspool.check import check_dialect
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
-from unspool.infer import Limits
 from unspool.infer.cutting import closing_for
 from unspool.infer.proof import NEEDED
 from unspool.infer.rendering import Renderer
@@ -220,10 +219,10 @@ def message(said: Said) -> dict[str, Any]:
 @pytest.mark.parametrize("family", [f for f in invented.FAMILIES if f not in OTHERWISE])
 def test_the_inferred_dialect_reads_what_the_template_writes_of_other_texts(family: str) -> None:
     dialect = proven(family)
-    renderer = Renderer(invented.TEMPLATES[family], {"bos_token": "", "eos_token": "</eos>"}, Limits())
     asked = [{"messages": [USER], "tools": TOOLS, "add_generation_prompt": True}]
     asked += [{"messages": [USER, message(s)], "tools": TOOLS, "add_generation_prompt": False} for s in SAID.values()]
-    prompt, *shown = renderer.render(asked)
+    with Renderer(invented.TEMPLATES[family], {"eos_token": "</eos>"}) as renderer:
+        prompt, *shown = renderer.render(asked)
     read_back = 0
     for said, rendered in zip(SAID.values(), shown, strict=True):
         thought, content, calls = said

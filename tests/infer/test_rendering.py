@@ -14,7 +14,8 @@ LIMITS = Limits(seconds=1, total=60, memory=192 << 20, output=10_000)
 
 
 def render(template: str, **variables: object) -> str:
-    (shown,) = Renderer(template, {"bos_token": "<s>"}, LIMITS).render([{"messages": [], **variables}])
+    with Renderer(template, {"bos_token": "<s>"}, LIMITS) as renderer:
+        (shown,) = renderer.render([{"messages": [], **variables}])
     assert not shown.error
     return shown.text
 
@@ -38,21 +39,23 @@ def render(template: str, **variables: object) -> str:
 )
 def test_a_hostile_or_broken_template_gets_a_clear_error(template: str, why: str) -> None:
     began = time.monotonic()
-    with pytest.raises(TemplateError, match="template: ") as caught:
-        Renderer(template, {}, LIMITS).render([{"messages": []}])
+    with Renderer(template, {}, LIMITS) as renderer, pytest.raises(TemplateError, match="template: ") as caught:
+        renderer.render([{"messages": []}])
     assert why in str(caught.value)
     assert time.monotonic() - began < 60
 
 
 def test_a_template_that_ignores_signals_is_killed_from_outside() -> None:
     limits = Limits(seconds=60, total=1)
-    with pytest.raises(TemplateError, match="is not rendered within 1 s"):
-        Renderer("{{ (x ** 499999999) % 3 }}", {}, limits).render([{"x": 7}])
+    renderer = Renderer("{{ (x ** 499999999) % 3 }}", {}, limits)
+    with renderer, pytest.raises(TemplateError, match="is not rendered within 1 s"):
+        renderer.render([{"x": 7}])
 
 
 def test_a_template_that_takes_too_long_to_compile_is_reported() -> None:
-    with pytest.raises(TemplateError, match=r"cannot be compiled: it takes longer than 1 s"):
-        Renderer("{{ (7 ** 99999999) % 3 }}", {}, LIMITS).render([{}])
+    renderer = Renderer("{{ (7 ** 99999999) % 3 }}", {}, LIMITS)
+    with renderer, pytest.raises(TemplateError, match=r"cannot be compiled: it takes longer than 1 s"):
+        renderer.render([{}])
 
 
 def test_python_internals_are_hidden_from_templates() -> None:
@@ -65,8 +68,8 @@ def test_inference_raises_the_templates_error() -> None:
 
 
 def test_a_conversation_that_a_template_refuses_is_reported_and_skipped() -> None:
-    renderer = Renderer("{% if bad %}{{ raise_exception('not so') }}{% endif %}fine", {}, LIMITS)
-    refused, fine = renderer.render([{"bad": True}, {"bad": False}])
+    with Renderer("{% if bad %}{{ raise_exception('not so') }}{% endif %}fine", {}, LIMITS) as renderer:
+        refused, fine = renderer.render([{"bad": True}, {"bad": False}])
     assert "not so" in refused.error
     assert fine.text == "fine"
     assert "bad" in renderer.asked
@@ -82,8 +85,8 @@ def test_the_extensions_of_real_templates_are_available() -> None:
 
 
 def test_one_rendering_cannot_change_the_input_of_the_next() -> None:
-    renderer = Renderer("{% set _ = messages.append('x') %}{{ messages }}", {}, LIMITS)
-    assert [r.text for r in renderer.render([{"messages": []}] * 2)] == ["['x']"] * 2
+    with Renderer("{% set _ = messages.append('x') %}{{ messages }}", {}, LIMITS) as renderer:
+        assert [r.text for r in renderer.render([{"messages": []}] * 2)] == ["['x']"] * 2
 
 
 @pytest.mark.parametrize("template", [None, b"{{ x }}", 3])
@@ -104,7 +107,7 @@ def test_a_template_must_be_a_string(template: object) -> None:
 def test_a_template_gets_missing_variables_and_content_as_parts_if_it_needs_them(
     template: str, given: dict[str, Any], parts: bool
 ) -> None:
-    renderer = Renderer(template, {}, LIMITS)
     request = {"messages": [{"role": "user", "content": "Hi."}], "tools": [1]}
-    assert renderer.settle(request, ["Hi."]) is ("Hi." in renderer.render([request])[0].text)
+    with Renderer(template, {}, LIMITS) as renderer:
+        assert renderer.settle(request, ["Hi."]) is ("Hi." in renderer.render([request])[0].text)
     assert (renderer.given, renderer.parts) == (given, parts)

@@ -96,9 +96,9 @@ def test_a_template_that_writes_tools_keeps_its_own(monkeypatch: pytest.MonkeyPa
 
 def test_without_tools_the_wrapper_changes_nothing() -> None:
     whole = wrapped(CHATML)
-    from unspool.infer import template_renderer
     from unspool.infer.histories import ASKED
+    from unspool.infer.rendering import Renderer
 
     asked = {"messages": ASKED, "tools": None, "add_generation_prompt": True}
-    with template_renderer(whole) as behind, template_renderer(CHATML) as plain:
+    with Renderer(whole) as behind, Renderer(CHATML) as plain:
         assert behind.render([asked]) == plain.render([asked])

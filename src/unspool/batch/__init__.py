@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ..dialect.file import Dialect
 from ..wire.encoding import encode
-from .blocks import ROWS, Block, InputError, check_names, table_blocks
+from .blocks import ROWS, Block, InputError, check_names, numbered, table_blocks
 from .detection import SAMPLE, first_detected
 from .reading import AUTO, WRITTEN, Columns, Reader, Reading, RowError
 from .run import Job, Progress
@@ -94,7 +94,7 @@ def parse_many(
         UnknownDialect: there is no such dialect, or no row names one and the outputs do not show one.
     """
     reading = _reading(dialect, column, options)
-    blocks = _row_blocks(rows, column, SAMPLE if reading.dialect == AUTO else _FIRST)
+    blocks = numbered(_row_blocks(rows, column, SAMPLE if reading.dialect == AUTO else _FIRST))
     reading, stream = first_detected(reading, blocks)
     with crew(Reader(reading), workers) as mapped:
         for done in _counted(mapped(partial(read_block, schema=None), stream), reading, errors, summary):
@@ -119,10 +119,10 @@ def _batches(table: Any) -> tuple[Iterable[pa.RecordBatch], pa.Schema]:
 
 
 def _row_blocks(rows: Iterable[str | Mapping[str, Any]], column: str, size: int) -> Iterator[Block]:
-    stream, number, first = iter(rows), 0, 0
+    stream = iter(rows)
     while lines := [encode({column: r} if isinstance(r, str) else dict(r)) for r in islice(stream, size)]:
-        yield Block(number, "", first, lines)
-        number, first, size = number + 1, first + len(lines), min(size * 2, ROWS)
+        yield Block(lines)
+        size = min(size * 2, ROWS)
 
 
 def _counted(

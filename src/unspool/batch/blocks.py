@@ -11,6 +11,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
@@ -31,14 +32,26 @@ class InputError(ValueError):
 class Block(NamedTuple):
     """A block of rows."""
 
-    # number, first: its index among all blocks, and that of its first row among all rows.
-    number: int
-    file: str
-    first: int
     rows: pa.RecordBatch | list[bytes | None]  # Arrow's rows, or raw lines; ``None`` replaces a line that is too long
+    file: str = ""
     recorded: bool = False  # whether each row is a recording, and so may have several lines
-    mark: int = 0  # a checksum of the lines; 0 for Arrow's rows
     part: float | None = None  # the share of its file that is read after it, up to 1; ``None`` if unknown
+    # number, first: its index among all blocks, and that of its first row among all rows.
+    number: int = 0
+    first: int = 0
+
+    @property
+    def mark(self) -> int:
+        """A checksum of the lines; 0 for Arrow's rows."""
+        return zlib.crc32(b"\n".join(line or b"" for line in self.rows)) if isinstance(self.rows, list) else 0
+
+
+def numbered(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The blocks of an input with their numbers."""
+    first = 0
+    for number, block in enumerate(blocks):
+        yield block._replace(number=number, first=first)
+        first += len(block.rows)
 
 
 def find_inputs(patterns: Sequence[str]) -> list[str]:
@@ -67,24 +80,13 @@ def _within(folder: str) -> list[str]:
 
 def blocks(files: Iterable[str], rows: int = ROWS) -> Iterator[Block]:
     """The rows of files, at most so many at once. `InputError` if a file is not what its ending says; `OSError`."""
-    number = first = 0
-    for file in files:
-        for found, recorded, part in _parquet(file, rows) if file.endswith(".parquet") else _lines(file, rows):
-            mark = zlib.crc32(b"\n".join(line or b"" for line in found)) if isinstance(found, list) else 0
-            yield Block(number, file, first, found, recorded, mark, part)
-            number += 1
-            first += len(found)
+    read = (_parquet(file, rows) if file.endswith(".parquet") else _lines(file, rows) for file in files)
+    return numbered(chain.from_iterable(read))
 
 
-def table_blocks(batches: Iterable[pa.RecordBatch], rows: int = ROWS) -> Iterator[Block]:
+def table_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
     """The rows of Arrow batches, block by block."""
-    number = first = 0
-    for batch in batches:
-        for at in range(0, len(batch), rows):
-            part = batch.slice(at, rows)
-            yield Block(number, "", first, part)
-            number += 1
-            first += len(part)
+    return numbered(Block(batch.slice(at, ROWS)) for batch in batches for at in range(0, len(batch), ROWS))
 
 
 @contextlib.contextmanager
@@ -97,12 +99,12 @@ def _opened(file: str) -> Iterator[pq.ParquetFile]:
         raise InputError(f"{file}: is not a parquet file: {error}") from None
 
 
-def _parquet(file: str, rows: int) -> Iterator[tuple[pa.RecordBatch, bool, float | None]]:
+def _parquet(file: str, rows: int) -> Iterator[Block]:
     read = 0
     with _opened(file) as source:
         for batch in source.iter_batches(batch_size=rows):
             read += len(batch)
-            yield batch, False, read / max(source.metadata.num_rows, 1)
+            yield Block(batch, file, False, read / max(source.metadata.num_rows, 1))
 
 
 def parquet_schema(file: str) -> pa.Schema:
@@ -118,7 +120,7 @@ def check_names(schema: pa.Schema, file: str = "") -> None:
         raise InputError(f"{file}{twice}: two columns of the input have this name; rename one")
 
 
-def _lines(file: str, rows: int) -> Iterator[tuple[list[bytes | None], bool, float | None]]:
+def _lines(file: str, rows: int) -> Iterator[Block]:
     with sys.stdin.buffer if file == "-" else open(file, "rb") as stream:
         assert isinstance(stream, io.BufferedReader)
         size = 0 if file == "-" else os.fstat(stream.fileno()).st_size
@@ -130,10 +132,10 @@ def _lines(file: str, rows: int) -> Iterator[tuple[list[bytes | None], bool, flo
             lines.append(line)
             length += len(line or b"")
             if len(lines) >= rows or length >= _BYTES:
-                yield lines, recorded, min(stream.tell() / size, 1.0) if regular else None
+                yield Block(lines, file, recorded, min(stream.tell() / size, 1.0) if regular else None)
                 lines, length = [], 0
         if lines:
-            yield lines, recorded, 1.0 if regular else None
+            yield Block(lines, file, recorded, 1.0 if regular else None)
 
 
 def _begins_recording(line: bytes) -> bool:

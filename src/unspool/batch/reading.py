@@ -316,24 +316,15 @@ def _named(error: Exception, columns: Columns, column: str | None = None) -> str
 
 def _record(message: Message, counts: dict[str, int] | None, validators: Validators) -> dict[str, Any]:
     judged = [validators.valid(call) for call in message.tool_calls]
+    untold = dict.fromkeys(("token_start", "token_end")) if counts is None else {}
     return {
         "reasoning": message.reasoning,
         "content": message.content,
-        "tool_calls": [
-            {"name": c.name, "arguments": c.arguments, "status": c.status, "id": c.id, "known": c.known}
-            for c in message.tool_calls
-        ],
+        "tool_calls": [{field: getattr(call, field) for field in _CALL} for call in message.tool_calls],
         "finish_reason": message.finish_reason,
-        "notices": [{"kind": n.kind, "detail": n.detail, "start": n.start, "end": n.end} for n in message.notices],
+        "notices": [{field: getattr(notice, field) for field in _NOTICE} for notice in message.notices],
         "segments": [
-            {
-                "kind": s.kind,
-                "start": s.start,
-                "end": s.end,
-                "call": s.call if s.call >= 0 else None,
-                "token_start": s.token_start if counts is not None else None,
-                "token_end": s.token_end if counts is not None else None,
-            }
+            {field: getattr(s, field) for field in _SEGMENT} | {"call": s.call if s.call >= 0 else None} | untold
             for s in message.segments
         ],
         "tokens": counts,

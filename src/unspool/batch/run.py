@@ -261,7 +261,7 @@ def _write_part(
     """Write the part of a block and the file of its state, unless an earlier run did, and return the block without its
     rows, and the counts. `InputError` if the block has changed since the earlier run."""
     part, path = _names(folder, block.number, ending)
-    state = _state(part, path)
+    state, mark = _state(part, path), block.mark
     if state is None:
         done = read_block(reader, block, schema)
         with _whole(part) as stream:
@@ -269,9 +269,9 @@ def _write_part(
                 pq.write_table(done.rows, stream)
             else:
                 stream.write(done.rows)
-            state = _State(block.mark, len(block.rows), stream.tell(), done.summary, done.bad)
+            state = _State(mark, len(block.rows), stream.tell(), done.summary, done.bad)
             _write(path, msgspec.json.encode(state))
-    elif (state.rows, state.mark) != (len(block.rows), block.mark):
+    elif (state.rows, state.mark) != (len(block.rows), mark):
         raise InputError(f"{block.file}: has changed since; without --resume everything starts over")
     return block._replace(rows=[]), state.summary
 

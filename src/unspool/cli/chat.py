@@ -95,7 +95,8 @@ class _Chat:
         if terminal := sys.stdin.isatty():
             with contextlib.suppress(ImportError):
                 import readline  # noqa: F401  # gives `input` its editing and history
-            name = f"{self._model.name} (dialect {self._model.dialect.name})" if self._model else self._options.url
+            settings = self._model and self._model.settings
+            name = f"{settings.model} (dialect {settings.dialect.name})" if settings else self._options.url
             write(f"{name}; /help lists the commands, Ctrl-D ends\n")
         while (line := _line()) is not None and line != "/quit":
             if line.startswith("/"):
@@ -150,9 +151,9 @@ class _Chat:
     async def _ask(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer to a chat completions request, which is shown as it arrives, as a message."""
         show, found = shower("pretty"), list[Event]()
-        stream = _from_server(self._options, body) if self._model is None else _from_engine(self._model, body)
+        stream = _from_server(self._options, body) if self._model is None else Answer(self._model, body).pieces()
         async with contextlib.aclosing(stream):
-            async for events in stream:
+            async for _, events in stream:
                 show(events)
                 found += events
         return fold(found).to_openai()
@@ -192,14 +193,8 @@ def _plain(text: str) -> str:
     return text.translate(CONTROLS).encode("utf-8", "replace").decode()
 
 
-async def _from_engine(model: Model, body: dict[str, Any]) -> AsyncGenerator[list[Event], None]:
-    async with contextlib.aclosing(Answer(model, body).pieces()) as pieces:
-        async for _, events in pieces:
-            yield events
-
-
-async def _from_server(options: argparse.Namespace, body: dict[str, Any]) -> AsyncGenerator[list[Event], None]:
-    """The events of an answer from the server at ``URL``. Offsets are unknown, and 0."""
+async def _from_server(options: Any, body: dict[str, Any]) -> AsyncGenerator[tuple[Any, list[Event]], None]:
+    """The chunks of an answer from the server at ``URL``, each with its events. Offsets are unknown, and 0."""
     import aiohttp
 
     from ..engines import EngineError
@@ -224,7 +219,7 @@ async def _from_server(options: argparse.Namespace, body: dict[str, Any]) -> Asy
                         chunk = msgspec.json.decode(frame)
                         if chunk.get("error"):
                             raise EngineError(f"the server failed: {complaint(chunk)[0]}")
-                        yield (events := _events(chunk, begun))
+                        yield chunk, (events := _events(chunk, begun))
                         finished = finished or any(isinstance(event, Finish) for event in events)
                 if not finished:
                     raise EngineError("the server ended its stream early")

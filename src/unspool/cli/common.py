@@ -39,13 +39,17 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def blaming(argument: str, path: Any = None, *faults: type[Exception]) -> Iterator[None]:
-    """A context whose errors are the argument's: those of the file at ``path``, and those of the kinds ``faults``."""
+    """A context whose errors are the argument's: those of the file at ``path`` and its text, and those of the kinds
+    ``faults``."""
+    where = argument if path is None else f"{argument}: {path}"
     try:
         yield
     except OSError as error:
         if path is None:
             raise
-        raise Misuse(f"{argument}: {path}: {error.strerror or error}") from None
+        raise Misuse(f"{where}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise Misuse(f"{where}: not UTF-8: {error.reason}") from None
     except faults as error:
         raise Misuse(f"{argument}: {error}") from None
 
@@ -187,15 +191,11 @@ def read_policy(settings: Sequence[str]) -> Policy:
 def read_pieces(argument: str, path: str) -> Iterator[str]:
     """Read a file, or standard input for ``-``, in pieces as they arrive."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
+    with blaming(argument, path):
         with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb") as file:
             while data := cast(io.BufferedIOBase, file).read1(_CHUNK):  # returns the available bytes, without waiting
                 yield decoder.decode(data)
         decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        raise Misuse(f"{argument}: {path}: not UTF-8: {error.reason}") from None
-    except OSError as error:
-        raise Misuse(f"{argument}: {path}: {error.strerror}") from None
 
 
 def read_text(argument: str, path: str) -> str:

@@ -6,12 +6,12 @@ table over the top level. The keys and their types come from the command line's 
 
 import argparse
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ..arguments import described, json_shown, near
-from .common import Misuse
+from .common import Misuse, blaming
 
 Add = Callable[[argparse.ArgumentParser], None]  # adds arguments to a parser
 _MODELS: Final = "models"
@@ -54,19 +54,26 @@ def configured(words: Sequence[str], path: str, server: Add, model: Add) -> dict
     models = data.pop(_MODELS, {})
     if not isinstance(models, dict) or not all(isinstance(table, dict) for table in models.values()):
         raise Misuse(f"--config: {path}: {_MODELS}: must be tables, as [{_MODELS}.NAME]")
-    given = _given(words, server)
-    shared = dict(_values(path, "", data, known))
-    if models and ("model" in given or "model" in shared):
+    parser = _parser(server)
+    defaults = vars(parser.parse_args([]))
+    for action in parser._actions:
+        action.default = argparse.SUPPRESS
+    given = vars(parser.parse_args(list(words)))
+    given.pop("config", None)
+    limits = data.pop(_LIMITS) if isinstance(data.get(_LIMITS), dict) else {}
+    of_limits = {name.removeprefix(_LIMIT): key for name, key in known.items() if name.startswith(_LIMIT)}
+    shared = defaults | _values(path, "", data, known) | _values(path, f"{_LIMITS}.", limits, of_limits)
+    if models and ("model" in given or "model" in data):
         raise Misuse(f"--model: {path} names its models itself; leave it out")
     if not models:
-        return {"": _options(server, {**shared, **given})}
+        return {"": argparse.Namespace(**shared | given)}
     of_models = {name: key for name, key in known.items() if key.model}
     found = {}
     for name, table in models.items():
         if not name:
             raise Misuse(f"--config: {path}: {_MODELS}: a name is empty")
-        own = dict(_values(path, f"{_MODELS}.{json_shown(name)}.", table, of_models))
-        found[name] = _options(server, {**shared, **own, **given, "model": name})
+        own = _values(path, f"{_MODELS}.{json_shown(name)}.", table, of_models)
+        found[name] = argparse.Namespace(**shared | own | given | {"model": name})
     return found
 
 
@@ -82,18 +89,15 @@ def _named(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 
 
 def _read(path: str) -> dict[str, Any]:
-    try:
+    with blaming("--config", path):
         with Path(path).open("rb") as file:
-            text = file.read(MOST + 1)
-        if len(text) > MOST:
+            data = file.read(MOST + 1)
+        if len(data) > MOST:
             raise Misuse(f"--config: {path}: is larger than {MOST:,} bytes")
-        return tomllib.loads(text.decode())
-    except OSError as error:
-        raise Misuse(f"--config: {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise Misuse(f"--config: {path}: not UTF-8: {error.reason}") from None
-    except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
-        raise Misuse(f"--config: {path}: not TOML: {error}") from None
+        text = data.decode()
+    # A `ValueError` is also a number of more digits than Python reads.
+    with blaming(f"--config: {path}: not TOML", None, ValueError, RecursionError):
+        return tomllib.loads(text)
 
 
 def _repeatable(action: argparse.Action) -> bool:
@@ -105,45 +109,18 @@ def _is_table(action: argparse.Action) -> bool:
     return str(action.metavar).startswith("FIELD=")
 
 
-def _given(words: Sequence[str], server: Add) -> dict[str, Any]:
-    """The arguments that the command line gives, by name."""
-    parser = _parser(server)
-    for action in parser._actions:
-        action.default = argparse.SUPPRESS
-    given = vars(parser.parse_args(list(words)))
-    named = {name: action.dest for name, action in _named(parser).items() if name not in _LEFT_OUT}
-    return {name: given[dest] for name, dest in named.items() if dest in given}
-
-
-def _options(server: Add, values: Mapping[str, Any]) -> argparse.Namespace:
-    """The arguments in the form of a parsed command line."""
-    parser = _parser(server)
-    options, named = parser.parse_args([]), _named(parser)
-    for name, value in values.items():
-        setattr(options, named[name].dest, value)
-    return options
-
-
-def _values(path: str, where: str, table: Mapping[str, Any], known: Mapping[str, Key]) -> Iterator[tuple[str, Any]]:
-    """The arguments that a table gives, and their values."""
+def _values(path: str, where: str, table: Mapping[str, Any], known: Mapping[str, Key]) -> dict[str, Any]:
+    """The fields of a parsed command line that a table gives, and their values."""
+    found = {}
     for name, value in table.items():
-        if not where and name == _LIMITS and isinstance(value, dict):
-            for field, limit in value.items():
-                yield from _pair(path, f"{_LIMITS}.", field, f"{_LIMIT}{field}", limit, known)
-        else:
-            yield from _pair(path, where, name, name, value, known)
-
-
-def _pair(
-    path: str, where: str, shown: str, name: str, value: Any, known: Mapping[str, Key]
-) -> Iterator[tuple[str, Any]]:
-    try:
-        if name not in known:
-            names = [n.removeprefix(_LIMIT) for n in known if n.startswith(_LIMIT)] if where == "limits." else known
-            raise ValueError(f"unknown key{near(shown, names)}")
-        yield name, _value(known[name].action, value)
-    except (ValueError, argparse.ArgumentTypeError) as error:
-        raise Misuse(f"--config: {path}: {where}{shown}: {error}") from None
+        try:
+            if name not in known:
+                raise ValueError(f"unknown key{near(name, known)}")
+            action = known[name].action
+            found[action.dest] = _value(action, value)
+        except (ValueError, argparse.ArgumentTypeError) as error:
+            raise Misuse(f"--config: {path}: {where}{name}: {error}") from None
+    return found
 
 
 def _value(action: argparse.Action, value: Any) -> Any:

@@ -131,8 +131,7 @@ class Answer:
             from ..request.parts.reading import settled
             from ..request.prepared import prepare
             from ..request.protocols import ChatProtocol
-        settings = model.settings()
-        tokenizer = model.engine.tokenizer
+        settings, tokenizer = model.settings, model.engine.tokenizer
         try:
             turns = None if model.prompts is None else Turns(settings, model.prompts)
             request = settled(ChatProtocol(settings).read(Fields(body)), {}, settings.limits)

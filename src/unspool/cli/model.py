@@ -4,9 +4,8 @@ import argparse
 import contextlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -18,6 +17,7 @@ from ..infer import Case
 from ..infer.choosing import Asked, thinks
 from ..infer.detect import detect_dialect
 from ..policy import Policy
+from ..request.settings import Settings
 from .common import Container, Misuse, OneOf, blaming, named_dialect, policy_argument, read_policy, say, with_reasoning
 from .engines import ENGINES, LOCAL, REPLAY, UPSTREAM, EngineKind, EngineSettings, find_engine, open_engine
 from .local import is_local, local_arguments, start_local
@@ -30,39 +30,14 @@ if TYPE_CHECKING:
 
     from ..engines import Engine
     from ..request.prompts import Prompts, Tokenizer
-    from ..request.settings import Settings
 
 
-@dataclass(frozen=True)
-class Model:
-    """A model, its engine and its chat template. For the other fields, see `Settings`; the tools are recordings'."""
+class Model(NamedTuple):
+    """The settings for serving a model, its engine, and its chat template."""
 
-    name: str
-    dialect: Dialect
-    policy: Policy
+    settings: Settings
     engine: "Engine"
     prompts: "Prompts | None"
-    strict_level: ToolStrictLevel
-    closed: bool = False
-    thinks: bool = True
-    tools: Sequence[Any] | None = ()
-    tool_choice: Any = "auto"
-
-    def settings(self, **others: Any) -> "Settings":
-        """The settings for serving the model, with the fields that do not belong to it."""
-        from ..request.settings import Settings
-
-        return Settings(
-            model=self.name,
-            dialect=self.dialect,
-            policy=self.policy,
-            strict_level=self.strict_level,
-            closed=self.closed,
-            thinks=self.thinks,
-            tools=self.tools,
-            tool_choice=self.tool_choice,
-            **others,
-        )
 
 
 def model_arguments(p: Container) -> None:
@@ -139,20 +114,22 @@ def name_engine(options: argparse.Namespace, model: str | None) -> None:
     options.engine = [model]
 
 
-def open_model(options: argparse.Namespace) -> Model:
-    """The model that the arguments of `model_arguments` describe."""
+def open_model(options: argparse.Namespace, **others: Any) -> Model:
+    """The model that the arguments of `model_arguments` describe; ``others`` are further fields of `Settings`."""
     kind, argument = find_engine(options.engine or [])
     with contextlib.ExitStack() as failed:
         if kind is LOCAL and not hasattr(options, "address"):
             # It loads the model while the chat template is read and proves the dialect.
             failed.callback(start_local(options, argument).close)
         with contextlib.ExitStack() as within:
-            model = _opened(options, kind, argument, within)
+            model = _opened(options, kind, argument, within, others)
         failed.pop_all()
     return model
 
 
-def _opened(options: argparse.Namespace, kind: EngineKind, argument: str, within: contextlib.ExitStack) -> Model:
+def _opened(
+    options: argparse.Namespace, kind: EngineKind, argument: str, within: contextlib.ExitStack, others: dict[str, Any]
+) -> Model:
     """The model. The processes that prove its dialect live within a context."""
     _report_unused(options, kind)
     for flag in ("first", "next"):
@@ -184,12 +161,20 @@ def _opened(options: argparse.Namespace, kind: EngineKind, argument: str, within
         raise Misuse("--tokenizer: is required for this engine, because the model's chat template renders the prompt")
     if options.capture is not None:
         engine = _captured(options, engine, dialect, reading.policy)
-    name = options.model or served or dialect.name
     # llama.cpp applies grammars at once, so calls follow their schemas by default; small models invent arguments.
     level = ToolStrictLevel[(options.strict_level or ("parameter" if kind is LOCAL else "off")).upper()]
-    thinking = trained and thinks(list(proof))
-    tools, choice = reading.tools, reading.tool_choice
-    return Model(name, dialect, reading.policy, engine, prompts, level, kind is LOCAL, thinking, tools, choice)
+    settings = Settings(
+        model=options.model or served or dialect.name,
+        dialect=dialect,
+        policy=reading.policy,
+        strict_level=level,
+        closed=kind is LOCAL,
+        thinks=trained and thinks(list(proof)),
+        tools=reading.tools,
+        tool_choice=reading.tool_choice,
+        **others,
+    )
+    return Model(settings, engine, prompts)
 
 
 def _report_unused(options: argparse.Namespace, kind: EngineKind) -> None:

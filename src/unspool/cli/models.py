@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import GgufError, TemplateError
-from ..infer import Limits
 from .common import needing, table, write, write_json
 
 if TYPE_CHECKING:
     from ..infer.gguf import Gguf
 
-_LIMITS = Limits(total=30.0)
 _COLUMNS = ("name", "family", "size", "context", "dialect", "proven")
 
 
@@ -59,10 +57,10 @@ def _read(name: str, gguf: "Gguf") -> dict[str, str]:
     from ..errors import UnknownDialect
     from ..infer.choosing import Asked
     from ..request.tokenizer import gguf_tokenizer
-    from .prove import WITH_TOOLS
+    from .prove import LIMITS, WITH_TOOLS
 
     tokenizer = gguf_tokenizer(gguf)
-    with Asked(tokenizer.tool_template, tokenizer.special, _LIMITS) as asked:
+    with Asked(tokenizer.tool_template, tokenizer.special, LIMITS) as asked:
         if not asked.writes_tools():
             return {"dialect": WITH_TOOLS, "proven": "its template writes no tools"}
         try:

@@ -102,11 +102,8 @@ def _fed(parser: Parser, given: str | None, options: argparse.Namespace) -> Iter
 def _recorded_parser(recording: "Recording", options: argparse.Namespace) -> Parser:
     """Make a parser for a recording; the command line overrides the recorded settings."""
     asked = recording.asked
-    dialect = None
-    if options.dialect is None and options.model is None:
-        dialect = recorded_dialect("FILE", recording)
-    if dialect is None or options.reasoning is not None:
-        dialect = chosen_dialect(options, dialect)
+    named = options.dialect is not None or options.model is not None
+    dialect = chosen_dialect(options, None if named else recorded_dialect("FILE", recording))
     tools = asked.tools if options.tools is None else read_tools(options.tools)
     choice = asked.tool_choice if options.tool_choice is None else read_tool_choice(options.tool_choice, tools)
     prompt = asked.prompt if options.prompt is None else read_given("--prompt", options.prompt)

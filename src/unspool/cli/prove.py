@@ -106,18 +106,24 @@ def run_infer(options: argparse.Namespace) -> int:
             name=options.name or _name(Path(options.path)),
             special_tokens=checkpoint.special_tokens,
         )
-    if options.output is not None and found.toml:
+    proven = found.dialect is not None
+    result = {"proven": proven, "proof": found.proof, "toml": found.toml, "seen": found.seen}
+    said = [proof_table(found.proof), *found.seen, "proven" if proven else "not proven"]
+    return _written(options, found.toml, result, said)
+
+
+def _written(options: argparse.Namespace, text: str, result: dict[str, Any], said: list[str]) -> int:
+    """Write a text or the JSON of a result as the arguments say, and return the exit code."""
+    if options.output is not None and text:
         with blaming("--output", options.output):
-            Path(options.output).write_text(found.toml, encoding="utf-8")
+            Path(options.output).write_text(text, encoding="utf-8")
     if options.json:
-        proven = found.dialect is not None
-        write_json({"proven": proven, "proof": found.proof, "toml": found.toml, "seen": found.seen})
+        write_json(result)
     else:
         if options.output is None:
-            write(found.toml)
-        said = "proven" if found.dialect is not None else "not proven"
-        say("\n".join([proof_table(found.proof), *found.seen, said]))
-    return 0 if found.dialect is not None else 1
+            write(text)
+        say("\n".join(said))
+    return 0 if result["proven"] else 1
 
 
 def _name(path: Path) -> str:
@@ -158,20 +164,12 @@ def run_convert(options: argparse.Namespace) -> int:
             template, lossy = described.template, described.lossy
             text = msgspec.json.format(json.dumps(template, ensure_ascii=False).encode(), indent=2).decode() + "\n"
     proof = _agreed(dialect, template)
-    holds = bool(proof) and agreed(proof, dialect)
-    if options.output is not None:
-        with blaming("--output", options.output):
-            Path(options.output).write_text(text, encoding="utf-8")
-    if options.json:
-        result: dict[str, Any] = {"proven": holds, "proof": proof, "lossy": list(lossy)}
-        write_json({**result, "toml": text} if options.source is not None else {**result, FORMAT: template})
-        return 0 if holds else 1
-    if options.output is None:
-        write(text)
-    lines = [f"lossy: {line}" for line in lossy]
-    lines += [proof_table(proof), "proven" if holds else "not proven"] if proof else []
-    say("\n".join(lines))
-    return 0 if holds else 1
+    proven = bool(proof) and agreed(proof, dialect)
+    result: dict[str, Any] = {"proven": proven, "proof": proof, "lossy": list(lossy)}
+    result |= {"toml": text} if options.source is not None else {FORMAT: template}
+    said = [f"lossy: {line}" for line in lossy]
+    said += [proof_table(proof), "proven" if proven else "not proven"] if proof else []
+    return _written(options, text, result, said)
 
 
 def _response_template(path: str) -> dict[str, Any]:
@@ -194,7 +192,7 @@ def _agreed(dialect: Dialect, template: dict[str, Any]) -> list[Case]:
 
 # --- what serve does --------------------------------------------------------------------------------------------------
 
-_LIMITS = Limits(total=30.0)
+LIMITS = Limits(total=30.0)
 """Limits that let a server start soon; ``unspool prove`` proves a template that takes longer."""
 
 
@@ -205,7 +203,7 @@ WITH_TOOLS: Final = TOOLS.stem  # the dialect that it writes
 
 def ask(template: str, special: dict[str, str], within: contextlib.ExitStack) -> Asked:
     """A chat template within a server's limits, and within a context."""
-    return within.enter_context(Asked(template, special, _LIMITS))
+    return within.enter_context(Asked(template, special, LIMITS))
 
 
 def with_tools(argument: str, template: str, special: dict[str, str], within: contextlib.ExitStack) -> Asked:

@@ -1,10 +1,10 @@
 """Finds and reads the recordings that the command line names, with the settings that they contain."""
 
 import json
-import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..dialect.file import Dialect
 from ..errors import DialectError, UnknownDialect
@@ -16,8 +16,6 @@ from .common import Misuse, blaming
 if TYPE_CHECKING:
     from ..engines import Recording
 
-_HEAD = 256  # characters that show whether a line is JSON
-_BEGINS = re.compile(r"\s*\{")
 _MOST = 64 * 1024 * 1024  # the most characters of a recording's first line, which contains the prompt
 
 
@@ -30,23 +28,15 @@ def find_recordings(argument: str, path: str) -> "list[Recording] | None":
                 return None
         elif file.suffix != ".jsonl":
             with file.open(encoding="utf-8", errors="replace") as stream:
-                if not begins_recording(_first_line(stream)):
+                lines = iter(partial(stream.readline, _MOST), "")
+                if not begins_recording(next(filter(str.strip, lines), "")):
                     return None
     return open_recordings(argument, path)
 
 
-def _first_line(stream: IO[str]) -> str:
-    """The first line that is not empty; only its head, if that shows that it begins no recording."""
-    while line := stream.readline(_HEAD):
-        if line.strip():
-            more = _BEGINS.match(line) is not None and not line.endswith("\n")
-            return line + (stream.readline(_MOST) if more else "")
-    return ""
-
-
 def begins_recording(line: str) -> bool:
     """Whether a line is the first one of a recording."""
-    if not _BEGINS.match(line):
+    if not line.lstrip().startswith("{"):
         return False
     try:
         value = json.loads(line)

@@ -375,11 +375,9 @@ def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -
     from ..server.models import Served
 
     try:
-        model = open_model(options)
+        return Served(*open_model(options, **common, engine=", ".join(options.engine or [find_local("").gguf.path])))
     except Misuse as error:
         raise Misuse(f"models.{json_shown(name)}: {error}") if name else error from None
-    settings = model.settings(**common, engine=", ".join(options.engine or [find_local("").gguf.path]))
-    return Served(settings, model.engine, model.prompts)
 
 
 def _seal(options: argparse.Namespace) -> Seal | None:
@@ -412,6 +410,6 @@ def listen(options: argparse.Namespace) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise Misuse(f"--port: {options.port} is in use; --port 0 picks a free one") from None
-        argument = "--port" if error.errno in (errno.EACCES, errno.EPERM) else "--host"
-        value = options.port if argument == "--port" else options.host
-        raise Misuse(f"{argument}: {value}: {(error.strerror or str(error)).partition(' (while')[0]}") from None
+        refused = error.errno in (errno.EACCES, errno.EPERM)
+        where = f"--port: {options.port}" if refused else f"--host: {options.host}"
+        raise Misuse(f"{where}: {(error.strerror or str(error)).partition(' (while')[0]}") from None

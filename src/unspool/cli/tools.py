@@ -47,30 +47,27 @@ def open_tools(options: argparse.Namespace) -> "Tools | None":
     rule = options.tool_approval
     named = frozenset(filter(None, map(str.strip, rule.split(","))))
     approval = Approval(rule == "always") if rule in ("never", "always") else Approval(always=named)
-    opened: dict[str, Tools] = {}
     if options.sandbox != "none" and "demo" in (options.tool_server or "").split(","):
         from ..tools.interpreter import InterpreterError, monty
 
         with blaming(f"--sandbox: {options.sandbox}", None, InterpreterError):
             monty(limits)
-    for argument, value, settings in (
-        ("--tool-server", options.tool_server, {"tool_server": options.tool_server}),
-        ("--mcp-config", options.mcp_config, {"mcp_config": options.mcp_config}),
-    ):
-        if value is None:
-            continue
-        opened[argument] = tools_of(
-            argument,
-            value,
-            **settings,
-            limits=limits,
-            approval=approval,
-            python=options.sandbox != "none",
-            hosts=options.browser_host,
-            private=options.browser_private,
-            search=options.search_provider,
-        )
-    servers = [server for tools in opened.values() for server in tools.servers.values()]
+    given = {"tool_server": options.tool_server, "mcp_config": options.mcp_config}
+    servers: list[Any] = []
+    for name, value in given.items():
+        if value is not None:
+            opened = tools_of(
+                f"--{name.replace('_', '-')}",
+                value,
+                **{name: value},
+                limits=limits,
+                approval=approval,
+                python=options.sandbox != "none",
+                hosts=options.browser_host,
+                private=options.browser_private,
+                search=options.search_provider,
+            )
+            servers += opened.servers.values()
     with blaming("--tool-server, --mcp-config", None, ValueError):
         return Tools(servers, approval)
 

@@ -18,7 +18,7 @@ from ..dialect.registry import find_base
 from ..errors import DialectError, TemplateError
 from .arguments import Keys
 from .asking import ask
-from .cutting import Views, behind_user, cut
+from .cutting import Cut, Views, behind_user, cut
 from .draft import drafts
 from .histories import EOS, NAMES
 from .proof import NEEDED, Case, Prover
@@ -89,43 +89,33 @@ def infer_dialect(
         ImportError: jinja2 is not installed (extra ``server``).
         TypeError: an argument has the wrong type; the message names it.
     """
-    check("template", template, str, "the text of a chat template")
     check("name", name, str, "a dialect's name")
     check_tokenizer(tokenizer)
-    with template_renderer(template, special_tokens, limits) as renderer:
-        return infer_views(ask(renderer), renderer, template, tokenizer, name)
+    with Renderer(template, special_tokens, limits) as renderer:
+        return infer_views(ask(renderer), renderer, tokenizer, name)
 
 
-def template_renderer(
-    template: str, special_tokens: Mapping[str, str] | None = None, limits: Limits | None = None
-) -> Renderer:
-    """A renderer of a template. By default, ``bos_token`` is empty and ``eos_token`` is `EOS`."""
-    check("template", template, str, "the text of a chat template")
-    check("special_tokens", special_tokens, (Mapping, type(None)), "an object of texts by the tokens' names, or None")
-    for name, text in (special_tokens or {}).items():
-        check(f"special_tokens[{name!r}]", text, str, "a string")
-    check("limits", limits, (Limits, type(None)), "Limits or None")
-    return Renderer(template, {"bos_token": "", "eos_token": EOS, **(special_tokens or {})}, limits or Limits())
-
-
-def infer_views(asked: Iterable[Views], renderer: Renderer, template: str, tokenizer: Any, name: str) -> Inference:
+def infer_views(asked: Iterable[Views], renderer: Renderer, tokenizer: Any, name: str) -> Inference:
     """Infer a dialect from what a template writes, style by style; see `infer_dialect`."""
     best: tuple[int, Inference] | None = None
     why = NO_CALL
     seen: tuple[str, ...] = ()
     for views in asked:
-        seen = seen or _seen(views)
+        found = cut(views)
+        own = _seen(views, found)
+        seen = seen or own
         if NAMES[0] in behind_user(views.whole["one call"]):
             why = NO_DIALECT
         elif "content" in views.errors:
             why = f"the template refuses every turn: {views.errors['content']}"
-        for candidate in sorted(_candidates(views, renderer, template, tokenizer, name), key=_Tried.rank)[:_MOST]:
+        tried = [] if found is None else _candidates(Prover(views, found, renderer, tokenizer), name)
+        for candidate in sorted(tried, key=_Tried.rank)[:_MOST]:
             proof = candidate.prover.all(candidate.dialect)
             if proven(proof):
                 return Inference(candidate.dialect, candidate.dialect, proof, candidate.text)
             failures = sum(c.result == "fail" for c in proof)
             if best is None or failures < best[0]:
-                best = failures, Inference(None, candidate.dialect, proof, candidate.text, _seen(views))
+                best = failures, Inference(None, candidate.dialect, proof, candidate.text, own)
     if best is None:
         cases = [Case(n, "not written" if why == NO_CALL else "fail", why) for n in NEEDED]
         return Inference(None, None, cases, "", seen)
@@ -135,18 +125,17 @@ def infer_views(asked: Iterable[Views], renderer: Renderer, template: str, token
 _SEEN = 400  # the most characters of a text that `Inference.seen` repeats
 
 
-def _seen(views: Views) -> tuple[str, ...]:
+def _seen(views: Views, found: Cut | None) -> tuple[str, ...]:
     """What was cut out of a style's call, if the template writes one, and where cutting stopped."""
     written = behind_user(views.whole["one call"])
     if NAMES[0] not in written:
         return ()
-    found = cut(views)
     if found is None:
         return (f"written for a call: {written[:_SEEN]!r}", "stopped at: no opening of a turn is in all of its turns")
     turn = found.split(views.whole["one call"])[1]
     lines = (f"opening of a turn: {found.start!r}", f"a call, as cut out: {turn[:_SEEN]!r}")
-    plain = next(iter(drafts(views, views.source)), None)
-    return lines if plain is not None else (*lines, "stopped at: the name and the arguments have no fixed text around")
+    stopped = "stopped at: the name and the arguments have no fixed text around"
+    return lines if drafts(views, found) else (*lines, stopped)
 
 
 def proven(proof: list[Case]) -> bool:
@@ -155,12 +144,8 @@ def proven(proof: list[Case]) -> bool:
     return "fail" not in results.values() and all(results.get(n) == "pass" for n in NEEDED)
 
 
-def _candidates(views: Views, renderer: Renderer, template: str, tokenizer: Any, name: str) -> Iterator[_Tried]:
-    found = cut(views)
-    if found is None:
-        return
-    prover = Prover(views, found, renderer, tokenizer)
-    for keys in drafts(views, template):
+def _candidates(prover: Prover, name: str) -> Iterator[_Tried]:
+    for keys in drafts(prover.views, prover.cut):
         loaded = _load(keys, name)
         if loaded is not None:
             dialect, text = loaded

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -12,7 +12,7 @@ from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..errors import DialectError, UnknownDialect
 from ..events import Stage
-from . import NO_CALL, infer_views, proven, template_renderer
+from . import NO_CALL, infer_views, proven
 from .asking import ask
 from .cutting import Views, behind_user, cut
 from .detect import detect_dialect
@@ -102,28 +102,12 @@ def prove_dialect(
         return asked.prove(dialect, tokenizer)
 
 
-class Asked:
-    """A chat template and what it writes, in one process for all questions; it lives as long as the context.
-
-    Arguments and errors are those of `unspool.infer_dialect`.
-    """
-
-    def __init__(
-        self, template: str, special_tokens: Mapping[str, str] | None = None, limits: Limits | None = None
-    ) -> None:
-        self.template = template
-        self._renderer = template_renderer(template, special_tokens, limits)
-
-    def __enter__(self) -> Self:
-        self._renderer.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._renderer.__exit__(*error)
+class Asked(Renderer):
+    """A chat template and what it writes. Arguments and errors are those of `unspool.infer_dialect`."""
 
     @cached_property
     def _views(self) -> list[Views]:
-        return list(ask(self._renderer))
+        return list(ask(self))
 
     def writes_tools(self, *, declared: bool = False) -> bool:
         """Whether the template writes tools, or calls of them; with ``declared``, only if it writes the tools before
@@ -144,14 +128,14 @@ class Asked:
         failed: list[str] = []
         other: Choice | None = None
         for dialect, origin in _candidates(self.template, model, response_template, failed):
-            choice = Choice(dialect, origin, prove_views(dialect, self._views, self._renderer, tokenizer))
+            choice = Choice(dialect, origin, prove_views(dialect, self._views, self, tokenizer))
             if not holds(choice.proof, self._views):
                 failed.append(f"{dialect.name} ({origin}): {first_failure(choice.proof)}")
             elif _writes_alike(dialect, self._views):
                 return choice
             else:
                 other = other or choice
-        found = infer_views(self._views, self._renderer, self.template, tokenizer, "inferred")
+        found = infer_views(self._views, self, tokenizer, "inferred")
         if found.dialect is not None:
             return Choice(found.dialect, "inferred", found.proof)
         if other is not None:
@@ -163,7 +147,7 @@ class Asked:
         """See `prove_dialect`."""
         check("dialect", dialect, Dialect, "a Dialect, such as get_dialect(name)")
         check_tokenizer(tokenizer)
-        return prove_views(dialect, self._views, self._renderer, tokenizer)
+        return prove_views(dialect, self._views, self, tokenizer)
 
 
 def holds(proof: list[Case], views: list[Views] | None = None) -> bool:
@@ -241,9 +225,10 @@ def prove_views(dialect: Dialect, views: list[Views], renderer: Renderer, tokeni
             continue
         prover = Prover(view, found, renderer, tokenizer, exact=False)
         proof = prover.turns(dialect)
-        if any(c.case in NEEDED and c.result == "fail" for c in proof) and fewest is not None:
+        hopeless = any(c.case in NEEDED and c.result == "fail" for c in proof)
+        if hopeless and fewest is not None:
             continue
-        if not any(c.case in NEEDED and c.result == "fail" for c in proof):
+        if not hopeless:
             proof = prover.all(dialect)
         if holds(proof, views):
             return proof

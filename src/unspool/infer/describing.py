@@ -18,6 +18,7 @@ from ..message import Message
 from ..parser import parse
 from ..renderer import render
 from . import theirs
+from .histories import Style, Turn
 from .proof import Case
 
 _ALWAYS: Final = (
@@ -208,18 +209,17 @@ _WEATHER: Final = ("get_weather", {"city": "Paris"})
 _SECONDS: Final = 30  # seconds of processor time for transformers' parser, including its import
 _MEMORY: Final = 8 << 30
 _NEEDED: Final = ("content", "one call", "two arguments")  # the turns that both must read
-_Calls = tuple[tuple[str, dict[str, Any]], ...]
-_SAID: Final[dict[str, tuple[str, str, _Calls]]] = {
-    "content": ("", "Hello there.\nBye.", ()),
-    "reasoning and content": ("A plan.\nTwo lines.", "The answer.", ()),
-    "one call": ("", "", (_WEATHER,)),
-    "two arguments": ("", "", (("get_weather", {"city": "Rome", "days": 3}),)),
-    "no arguments": ("", "", (("now", {}),)),
-    "two calls": ("", "", (_WEATHER, ("now", {}))),
-    "text and call": ("", "Let me see.", (_WEATHER,)),
-    "reasoning and call": ("A plan.", "", (_WEATHER,)),
-    "a list": ("", "", (("get_weather", {"tags": ["a", "b"]}),)),
-    "Unicode": ("", "Ünï 北京", (("get_weather", {"city": "北京 🌧️", "note": 'it is "so" & <b>'}),)),
+_SAID: Final = {
+    "content": Turn(content="Hello there.\nBye."),
+    "reasoning and content": Turn("A plan.\nTwo lines.", "The answer."),
+    "one call": Turn(calls=(_WEATHER,)),
+    "two arguments": Turn(calls=(("get_weather", {"city": "Rome", "days": 3}),)),
+    "no arguments": Turn(calls=(("now", {}),)),
+    "two calls": Turn(calls=(_WEATHER, ("now", {}))),
+    "text and call": Turn(content="Let me see.", calls=(_WEATHER,)),
+    "reasoning and call": Turn("A plan.", calls=(_WEATHER,)),
+    "a list": Turn(calls=(("get_weather", {"tags": ["a", "b"]}),)),
+    "Unicode": Turn("", "Ünï 北京", (("get_weather", {"city": "北京 🌧️", "note": 'it is "so" & <b>'}),)),
 }
 
 
@@ -281,12 +281,9 @@ def agreed(cases: list[Case], dialect: Dialect) -> bool:
     return "fail" not in results.values() and all(results[n] == "pass" for n in needed)
 
 
-def _written(dialect: Dialect, template: Mapping[str, Any], said: tuple[str, str, _Calls]) -> tuple[str, str]:
+def _written(dialect: Dialect, template: Mapping[str, Any], said: Turn) -> tuple[str, str]:
     """A prompt and what the dialect writes after it."""
-    thought, content, calls = said
-    tool_calls = [{"id": f"call{i:05}", "function": {"name": n, "arguments": a}} for i, (n, a) in enumerate(calls)]
-    message = {"role": "assistant", "reasoning_content": thought, "content": content, "tool_calls": tool_calls}
-    raw = render(message, dialect, tools=_TOOLS, stage=Stage.CONTENT)
+    raw = render(said.message(Style()), dialect, tools=_TOOLS, stage=Stage.CONTENT)
     prompt = dialect.start[0] if dialect.start else ""
     anchor = template.get("start_anchor") or template.get("start_anchor_pattern")
     if dialect.reasoning:
@@ -294,7 +291,7 @@ def _written(dialect: Dialect, template: Mapping[str, Any], said: tuple[str, str
         opening = unstarted(first.lead + first.opening, dialect.start)
         if opening.strip() and isinstance(anchor, str) and opening.strip() in anchor:  # the prompt opens it
             prompt = anchor if "start_anchor" in template else prompt + opening
-            raw = raw.removeprefix(opening) if thought else (first.closing + first.trail).lstrip() + raw
+            raw = raw.removeprefix(opening) if said.reasoning else (first.closing + first.trail).lstrip() + raw
     return prompt, raw if dialect.framed or not dialect.end else raw + dialect.end[0]
 
 

@@ -128,7 +128,7 @@ def _by_template(dialects: list[Dialect], template: str) -> dict[str, tuple[floa
     """Rank dialects by how many of their markers a chat template contains; rare markers count more."""
     text = _spelled_out(template)
     marks = {d.name: d.derived("detect", _marks) for d in dialects}
-    shared = Counter(m for found in marks.values() for m in found.all)
+    shared = Counter(m for found in marks.values() for m in _every((*found.turns, *found.parts)))
     weight = {m: math.log(1 + len(dialects) / n) for m, n in shared.items()}
     present = {m for m in weight if m in text}
     scored = {}
@@ -175,14 +175,6 @@ class _Marks(msgspec.Struct, frozen=True):
     turns: tuple[_Group, ...]
     parts: tuple[_Group, ...]
     exact: tuple[str, ...]  # the text between fields, if that is more than one marker
-
-    @property
-    def of_parts(self) -> set[str]:
-        return _every(self.parts)
-
-    @property
-    def all(self) -> set[str]:
-        return _every((*self.turns, *self.parts))
 
 
 def _every(groups: Iterable[_Group]) -> set[str]:
@@ -273,7 +265,7 @@ def _by_output(
 
 def _by_markers(dialects: list[Dialect], text: str) -> dict[str, tuple[float, str]]:
     """Rank dialects that read no call and no thought by their markers in what a model wrote."""
-    marks = {d.name: {m for m in d.derived("detect", _marks).of_parts if MARKERS.search(m)} for d in dialects}
+    marks = {d.name: {m for m in _every(d.derived("detect", _marks).parts) if MARKERS.search(m)} for d in dialects}
     seen = {name: [m for m in sorted(found) if m in text] for name, found in marks.items()}
     return {
         name: (len(found) ** 2 / len(marks[name]), f"reads no call, but {found[0]} is one of its markers")

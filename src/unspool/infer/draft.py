@@ -9,7 +9,7 @@ from ..dialect.compiling import marked
 from ..dialect.patterns import solid
 from . import marks as t
 from .arguments import FIELDS, Keys, arguments, as_template
-from .cutting import Cut, Views, behind_user, closing_for, cut, first_tag, is_tag, paired, spelled
+from .cutting import Cut, Views, behind_user, closing_for, first_tag, is_tag, paired, spelled
 from .histories import EOS, RESULT
 
 _FENCED: Final = re.compile(r"(\s*```\w*\n)(.*\S)(\s*```)(\s*)", re.S)
@@ -27,23 +27,19 @@ class Reasoning(msgspec.Struct, frozen=True):
         return f"{self.opening}{{reasoning}}{self.closing}"
 
 
-def drafts(views: Views, source: str) -> list[Keys]:
+def drafts(views: Views, found: Cut) -> list[Keys]:
     """Candidates for a dialect, the best first. The template's text is searched if it drops earlier reasoning."""
-    found = cut(views)
-    if found is None:
-        return []
-    return _Drafter(views, found, source).drafts()
+    return _Drafter(views, found).drafts()
 
 
 class _Drafter:
     """Derives keys from the turns of one style."""
 
-    def __init__(self, views: Views, found: Cut, source: str) -> None:
+    def __init__(self, views: Views, found: Cut) -> None:
         self.views = views
         self.start = found.start.lstrip()
         self.given = found.given
         self.turns = found.turns
-        self.source = source
         self.framed = False
         self.ended: list[str] = []
         self.header = self.recurring()
@@ -161,8 +157,7 @@ class _Drafter:
         if t.CONTENT in rest.partition(t.NAME[0])[0]:
             closing = rest.partition(t.CONTENT)[0]
         else:
-            call = next((bodies[n] for n in ("one call",) if n in bodies), "")
-            first = first_tag(call)
+            first = first_tag(bodies.get("one call", ""))
             closing = rest.partition(first)[0] if first else rest
         closing = closing.removesuffix(content[0])
         if self.start.strip() and self.start in closing:
@@ -192,7 +187,7 @@ class _Drafter:
         """Reasoning that prompts open, though histories drop it."""
         for given in (self.given, *self.switched()):
             opening = first_tag(given)
-            closing = closing_for(opening, self.source) if is_tag(opening) else ""
+            closing = closing_for(opening, self.views.source) if is_tag(opening) else ""
             if closing:
                 space = "\n" if given.endswith("\n") else ""
                 return Reasoning(opening + space, space + closing + space * 2)
@@ -287,7 +282,7 @@ class _Drafter:
         found: list[Keys] = []
         rep = t.repeated(t.marks(two), *group) if t.NAME[1] in two else None
         if rep is not None and rep.unit.count(t.NAME[0]) <= 2:
-            found += self._blocks(keys, rep, "".join(t.same(t.marks(single))))
+            found += self._blocks(keys, rep, t.same(single))
         found += self._blocks(keys, _alone(single), "")
         return found
 
@@ -368,7 +363,7 @@ def _first_call(calls: Keys) -> str:
 def _counted(two: str, one: str) -> tuple[str, str]:
     """Texts with two calls and with one, in which sentinels replace the numbers that count the calls."""
     for first, second, sentinel in (("0", "1", t.INDEX), ("1", "2", t.NUMBER)):
-        plain, single = "".join(t.same(two)), "".join(t.same(one))
+        plain, single = t.same(two), t.same(one)
         for m in re.finditer(rf"(?<!\d){first}(?!\d)", plain):
             left, right = plain[max(m.start() - 3, 0) : m.start()], plain[m.end() : m.end() + 3]
             again = plain.find(left + second + right, m.end())
@@ -382,7 +377,7 @@ def _counted(two: str, one: str) -> tuple[str, str]:
 
 def _alone(text: str) -> t.Repeated:
     """A single call, taken as the whole text."""
-    plain = "".join(t.same(t.marks(text)))
+    plain = t.same(text)
     body = plain.strip()
     return t.Repeated(plain[: len(plain) - len(plain.lstrip())], body, "", "")
 

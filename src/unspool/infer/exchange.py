@@ -153,8 +153,10 @@ class _Reader:
             keys |= self.python_calls(field, lead + text, after)
         else:
             raise DialectError(f"fields.{_CALLS}.content: {content!r} is not a way to write arguments in a dialect")
-        if "{name}" in text and not keys.get("quote"):
-            self.names()
+        if "{name}" in text and not keys.get("quote") and "\\w+" in str(field.get("open_pattern")):
+            self.lossy.append(
+                f"fields.{_CALLS}: names of more than letters and digits, which it refuses, are read as well"
+            )
         self.ended(keys, lead)
         return keys
 
@@ -165,12 +167,6 @@ class _Reader:
         if end is not None and written[: end.start()].endswith("}"):
             keys["end"] = [end[0].strip()]
             keys["call"] = written if lead else written[: end.start()]
-
-    def names(self) -> None:
-        if "\\w+" in str(self.fields[_CALLS].get("open_pattern")):
-            self.lossy.append(
-                f"fields.{_CALLS}: names of more than letters and digits, which it refuses, are read as well"
-            )
 
     def json_call(self, field: Mapping[str, Any], opening: str, closing: str) -> dict[str, Any]:
         arguments = field.get("content_args") or {}

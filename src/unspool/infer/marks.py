@@ -4,7 +4,7 @@ A sentinel appears as one character of the private use area. Two renderings alwa
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 NAME: Final = "\ue001\ue002\ue003"
@@ -27,9 +27,9 @@ def marks(text: str) -> list[str]:
     return _MARK.findall(text)
 
 
-def same(parts: Iterable[str]) -> list[str]:
-    """Marks with all sentinels of one kind replaced by the same one."""
-    return [p.translate(_SAME) for p in parts]
+def same(text: str) -> str:
+    """A text with all sentinels of one kind replaced by the same one."""
+    return text.translate(_SAME)
 
 
 def prefix(a: Sequence[str], b: Sequence[str]) -> int:
@@ -40,17 +40,6 @@ def prefix(a: Sequence[str], b: Sequence[str]) -> int:
 def suffix(a: Sequence[str], b: Sequence[str]) -> int:
     """The length of the common suffix of two lists, in marks."""
     return prefix(a[::-1], b[::-1])
-
-
-def find(parts: Sequence[str], characters: str, start: int = 0) -> int:
-    """The first mark from ``start`` on that contains one of the characters; -1 if there is none."""
-    return next((i for i in range(start, len(parts)) if any(c in parts[i] for c in characters)), -1)
-
-
-def find_last(parts: Sequence[str], characters: str, end: int | None = None) -> int:
-    """The last such mark before ``end``."""
-    stop = len(parts) if end is None else end
-    return next((i for i in range(stop - 1, -1, -1) if any(c in parts[i] for c in characters)), -1)
 
 
 class Repeated(NamedTuple):
@@ -64,11 +53,11 @@ class Repeated(NamedTuple):
 
 def repeated(parts: Sequence[str], first: str, second: str) -> Repeated | None:
     """Find the repeated unit that contains each of two groups of sentinels among marks."""
-    at, last = find(parts, first), find_last(parts, first)
-    again, end = find(parts, second), find_last(parts, second)
-    if at < 0 or not at <= last < again <= end:
+    ones, others = ([i for i, mark in enumerate(parts) if any(c in mark for c in group)] for group in (first, second))
+    if not ones or not others or ones[-1] >= others[0]:
         return None
-    plain = same(parts)
+    at, last, again, end = ones[0], ones[-1], others[0], others[-1]
+    plain = [same(mark) for mark in parts]
     before, between, after = plain[:at], plain[last + 1 : again], plain[end + 1 :]
     opening = suffix(before, between)
     while opening and between[len(between) - opening].isspace():

@@ -3,36 +3,41 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Self
 
+from ..arguments import check
 from ..chat_templates.worker import Limits, Rendered, Worker
 from ..errors import TemplateError
+from .histories import EOS
 
 _MISSING: Final = re.compile(r"^UndefinedError: '(\w+)' is undefined")
 
 
 class Renderer:
-    """Renders one chat template, in a child process.
+    """Renders one chat template, in a child process that ends with the context. By default, ``bos_token`` is empty and
+    ``eos_token`` is `EOS`."""
 
-    As a context manager it keeps one process until the end; otherwise each call of `render` starts a new one."""
-
-    def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
+    def __init__(
+        self, template: str, special_tokens: Mapping[str, str] | None = None, limits: Limits | None = None
+    ) -> None:
+        check("template", template, str, "the text of a chat template")
+        allowed = "an object of texts by the tokens' names, or None"
+        check("special_tokens", special_tokens, (Mapping, type(None)), allowed)
+        for name, text in (special_tokens or {}).items():
+            check(f"special_tokens[{name!r}]", text, str, "a string")
+        check("limits", limits, (Limits, type(None)), "Limits or None")
         self.template = template
-        self.special = dict(special)
-        self.limits = limits
+        self.special = {"bos_token": "", "eos_token": EOS, **(special_tokens or {})}
+        self.limits = limits or Limits()
         self.asked: frozenset[str] = frozenset()  # the variables that the template requires, known after the first call
         self.given: dict[str, Any] = {}  # further variables that it requires, which every rendering gets; see `settle`
         self.parts = False  # whether contents are lists of parts, as templates of vision models want them
         self._child: Worker | None = None
-        self._kept = False
 
     def __enter__(self) -> Self:
-        self._kept = True
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._kept = False
+    def __exit__(self, *error: object) -> None:
         self._end()
 
     def _end(self) -> None:
@@ -77,9 +82,6 @@ class Renderer:
         except TemplateError:
             self._end()
             raise
-        finally:
-            if not self._kept:
-                self._end()
 
     def _shaped(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """The request, with contents as parts if the template wants them."""

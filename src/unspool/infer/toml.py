@@ -9,20 +9,21 @@ from ..dialect.registry import find_base
 from ..errors import DialectError
 from ..parser.call import fill_id, fill_letters
 from ..renderer import render
+from .histories import Style, Turn
 
 _TURNS: Final = ("start", "end", "stage")
 _ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _WEATHER: Final = ("get_weather", {"city": "Paris", "days": 3})
 _NOW: Final[tuple[str, dict[str, Any]]] = ("now", {})
-_EXAMPLES: Final[tuple[tuple[str, str, tuple[tuple[str, dict[str, Any]], ...]], ...]] = (
-    ("", "Hello.", ()),
-    ("plan", "answer", ()),
-    ("", "", (_WEATHER,)),
-    ("", "", (_WEATHER, _NOW)),
-    ("", "Sure.", (("search", {"query": 'what is "x"?\nor y'}),)),
-    ("plan", "", (_NOW,)),
+_EXAMPLES: Final = (
+    Turn(content="Hello."),
+    Turn("plan", "answer"),
+    Turn(calls=(_WEATHER,)),
+    Turn(calls=(_WEATHER, _NOW)),
+    Turn(content="Sure.", calls=(("search", {"query": 'what is "x"?\nor y'}),)),
+    Turn("plan", calls=(_NOW,)),
 )
-"""Reasoning, content and calls of the examples in the file."""
+"""The examples in the file."""
 
 
 def file_text(keys: Mapping[str, Any], about: str) -> str:
@@ -77,10 +78,12 @@ def _head(keys: Mapping[str, Any], about: str) -> str:
 
 def _examples(dialect: Dialect) -> list[str]:
     found: list[str] = []
-    for reasoning, content, calls in _EXAMPLES:
+    for turn in _EXAMPLES:
+        reasoning, content, calls = turn
         ids = [_id(dialect.id, n, i) for i, (n, _) in enumerate(calls)]
-        tool_calls = [{"id": i, "function": {"name": n, "arguments": a}} for i, (n, a) in zip(ids, calls, strict=True)]
-        message = {"role": "assistant", "reasoning_content": reasoning, "content": content, "tool_calls": tool_calls}
+        message = turn.message(Style())
+        for call, id in zip(message.get("tool_calls", ()), ids, strict=True):
+            call["id"] = id
         # If prompts end in reasoning, an output with reasoning begins there.
         stage = "content" if dialect.stage != "content" and not reasoning else None
         try:

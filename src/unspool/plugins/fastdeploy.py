@@ -27,8 +27,6 @@ from .host import (
     names,
     reasoning_closed,
     registered,
-    tool_choice_of,
-    tools_of,
 )
 from .reader import Delta, Reader, note_calls, reader_of
 
@@ -89,7 +87,7 @@ class _Half:
         stage = stage_of(status)
         return Stage.CONTENT if stage is None and status and self.dialect.stage is Stage.UNDECIDED else stage
 
-    def _reader(self, tools: Any, stage: Stage | None, choice: Any = "auto") -> Reader:
+    def _reader(self, tools: Any, stage: Stage | None, choice: Any = None) -> Reader:
         return reader_of(self.dialect, self.tokenizer, tools=tools, tool_choice=choice, stage=stage)
 
     def _feed(self, reader: Reader, text: str, ids: Sequence[int], before: Sequence[int] = ()) -> Delta:
@@ -268,9 +266,7 @@ class ToolHalf(_Half):
         if stage is None and self.dialect.reasoning:
             thinks = _field(request, "enable_thinking")
             stage = Stage.UNDECIDED if thinks is None else Stage.REASONING if thinks else Stage.CONTENT
-        tools = _tools(request)
-        choice = tool_choice_of(_field(request, "tool_choice")) if tools else "auto"
-        return self._reader(tools, stage, choice)
+        return self._reader(_tools(request), stage, _field(request, "tool_choice"))
 
 
 def _field(request: Any, name: str, default: Any = None) -> Any:
@@ -278,10 +274,10 @@ def _field(request: Any, name: str, default: Any = None) -> Any:
     return request.get(name, default) if isinstance(request, Mapping) else getattr(request, name, default)
 
 
-def _tools(request: Any) -> list[Any] | None:
+def _tools(request: Any) -> Sequence[Any] | None:
     """A request's tools; ``None`` if it has no such field."""
     tools = _field(request, "tools", ...)
-    return None if tools is ... else tools_of(tools)
+    return None if tools is ... else tools or ()
 
 
 # --- registration -----------------------------------------------------------------------------------------------------
@@ -312,36 +308,28 @@ def _register_reasoning() -> None:
     from fastdeploy.entrypoints.openai import protocol
     from fastdeploy.reasoning.abs_reasoning_parsers import ReasoningParser, ReasoningParserManager
 
-    class Host(ReasoningHalf, ReasoningParser):  # type: ignore[misc,unused-ignore]  # known where the host is
-        make_delta = partial(_delta, protocol)
-
-    for name, dialect in _hyphened().items():
-        if dialect == AUTO or dialect_of(dialect).reasoning:
-            kind = type("UnspoolReasoningParser", (Host,), {"dialect_name": dialect})
-            _register(ReasoningParserManager, name, kind)
+    made = {"make_delta": partial(_delta, protocol)}
+    _register(ReasoningParserManager, (ReasoningHalf, ReasoningParser), "reasoning", made)
 
 
 def _register_tools() -> None:
     from fastdeploy.entrypoints.openai import protocol
     from fastdeploy.entrypoints.openai.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
 
-    class Host(ToolHalf, ToolParser):  # type: ignore[misc,unused-ignore]
-        make_delta = partial(_delta, protocol)
-        make_calls = partial(_calls, protocol)
+    made = {"make_delta": partial(_delta, protocol), "make_calls": partial(_calls, protocol)}
+    _register(ToolParserManager, (ToolHalf, ToolParser), "call", made)
 
+
+def _register(manager: Any, bases: tuple[type, type], ability: str, made: dict[str, Any]) -> None:
+    """Register a parser for each dialect with an ability, and say in the log which of the host's own are replaced."""
     for name, dialect in _hyphened().items():
-        if dialect == AUTO or dialect_of(dialect).call:
-            kind = type("UnspoolToolParser", (Host,), {"dialect_name": dialect})
-            _register(ToolParserManager, name, kind)
-
-
-def _register(manager: Any, name: str, kind: type) -> None:
-    """Register a parser. If there is one of that name, as the host's own may be, the log says that it is replaced."""
-    try:
-        manager.register_module(name=name, force=False, module=kind)
-    except KeyError:
-        logger.warning("unspool: the parser that FastDeploy has as %r is replaced", name)
-        manager.register_module(name=name, module=kind)
+        if dialect == AUTO or getattr(dialect_of(dialect), ability):
+            kind = type(f"Unspool{bases[1].__name__}", bases, {"dialect_name": dialect, **made})
+            try:
+                manager.register_module(name=name, force=False, module=kind)
+            except KeyError:
+                logger.warning("unspool: the parser that FastDeploy has as %r is replaced", name)
+                manager.register_module(name=name, module=kind)
 
 
 def _delta(protocol: Any, delta: Delta) -> Any:

@@ -6,7 +6,7 @@ import re
 import tomllib
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, wraps
 from importlib import metadata
 from typing import Any, Final, TypeVar
 
@@ -235,34 +235,32 @@ def reasoning_closed(d: Dialect, text: str) -> bool:
     return any(end and end in text for _, end in closings(d))
 
 
-_foreign: "weakref.WeakKeyDictionary[Any, dict[str, re.Pattern[str] | None]]" = weakref.WeakKeyDictionary()
+def cached(make: Callable[[Dialect, Any], _T]) -> Callable[[Dialect, Any], _T]:
+    """A function of a dialect and a tokenizer that keeps its results as long as the tokenizer lives."""
+    memory: weakref.WeakKeyDictionary[Any, dict[str, _T]] = weakref.WeakKeyDictionary()
+
+    @wraps(make)
+    def found(d: Dialect, tokenizer: Any) -> _T:
+        try:
+            known = memory.setdefault(tokenizer, {})
+        except TypeError:  # the tokenizer cannot be a key, so nothing is cached
+            known = {}
+        if d.name not in known:
+            known[d.name] = make(d, tokenizer)
+        return known[d.name]
+
+    return found
 
 
+@cached
 def foreign_tokens(d: Dialect, tokenizer: Any) -> "re.Pattern[str] | None":
     """A pattern for a tokenizer's special tokens that no template of a dialect contains; ``None`` if there are none.
 
     The parser itself decides: these are the tokens that it reads as markup by their id, and as content by their text.
     """
-
-    def make() -> "re.Pattern[str] | None":
-        found = [text for token, text in _special(tokenizer) if _is_foreign(d, tokenizer, token, text)]
-        found.sort(key=len, reverse=True)
-        return re.compile("|".join(map(re.escape, found))) if found else None
-
-    return remembered(_foreign, tokenizer, d, make)
-
-
-def remembered(
-    memory: "weakref.WeakKeyDictionary[Any, dict[str, _T]]", tokenizer: Any, d: Dialect, make: Callable[[], _T]
-) -> _T:
-    """The cached object for a tokenizer and a dialect; ``make`` makes it if there is none yet."""
-    try:
-        known = memory.setdefault(tokenizer, {})
-    except TypeError:  # the tokenizer cannot be a key, so nothing is cached
-        known = {}
-    if d.name not in known:
-        known[d.name] = make()
-    return known[d.name]
+    found = [text for token, text in _special(tokenizer) if _is_foreign(d, tokenizer, token, text)]
+    found.sort(key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, found))) if found else None
 
 
 def _special(tokenizer: Any) -> Iterator[tuple[int, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from .. import Stage, constrain, get_dialect
-from .host import AUTO, PREFIX, abilities, dialect_for, registered, tool_choice_of, tools_of
+from .host import AUTO, PREFIX, abilities, dialect_for, registered, tools_of
 from .reader import Delta, Keep, Reader, reader_of
 
 __all__ = ["ResponseHalf", "main", "register"]
@@ -54,14 +54,12 @@ class ResponseHalf:
         if calls and thoughts and thoughts != calls:
             d = get_dialect(d.name, reasoning=dialect_for(thoughts, type(self).tokenizer).name)
         undecided = thoughts and self.enable_thinking is not False and d.reasoning
-        tools = tools_of(request.tools) if calls else []
-        choice = tool_choice_of(request.tool_choice) if tools else "auto"
         return reader_of(
             d,
             type(self).tokenizer,
             keep=Keep.NOTHING if thoughts else Keep.REASONING,
-            tools=tools,
-            tool_choice=choice,
+            tools=(request.tools if calls else None) or (),
+            tool_choice=request.tool_choice,
             stage=Stage.UNDECIDED if undecided else Stage.CONTENT,
         )
 

@@ -7,7 +7,6 @@ is read, and the ids show where in it a special token is, or where one is missin
 """
 
 import re
-import weakref
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from ..dialect.compiling import compile_plan
 from ..parser.prompt import decode_ids
 from ..parser.tokens import is_distinct, is_marker
 from ..tokens import Detokenizer, added_tokens
-from .host import foreign_tokens, remembered
+from .host import cached, foreign_tokens
 
 _SLACK: Final = 4
 """By how many characters the decoded text of ids may differ in length from the text that came with them."""
@@ -37,15 +36,9 @@ class Special(msgspec.Struct, frozen=True):
     spelled: "re.Pattern[str] | None" = None
 
 
-_known: "weakref.WeakKeyDictionary[Any, dict[str, Special | None]]" = weakref.WeakKeyDictionary()
-
-
+@cached
 def special_of(d: Dialect, tokenizer: Any) -> Special | None:
     """The special tokens that matter; ``None`` if a tokenizer does not list its tokens, so that only text is read."""
-    return remembered(_known, tokenizer, d, lambda: _special_of(d, tokenizer))
-
-
-def _special_of(d: Dialect, tokenizer: Any) -> Special | None:
     try:
         added = added_tokens(tokenizer)
     except (AttributeError, TypeError):

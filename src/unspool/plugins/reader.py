@@ -22,7 +22,7 @@ from .. import (
     ToolCallStart,
 )
 from ..parser.parser import PairedParser
-from .host import closings, environment_policy, foreign_tokens, ids_policy
+from .host import closings, environment_policy, foreign_tokens, ids_policy, tool_choice_of, tools_of
 from .pairing import Pairing, special_of
 
 
@@ -64,13 +64,23 @@ class Ids(msgspec.Struct, frozen=True):
 
 
 def reader_of(
-    d: Dialect, tokenizer: Any, *, keep: Keep = Keep.NOTHING, ids: Ids | None = None, **options: Any
+    d: Dialect,
+    tokenizer: Any,
+    *,
+    keep: Keep = Keep.NOTHING,
+    ids: Ids | None = None,
+    tools: Sequence[Any] | None = None,
+    tool_choice: Any = None,
+    **options: Any,
 ) -> "Reader":
-    """Make a reader of one output, with the policies of the environment and further arguments of `Parser`.
+    """Make a reader of one output, with the policies of the environment and further arguments of `Parser`. The tools
+    and the choice may be the host's objects; ``None`` for tools means that any may be called.
 
     If ids come with the text, text that only spells a special token stays text, unless the policy ``text_markers`` says
     otherwise, or a grammar generated it. Without a tokenizer, special tokens are unknown.
     """
+    options["tools"] = None if tools is None else tools_of(tools)
+    options["tool_choice"] = tool_choice_of(tool_choice) if options["tools"] else "auto"
     policy = environment_policy()
     foreign = None if tokenizer is None else foreign_tokens(d, tokenizer)
     pairing = None

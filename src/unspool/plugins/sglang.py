@@ -200,8 +200,7 @@ class ToolDetector:
         return tag
 
     def _read(self, tools: Sequence[Any] | None) -> Reader:
-        known = None if tools is None else tools_of(tools)
-        return reader_of(self.dialect, self._tokenizer, keep=Keep.REASONING, tools=known, stage=Stage.CONTENT)
+        return reader_of(self.dialect, self._tokenizer, keep=Keep.REASONING, tools=tools, stage=Stage.CONTENT)
 
     def _streaming_result(self, reader: Reader, delta: Delta) -> StreamingParseResult:
         items = []

@@ -288,13 +288,15 @@ class ToolHalf:
         given: dict[str, Any] = {"stage": Stage.CONTENT}
         if stage is None and self.mate is not None:
             given = self.mate.beginning
-        tools = (
-            None if request is None and not self._tools else tools_of(getattr(request, "tools", None) or self._tools)
+        return reader_of(
+            self.dialect,
+            self.tokenizer,
+            keep=Keep.REASONING if self.mate is None else Keep.NOTHING,
+            ids=_ids(request),
+            tools=getattr(request, "tools", None) or self._tools or (None if request is None else ()),
+            tool_choice=getattr(request, "tool_choice", None),
+            **given,
         )
-        choice = tool_choice_of(getattr(request, "tool_choice", None)) if tools else "auto"
-        keep = Keep.REASONING if self.mate is None else Keep.NOTHING
-        ids = _ids(request)
-        return reader_of(self.dialect, self.tokenizer, keep=keep, ids=ids, tools=tools, tool_choice=choice, **given)
 
 
 def _ids(request: Any) -> Ids:

@@ -161,8 +161,7 @@ class Conversation:
         """
         if not self._asked:
             raise ValueError("prompt: there is nothing to answer; add messages first")
-        found: list[int] = self.ids.tolist()
-        return found
+        return _listed(self.ids)
 
     def extend(
         self, ids: Sequence[int] | Ids, logprobs: Sequence[float] | None = None, finish_reason: str = "stop"
@@ -244,10 +243,9 @@ class Conversation:
     def copy(self) -> "Conversation":
         """Copy the conversation, to continue both separately, for example for several answers to one prompt."""
         other = copy.copy(self)
-        other._ids, other._codes, other._logprobs = list(self._ids), list(self._codes), list(self._logprobs)
-        other._calls, other._failed, other.turns = list(self._calls), dict(self._failed), list(self.turns)
-        other._messages, other._history = list(self._messages), list(self._history)
-        other.samples, other.rewrites = list(self.samples), list(self.rewrites)
+        for name, value in vars(self).items():
+            if isinstance(value, list | dict):
+                setattr(other, name, value.copy())
         return other
 
     # -- inside ----------------------------------------------------------------------------------------------------

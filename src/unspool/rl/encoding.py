@@ -117,12 +117,12 @@ class Encoder:
                 part["text"] = by + part["text"]
         return values
 
-    def encode(self, text: str, by: str = "", behind: str = "") -> Ids:
-        """The ids of rendered text after a special token (``""``: at the beginning); ``by``: that of `broken`."""
-        return self.encode_spans(text, by, behind)[0]
+    def encode(self, text: str, by: str) -> Ids:
+        """The ids of rendered text; ``by``: that of `broken`."""
+        return self.encode_spans(text, by)[0]
 
-    def encode_spans(self, text: str, by: str = "", behind: str = "") -> tuple[Ids, NDArray[np.int64]]:
-        """The ids of a text, and the offset at which each token begins."""
+    def encode_spans(self, text: str, by: str, behind: str = "") -> tuple[Ids, NDArray[np.int64]]:
+        """The ids of rendered text after a special token (``""``: at the beginning), and the offset of each token."""
         ids: list[Ids] = []
         starts: list[NDArray[np.int64]] = []
         at = 0

@@ -15,7 +15,7 @@ These shapes have a number for every token: that of a token that is not learnt i
 
 import io
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, groupby, zip_longest
 from typing import Any, Final
@@ -195,7 +195,7 @@ def to_table(rollouts: Iterable[Rollout], roles: Sequence[Role] | None = None) -
             ("problems", pa.list_(pa.string())),
         ]
     )
-    return pa.Table.from_pylist(_flat(rollouts, roles), schema)
+    return pa.Table.from_pylist(list(_flat(rollouts, roles)), schema)
 
 
 _SHAPES: Final[Mapping[str, Callable[[Iterable[Rollout]], Any]]] = {
@@ -212,24 +212,18 @@ def written(rollouts: Sequence[Rollout], form: str = "json", encoding: str = "js
     """Write rollouts in one of `FORMATS` and `ENCODINGS`, and return the bytes and their media type. As lines and in
     Arrow, ``json`` has the rows alone. `ValueError` if the form needs something that a rollout does not have;
     `ImportError` if Arrow is not installed."""
-    if form == "json" and encoding == "json":
-        whole: Any = rollouts[0] if len(rollouts) == 1 else list(rollouts)
-        return msgspec.json.encode(whole), "application/json"
-    if form == "json":
-        table = to_table(rollouts) if encoding == "arrow" else None
-        listed: Any = _flat(rollouts, None)
-    else:
-        table, listed = None, msgspec.to_builtins(_SHAPES[form](rollouts))
-        if encoding == "json":
-            return msgspec.json.encode(listed), "application/json"
-        if isinstance(listed, dict):
-            listed = [dict(zip(listed, values, strict=True)) for values in zip(*listed.values(), strict=True)]
+    whole: Any = rollouts[0] if len(rollouts) == 1 else list(rollouts)
+    shaped = whole if form == "json" else msgspec.to_builtins(_SHAPES[form](rollouts))
+    if encoding == "json":
+        return msgspec.json.encode(shaped), "application/json"
+    rows = _flat(rollouts, None) if form == "json" else shaped
+    if isinstance(rows, dict):
+        rows = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
     if encoding == "jsonl":
-        return b"".join(msgspec.json.encode(row) + b"\n" for row in listed), "application/jsonl"
+        return b"".join(msgspec.json.encode(row) + b"\n" for row in rows), "application/jsonl"
     import pyarrow as pa
 
-    if table is None:
-        table = pa.Table.from_pylist(listed)
+    table = to_table(rollouts) if form == "json" else pa.Table.from_pylist(rows)
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -251,11 +245,9 @@ def _known(row: Row) -> list[float]:
     return [0.0 if p is None else p for p in row.logprobs]
 
 
-def _flat(rollouts: Iterable[Rollout], roles: Sequence[Role] | None) -> list[dict[str, Any]]:
+def _flat(rollouts: Iterable[Rollout], roles: Sequence[Role] | None) -> Iterator[dict[str, Any]]:
     """The rows, each with the id and the reward of its rollout."""
-    return [
-        {"rollout": rollout.id, "reward": rollout.reward, **msgspec.to_builtins(row)}
-        for rollout in rollouts
-        for row in rollout.rows
-        if roles is None or row.role in roles
-    ]
+    for rollout in rollouts:
+        for row in rollout.rows:
+            if roles is None or row.role in roles:
+                yield {"rollout": rollout.id, "reward": rollout.reward, **msgspec.to_builtins(row)}

@@ -17,7 +17,7 @@ from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
 from ..errors import TemplateError
 from ..message import Message
-from ..parser import Parser
+from ..parser import parse
 from ..parser.stage import detect_stage
 from ..policy import Policy
 from ..renderer import render
@@ -39,20 +39,20 @@ class Format:
         self.dialect = dialect
         self.template = template
         self.encoder = encoder
-        self.ends_of_turns = tuple(e for e in (*eos, *dialect.end) if e.strip())
-        self.ends = tuple(sorted({e for e in (*dialect.end, *eos) if e.strip()}, key=len, reverse=True))
+        ends = [e for e in (*eos, *dialect.end) if e.strip()]
+        self.ends = tuple(sorted(set(ends), key=len, reverse=True))
+        self._end = ends[0] if ends else ""
         self._form = Form()
         self._parts = False  # whether reasoning is a part of the content instead of a key of the message
-        # The roles among ``user`` and ``tool`` whose messages cannot follow an answer, each with the reason.
-        self.refused: dict[str, str] = {}
         self._find_form()
+        refused: dict[str, str] = {}  # the roles whose messages cannot follow an answer, each with the reason
         for role in ("user", "tool"):
             try:
                 self._probe(role)
             except TemplateError as error:
-                self.refused[role] = str(error)
-        if len(self.refused) > 1:
-            raise TemplateError(f"template: nothing can follow an answer: {self.refused['user']}")
+                refused[role] = str(error)
+        if len(refused) > 1:
+            raise TemplateError(f"template: nothing can follow an answer: {refused['user']}")
 
     # -- messages --------------------------------------------------------------------------------------------------
 
@@ -147,8 +147,10 @@ class Format:
         prompt = self.template.render(asked, tools, generate=True)
         whole = self.template.render([*asked, answer], tools, generate=False)
         if not whole.startswith(prompt):
-            text = render(_openai(answer), self.dialect, tools=tools, stage=detect_stage(self.dialect, prompt))
-            return prompt, text + (self.ends_of_turns[0] if self.ends_of_turns else "")
+            message = {key: answer.get(key) for key in ("content", "tool_calls")}
+            message["reasoning_content"] = next((answer[key] for key in _KEYS if answer.get(key)), None)
+            text = render(message, self.dialect, tools=tools, stage=detect_stage(self.dialect, prompt))
+            return prompt, text + self._end
         return prompt, self.to_end(whole[len(prompt) :])
 
     def closed(self, history: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None) -> str | None:
@@ -228,24 +230,6 @@ def format_of(
     return found
 
 
-def _openai(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer in the form that `unspool.render` accepts."""
-    thought = next((answer[key] for key in _KEYS if answer.get(key)), None)
-    message: dict[str, Any] = {
-        "role": "assistant",
-        "content": answer.get("content") or None,
-        "reasoning_content": thought,
-    }
-    if answer.get("tool_calls"):
-        message["tool_calls"] = []
-        for call in answer["tool_calls"]:
-            function = dict(call["function"])
-            if not isinstance(function.get("arguments"), str):
-                function["arguments"] = json.dumps(function.get("arguments") or {}, ensure_ascii=False)
-            message["tool_calls"].append({"type": "function", **call, "function": function})
-    return message
-
-
 def _as_object(arguments: str) -> Any:
     """Arguments as an object. Anything else becomes text under a single key."""
     try:
@@ -253,13 +237,6 @@ def _as_object(arguments: str) -> Any:
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {"arguments": arguments}
-
-
-def _read(text: str, dialect: Dialect, prompt: str, tools: Any, policy: Policy | None = None) -> Message:
-    parser = Parser(dialect, tools=tools, prompt=prompt, policy=policy)
-    parser.feed(text)
-    parser.close()
-    return parser.message
 
 
 def reads_the_same(
@@ -270,7 +247,7 @@ def reads_the_same(
     Calls that are not ``ok`` cannot be compared. Schemas decide the type of a value that is written as text. ``by`` is
     the character that breaks up special tokens.
     """
-    read = _read(text, dialect, prompt, tools, policy)
+    read = parse(text, dialect, tools=tools, prompt=prompt, policy=policy)
     texts = ((read.reasoning, answer.reasoning), (read.content, answer.content))
     if any(_bare(t, by) != _bare(a, by) for t, a in texts):
         return False

@@ -164,28 +164,23 @@ class BlockWriter(Writer):
     def _close_call(self, event: ToolCallEnd) -> bytes:
         """The call ends."""
 
-    # Events of the server's tools; a protocol without fields for them writes nothing.
+    # Events of the server's tools.
 
+    @abstractmethod
     def _open_server_call(self, event: ServerCallStart) -> bytes:
         """A call that the server runs opens; its arguments and its end follow as those of any call."""
-        raise not_writable(event)
 
+    @abstractmethod
     def _result(self, event: ServerCallResult) -> bytes:
         """The result of a call that the server ran."""
-        raise not_writable(event)
 
     def _ask(self, event: ApprovalAsked) -> bytes:
         """A complete call waits for approval."""
-        raise not_writable(event)
+        raise TypeError("events: the protocol has no words for ApprovalAsked")
 
     def _listed(self, event: ToolsListed) -> bytes:
         """The tools of a tool server."""
         return b""
-
-
-def not_writable(event: object) -> TypeError:
-    """The error for an event that a protocol cannot write, and that must not occur there."""
-    return TypeError(f"events: the protocol has no words for {type(event).__name__}")
 
 
 def events_of(answer: Answer) -> Sequence[AnyEvent]:

@@ -108,11 +108,7 @@ class ChatWriter(Writer):
         self._kinds = kinds or {}
         self._handlers: dict[type, Callable[[Choice, Any], bytes]] = self._handle()
         if self._kinds:
-            self._handlers |= {
-                ToolCallStart: self._any_call,
-                ToolCallDelta: self._any_arguments,
-                ToolCallEnd: self._any_call_end,
-            }
+            self._handlers |= {ToolCallDelta: self._any_arguments, ToolCallEnd: self._any_call_end}
 
     def _handle(self) -> dict[type, Callable[[Choice, Any], bytes]]:
         """The handlers of events; an event without one is not written."""
@@ -214,22 +210,18 @@ class ChatWriter(Writer):
         return c.head + b",".join([key + text for key in self._keys]) + c.tail
 
     def _call(self, c: Choice, event: ToolCallStart) -> bytes:
-        c.arguments[event.index] = c.head + b'"tool_calls":[{"index":%d,"function":{"arguments":' % event.index
-        opened = b'"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""}}]'
-        return c.head + opened % (event.index, quoted(event.id), quoted(event.name)) + c.tail
+        kind, field = b"function", b"arguments"
+        if event.name in self._kinds:
+            kind, field = b"custom", b"input"
+            c.inputs[event.index] = Input()
+        c.arguments[event.index] = c.head + b'"tool_calls":[{"index":%d,"%b":{"%b":' % (event.index, kind, field)
+        opened = b'"tool_calls":[{"index":%d,"id":%b,"type":"%b","%b":{"name":%b,"%b":""}}]'
+        return c.head + opened % (event.index, quoted(event.id), kind, kind, quoted(event.name), field) + c.tail
 
     def _arguments(self, c: Choice, event: ToolCallDelta) -> bytes:
         return c.arguments[event.index] + quoted(event.arguments) + b"}}]" + c.tail
 
     # If custom tools are declared, a call may be of one of them.
-
-    def _any_call(self, c: Choice, event: ToolCallStart) -> bytes:
-        if event.name not in self._kinds:
-            return self._call(c, event)
-        c.inputs[event.index] = Input()
-        c.arguments[event.index] = c.head + b'"tool_calls":[{"index":%d,"custom":{"input":' % event.index
-        opened = b'"tool_calls":[{"index":%d,"id":%b,"type":"custom","custom":{"name":%b,"input":""}}]'
-        return c.head + opened % (event.index, quoted(event.id), quoted(event.name)) + c.tail
 
     def _any_arguments(self, c: Choice, event: ToolCallDelta) -> bytes:
         text = c.inputs.get(event.index)

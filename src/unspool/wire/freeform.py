@@ -5,11 +5,13 @@ a custom tool from the arguments as they stream.
 """
 
 import json
+import re
 from typing import Final, Literal
 
 import msgspec
 
 from ..regex import Regex
+from .encoding import clean
 
 INPUT: Final = "input"  # the argument that contains the text
 
@@ -25,7 +27,9 @@ class Kind(msgspec.Struct, frozen=True):
 _BEGIN: Final = Regex(r'\s*\{\s*"' + INPUT + r'"\s*:\s*"')
 _MARGIN: Final = 1024  # the largest number of characters before the text
 _SIMPLE: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-_CUT: Final = Regex(r'["\\]')
+_ESCAPE: Final = Regex(r"\\(?:u(?:([0-9a-fA-F]{4})|.{4})|(.))", re.S)
+_HALF: Final = r"[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u.{0,3})?)?\Z"  # of a surrogate pair that is not complete yet
+_COMPLETE: Final = Regex(rf'(?:[^"\\]+|\\[^u]|\\u(?!{_HALF}).{{4}})*', re.S)
 
 
 class Input:
@@ -47,16 +51,20 @@ class Input:
     def feed(self, piece: str) -> str:
         """The text of the next piece; may be empty."""
         self._raw.append(piece)
+        if self._state in ("behind", "other"):
+            return ""
+        self._held += piece
         if self._state == "before":
-            self._held += piece
             begun = _BEGIN.match(self._held)
             if begun is None:
                 self._state = "other" if len(self._held) > _MARGIN else "before"
                 return ""
-            self._state, piece, self._held = "inside", self._held[begun.end() :], ""
-        if self._state != "inside":
-            return ""
-        text = self._inside(self._held + piece)
+            self._state, self._held = "inside", self._held[begun.end() :]
+        complete = _COMPLETE.match(self._held)
+        end = complete.end() if complete is not None else 0
+        text, self._held = _decoded(self._held[:end]), self._held[end:]
+        if self._held.startswith('"'):
+            self._state = "behind"
         self._decoded.append(text)
         return text
 
@@ -68,48 +76,17 @@ class Input:
         self._decoded.append(text)
         return text
 
-    def _inside(self, text: str) -> str:
-        out: list[str] = []
-        at = 0
-        while (cut := _CUT.search(text, at)) is not None:
-            out.append(text[at : cut.start()])
-            if cut[0] == '"':
-                self._state, self._held = "behind", ""
-                return "".join(out)
-            found = _escape(text, cut.start())
-            if found is None:
-                self._held = text[cut.start() :]
-                return "".join(out)
-            character, at = found
-            out.append(character)
-        self._held = ""
-        return "".join([*out, text[at:]])
+
+def _decoded(text: str) -> str:
+    """Decode the inside of a JSON string. Lone surrogates and wrong escapes of them become U+FFFD."""
+    text = _ESCAPE.sub(_character, clean(text))
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _escape(text: str, at: int) -> tuple[str, int] | None:
-    """The character of an escape, and the place after it; ``None`` if more must come."""
-    kind = text[at + 1 : at + 2]
-    if kind != "u":
-        return (_SIMPLE.get(kind, kind), at + 2) if kind else None
-    code = _hex(text[at + 2 : at + 6])
-    if code is None:
-        return None if len(text) < at + 6 else ("\ufffd", at + 6)
-    if not 0xD800 <= code < 0xDC00:
-        return ("\ufffd" if 0xDC00 <= code < 0xE000 else chr(code)), at + 6
-    rest = text[at + 6 : at + 12]
-    if len(rest) < 6 and "\\u".startswith(rest[:2]):
-        return None
-    low = _hex(rest[2:]) if rest.startswith("\\u") else None
-    if low is None or not 0xDC00 <= low < 0xE000:
-        return "\ufffd", at + 6
-    return chr(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)), at + 12
-
-
-def _hex(digits: str) -> int | None:
-    try:
-        return int(digits, 16) if len(digits) == 4 and digits.isalnum() else None
-    except ValueError:
-        return None
+def _character(escape: re.Match[str]) -> str:
+    if escape[2]:
+        return _SIMPLE.get(escape[2], escape[2])
+    return chr(int(escape[1], 16)) if escape[1] else "\ufffd"
 
 
 def _other(arguments: str) -> str:

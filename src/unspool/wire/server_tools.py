@@ -68,8 +68,7 @@ class Clients:
 
     def __init__(self) -> None:
         self._indexes: dict[int, int] = {}
-        self._calls: dict[int, dict[str, Any]] = {}
-        self._arguments: dict[int, list[str]] = {}
+        self._calls: dict[int, tuple[ServerCallStart, list[str]]] = {}  # each with the pieces of its arguments
         self.results: list[dict[str, Any]] = []  # the server's calls that have ended, in the order of their results
 
     def take(self, events: Iterable[AnyEvent]) -> list[Event]:
@@ -77,8 +76,7 @@ class Clients:
         found: list[Event] = []
         for event in events:
             if isinstance(event, ServerCallStart):
-                self._calls[event.index] = {"id": event.id, "name": event.name, "server": event.server}
-                self._arguments[event.index] = []
+                self._calls[event.index] = event, []
             elif isinstance(event, ServerCallResult):
                 self._result(event)
             elif isinstance(event, ToolsListed | ApprovalAsked):
@@ -94,13 +92,13 @@ class Clients:
     def _own(self, event: ToolCallStart | ToolCallDelta | ToolCallEnd) -> Event | None:
         if event.index in self._calls:
             if isinstance(event, ToolCallDelta):
-                self._arguments[event.index].append(event.arguments)
+                self._calls[event.index][1].append(event.arguments)
             return None
         index = self._indexes.setdefault(event.index, len(self._indexes))
         return event if index == event.index else msgspec.structs.replace(event, index=index)
 
     def _result(self, event: ServerCallResult) -> None:
-        call = self._calls[event.index]
-        arguments = "".join(self._arguments.pop(event.index, ()))
-        entry = {"index": len(self.results), **call, "arguments": arguments, "content": event.text}
-        self.results.append({**entry, "is_error": event.error})
+        call, arguments = self._calls[event.index]
+        entry = {"index": len(self.results), "id": call.id, "name": call.name, "server": call.server}
+        content = {"arguments": "".join(arguments), "content": event.text, "is_error": event.error}
+        self.results.append({**entry, **content})
