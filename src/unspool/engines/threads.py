@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
+from ..grammar import bounds
+
 _T = TypeVar("_T")
 _SLICE: Final = 0.005  # how long a thread computes before the event loop gets a turn, in seconds
 _PATIENCE: Final = 0.1  # how long a thread waits for such a turn, in seconds: the loop may have been stopped
@@ -80,11 +82,13 @@ class _Job(Generic[_T]):
     def __call__(self) -> _T:
         work, self.work = self.work, None
         assert work is not None, "what was cancelled does not begin"
-        return work(self.awaited)
+        with bounds.awaited(self.awaited.check):
+            return work(self.awaited)
 
 
 class Threads:
-    """A fixed number of threads. Work for which nobody waits never begins, or ends at its next `Awaited.check`.
+    """A fixed number of threads. Work for which nobody waits never begins, or ends at its next `Awaited.check`, which
+    derivations of grammars call too.
 
     Args:
         count: the largest number of threads.

@@ -11,7 +11,6 @@ from starlette.types import Scope, Send
 from ..engines.threads import Awaited
 from ..generation.run import Deposit, Run
 from ..generation.service import Service
-from ..grammar import bounds
 from ..regex import Regex
 from ..request.approvals import Approvals
 from ..request.chat_request import ChatRequest, check_text
@@ -85,14 +84,12 @@ class _OfProtocol(Endpoint):
             return listing
         writable = self._service.constraints.writable
         kept = await self._service.in_thread(
-            0, lambda awaited: tuple(t for t in listing.tools if t.kind != "mcp" or writable(t, awaited))
+            0, lambda _: tuple(t for t in listing.tools if t.kind != "mcp" or writable(t))
         )
         return msgspec.structs.replace(listing, tools=kept)
 
-    def _read(self, fields: Fields, offer: Offer, awaited: Awaited) -> ChatRequest:
-        with bounds.awaited(awaited.check):
-            request = self._protocol.read(fields, offer)
-        return msgspec.structs.replace(request, caller=offer.caller)
+    def _read(self, fields: Fields, offer: Offer) -> ChatRequest:
+        return msgspec.structs.replace(self._protocol.read(fields, offer), caller=offer.caller)
 
 
 class ProtocolEndpoint(_OfProtocol):
@@ -164,20 +161,18 @@ class ProtocolEndpoint(_OfProtocol):
         fields, size, offer, session = incoming.fields, incoming.size, incoming.offer, incoming.session
         turns = service.turns if session is None else session.tree(service)
 
-        def read(awaited: Awaited) -> ChatRequest:
-            request = self._read(fields, offer, awaited)
-            request = msgspec.structs.replace(request, stored=incoming.deposit.turn)
+        def read() -> ChatRequest:
+            request = msgspec.structs.replace(self._read(fields, offer), stored=incoming.deposit.turn)
             return request if session is None else session.adapted(request, incoming.edges)
 
         def make(request: ChatRequest, fetched: Mapping[str, bytes], awaited: Awaited) -> Prepared:
-            engine = service.engine
             request = settled(request, fetched, limits)
             if fetched or size > limits.text:  # a shorter request cannot have so many characters
                 check_text(request, limits)
-            return prepare(request, service.settings, turns, engine.tokenizer, service.constraints, awaited)
+            return prepare(request, service.settings, turns, service.engine.tokenizer, service.constraints, awaited)
 
         def whole(awaited: Awaited) -> ChatRequest | Prepared:
-            request = read(awaited)
+            request = read()
             return request if urls(request, limits) else make(request, {}, awaited)
 
         if size >= _LONG or _declares(fields):
@@ -186,7 +181,7 @@ class ProtocolEndpoint(_OfProtocol):
                 return found
             request = found
         else:
-            request = read(Awaited())
+            request = read()
         fetched = await service.fetched(request)
         incoming.hold(sum(map(len, fetched.values())))
         if not fetched and not request.tools and request.response_format is None and service.turns is None:
@@ -231,7 +226,7 @@ class CountEndpoint(_OfProtocol):
         try:
             offer = await self._offer(scope, fields, own)
             asked = Fields({**self.assumed, **fields.raw})
-            request = await service.in_thread(size, lambda awaited: self._read(asked, offer, awaited))
+            request = await service.in_thread(size, lambda _: self._read(asked, offer))
             request = msgspec.structs.replace(request, stored=deposit.turn)
             found = settled(request, await service.fetched(request), service.settings.limits)
             return Reply(encode(await service.in_thread(size, lambda awaited: self._count(found, awaited))))

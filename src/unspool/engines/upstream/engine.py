@@ -5,15 +5,14 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...grammar import bounds
 from ..base import Delta, EngineError, Request, not_taken
 from ..media import MEDIA
-from ..threads import Awaited, Threads
+from ..threads import Threads
 from .answers import Closed
 from .client import MAX_ANSWER, Client, Unavailable
 from .kinds import KINDS, Kind, Served, body, detect, listed
@@ -248,7 +247,7 @@ class Upstream:
         )
         if request.constraint is None:
             return Asked(kind, make(), spans)
-        return Asked(kind, await self._threads.run(lambda awaited: _awaited(awaited, make)), spans)
+        return Asked(kind, await self._threads.run(lambda _: make()), spans)
 
     async def _prompt(
         self, backend: Backend, kind: Kind, request: Request, model: str | None
@@ -381,12 +380,6 @@ def _with_more(kind: Kind, backend: Backend, request: Request) -> Kind:
             raise not_taken(medium, kind.name, () if row is None else row.media)
     assert row is not None, "there are media"
     return CHAT if backend.unready and kind.name == CHAT.name else row
-
-
-def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Compute what may take a while, as long as somebody waits."""
-    with bounds.awaited(awaited.check):
-        return make()
 
 
 def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:
