@@ -16,17 +16,13 @@ from .stops import Stops
 
 
 class Times:
-    """When the tokens of an output arrived, by a clock in seconds."""
+    """When the tokens of an output arrived after the engine was asked, now, by a clock in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._last = 0.0
+        self._last = clock()
         self._first: float | None = None
         self._between: list[float] = []
-
-    def begin(self) -> None:
-        """Note that the engine was asked."""
-        self._last = self._clock()
 
     def arrived(self, tokens: int) -> None:
         """Note that this many tokens arrived at once."""
@@ -83,7 +79,8 @@ class Choice:
         self._reason: str | None = None
         self._usage: Usage | None = None
         self._since = 0  # the tokens since the engine's last counts
-        self._times: Times | None = Times(self._clock) if timed else None
+        self._timed = timed
+        self._times: Times | None = None
         self.logprobs: list[Any] = []
         self._raw: list[str] = []
         self._ids: list[int] | None = []
@@ -132,8 +129,8 @@ class Choice:
 
     def begin(self) -> None:
         """Note that the engine was asked."""
-        if self._times is not None:
-            self._times.begin()
+        if self._timed:
+            self._times = Times(self._clock)
 
     def counted(self, prompt: int) -> None:
         """Set the number of the prompt's tokens; see `uncounted`."""

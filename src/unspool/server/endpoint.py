@@ -2,8 +2,7 @@
 
 import asyncio
 import hmac
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
@@ -27,7 +26,7 @@ _FIELDS: Final = 100
 SESSION: Final = "unspool.session"  # the key of a request's session in its scope
 
 
-class Endpoint(ABC):
+class Endpoint:
     """An ASGI application that answers POST requests; ``invalid`` is the HTTP status for a wrong field."""
 
     def __init__(self, service: Service, error_body: ErrorBody, invalid: int = 400) -> None:
@@ -63,17 +62,17 @@ class Endpoint(ABC):
             elif ended is not None:
                 raise ended
 
-    @abstractmethod
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        """Answer a request whose body was read."""
-
-    async def _answer(self, reply: Awaitable[Reply], scope: Scope, send: Send) -> None:
-        """Send a whole answer, or the error that it ends with; see `failure_of`."""
+        """Answer a request whose body was read: with a whole answer, or the error that it ends with."""
         try:
-            found = await reply
+            reply = await self._reply(scope, body)
         except Exception as error:
-            found = self._refused(error, scope)
-        await self._send(found, scope, send)
+            reply = self._refused(error, scope)
+        await self._send(reply, scope, send)
+
+    async def _reply(self, scope: Scope, body: bytes) -> Reply:
+        """The whole answer, if `respond` does not stream one; for its errors see `failure_of`."""
+        raise NotImplementedError
 
     def _refused(self, error: Exception, scope: Scope) -> Reply:
         return failed(self._error_body, failure_of(error, scope, self._invalid))
@@ -94,10 +93,7 @@ class ThreadEndpoint(Endpoint):
         super().__init__(service, wire.error_body)
         self._work = work
 
-    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        await self._answer(self._reply(body), scope, send)
-
-    async def _reply(self, body: bytes) -> Reply:
+    async def _reply(self, scope: Scope, body: bytes) -> Reply:
         def work(awaited: Awaited) -> bytes:
             return self._work(self._service, read_object(body), awaited)
 

@@ -152,16 +152,10 @@ def grammar_forms(constraint: Constraint | None) -> dict[str, Any] | None:
     """A constraint in all its formats, with the reason instead if a format cannot express it."""
     if constraint is None:
         return None
-    forms: dict[str, Callable[[], Any]] = {
-        "lark": lambda: constraint.lark,
-        "gbnf": lambda: constraint.gbnf,
-        "structural_tag": lambda: constraint.structural_tag,
-        "json_schema": lambda: constraint.json_schema,
-    }
     written: dict[str, Any] = {}
-    for form, make in forms.items():
+    for form in ("lark", "gbnf", "structural_tag", "json_schema"):
         try:
-            written[form] = {"grammar": make()}
+            written[form] = {"grammar": getattr(constraint, form)}
         except ConstraintError as error:
             written[form] = {"error": str(error)}
     return written

@@ -215,9 +215,6 @@ class CountEndpoint(_OfProtocol):
     assumed: Mapping[str, Any] = {"max_tokens": 1}  # fields that a request may omit here
     named: Mapping[str, Any] = {}  # fields of the answer that say what it is
 
-    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        await self._answer(self._reply(scope, body), scope, send)
-
     async def _reply(self, scope: Scope, body: bytes) -> Reply:
         service = self._service
         fields, deposit = await self._recalled(scope, await self._parse(body))

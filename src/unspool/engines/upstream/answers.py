@@ -120,20 +120,17 @@ class _Choice(msgspec.Struct):
     matched_stop: int | str | None = None
 
 
-class _PromptDetails(msgspec.Struct):
-    cached_tokens: _Count | None = None
-
-
-class _CompletionDetails(msgspec.Struct):
-    reasoning_tokens: _Count | None = None
+class _Details(msgspec.Struct):
+    cached_tokens: _Count | None = None  # of the prompt
+    reasoning_tokens: _Count | None = None  # of the completion
 
 
 class _Usage(msgspec.Struct):
     prompt_tokens: _Count = 0
     completion_tokens: _Count | None = None
     total_tokens: _Count | None = None
-    prompt_tokens_details: _PromptDetails | None = None
-    completion_tokens_details: _CompletionDetails | None = None
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
 
 
 class _Range(msgspec.Struct):
@@ -205,13 +202,12 @@ def _text(choice: _Choice) -> str:
 
 
 def _usage(reported: _Usage) -> Usage:
-    details = reported.completion_tokens_details
     return Usage(
         prompt_tokens=reported.prompt_tokens,
         completion_tokens=reported.completion_tokens or 0,
         total_tokens=reported.total_tokens,
-        cached_tokens=None if reported.prompt_tokens_details is None else reported.prompt_tokens_details.cached_tokens,
-        reasoning_tokens=None if details is None else details.reasoning_tokens,
+        cached_tokens=(reported.prompt_tokens_details or _Details()).cached_tokens,
+        reasoning_tokens=(reported.completion_tokens_details or _Details()).reasoning_tokens,
     )
 
 

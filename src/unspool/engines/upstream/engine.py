@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ..base import Delta, EngineError, Request, not_taken
@@ -80,17 +80,16 @@ class Upstream:
         bases = base_urls([urls] if isinstance(urls, str) else urls, kind)
         if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key):
             raise ValueError("api_key: must be printable ASCII without white space around it")
-        times = {
-            "connect_timeout": connect_timeout,
-            "first_timeout": first_timeout,
-            "next_timeout": next_timeout,
-            "check_interval": check_interval,
-        }
-        for name, seconds in times.items():
+        for name, seconds in (
+            ("connect_timeout", connect_timeout),
+            ("first_timeout", first_timeout),
+            ("next_timeout", next_timeout),
+            ("check_interval", check_interval),
+        ):
             if not (math.isfinite(seconds) and seconds > 0):
                 raise ValueError(f"{name}: {seconds} is not a positive number of seconds")
         self._model = model
-        self._tokenizer = tokenizer
+        self.tokenizer: Final = tokenizer
         self._markers = tuple(markers)
         self._keep_end = keep_end
         self._budgets = budgets
@@ -101,11 +100,6 @@ class Upstream:
         given = None if kind is None else KINDS[kind]
         self._busy: set[str] = set()  # ids of running requests
         self._pool = Pool([Backend(base, given) for base in bases], self._probe, check_interval)
-
-    @property
-    def tokenizer(self) -> Any:
-        """The given tokenizer."""
-        return self._tokenizer
 
     media = MEDIA
     """Whether a server takes them is known when it is asked."""
