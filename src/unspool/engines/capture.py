@@ -171,15 +171,7 @@ def read_recordings(path: str | Path) -> list[Recording]:
 
 
 def read_lines(source: str, lines: Iterable[str]) -> Iterator[Recording]:
-    """Read recordings from lines.
-
-    Args:
-        source: where the lines come from, for messages.
-        lines: of JSON.
-
-    Raises:
-        ValueError: names the source, the line and what is wrong.
-    """
+    """Read recordings from lines of JSON. A `ValueError` names the source, the line and what is wrong."""
     asked: Asked | None = None
     pieces: list[tuple[float, Delta]] = []
     error: tuple[float, str, int] | None = None
@@ -324,12 +316,8 @@ class Capture:
 
 
 class _File:
-    """The file of one recording. If it cannot be written, it is removed: the answer matters more.
-
-    Args:
-        path: its path, at which nothing is yet.
-        report: takes the fault when it cannot be written, or ``None`` when it was written to its end.
-    """
+    """The file of one recording. If it cannot be written, it is removed: the answer matters more. ``report`` takes the
+    fault then, or ``None`` when the file was written to its end."""
 
     def __init__(self, path: Path, report: Callable[[OSError | None], None]) -> None:
         self._path = path

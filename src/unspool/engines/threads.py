@@ -24,10 +24,7 @@ class Awaited:
 
     A thread that competes for the interpreter's lock holds it most of the time. The event loop releases the lock with
     every event and must acquire it again, which takes long on a busy machine. So every few milliseconds, `check` also
-    waits for one whole turn of the loop.
-
-    Args:
-        loop: the event loop that waits; ``None`` if the work is not done in a thread.
+    waits for one whole turn of the loop that waits (``None``: the work is not done in a thread).
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
@@ -38,11 +35,7 @@ class Awaited:
         self._since = time.monotonic()
 
     def check(self) -> None:
-        """Give the loop a turn if it is due, and return if somebody waits.
-
-        Raises:
-            Abandoned: nobody does.
-        """
+        """Give the loop a turn if it is due, and return if somebody waits; `Abandoned` if nobody does."""
         if self._loop is not None and time.monotonic() - self._since > _SLICE:
             self._turn.clear()
             with contextlib.suppress(RuntimeError):  # the loop is closed
@@ -66,12 +59,7 @@ class Awaited:
 
 
 class _Job(Generic[_T]):
-    """Work for a thread. It is released once it begins or nobody waits, since it may contain a whole request.
-
-    Args:
-        work: the function to run.
-        awaited: whether somebody waits for it.
-    """
+    """Work for a thread. It is released once it begins or nobody waits, since it may contain a whole request."""
 
     __slots__ = ("awaited", "work")
 
@@ -88,12 +76,7 @@ class _Job(Generic[_T]):
 
 class Threads:
     """A fixed number of threads. Work for which nobody waits never begins, or ends at its next `Awaited.check`, which
-    derivations of grammars call too.
-
-    Args:
-        count: the largest number of threads.
-        name: the name of the threads.
-    """
+    derivations of grammars call too."""
 
     def __init__(self, count: int, name: str) -> None:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix=f"unspool-{name}")

@@ -56,26 +56,19 @@ class Deposit:
         """Keep an answer, with its last round and that round's prompt; `StoreError` if it cannot be kept."""
 
 
-_NOWHERE: Final = Deposit()
-
-
 class Run:
-    """Answers one request.
-
-    Args:
-        client_id: the client's own id for the request, for the log and the engine; empty if there is none.
-        tools: the tool servers of the request, if it may use any.
-        session: the session that records it, if it belongs to one."""
+    """Answers one request, with the client's own id for it (or ``""``), the tool servers that it may use, and the
+    session that records it, if it belongs to one."""
 
     def __init__(
         self,
         service: Service,
         protocol: WireProtocol,
         prepared: Prepared,
-        client_id: str = "",
-        tools: Tools | None = None,
-        deposit: Deposit = _NOWHERE,
-        session: "Session | None" = None,
+        client_id: str,
+        tools: Tools,
+        deposit: Deposit,
+        session: "Session | None",
     ) -> None:
         self._session = session
         self.id = protocol.id_prefix + uuid.uuid4().hex
@@ -99,7 +92,7 @@ class Run:
         if self._tracer is not None and isinstance(reader, Parser):
             self._trace = Trace(reader)
         self._loops: list[Loop] = []
-        if tools is not None and prepared.request.server_tools is not None:
+        if prepared.request.server_tools is not None:
             keep = not prepared.request.stream
             self._loops = [
                 Loop(self._name, service, prepared, tools.session, protocol, keep=keep) for _ in self._choices

@@ -41,7 +41,7 @@ from .endpoint import Endpoint, ThreadEndpoint, refusal
 from .explain import ASKED, prompt
 from .guards import Hosts, unsupported
 from .models import Served, by_model, unknown_model
-from .page import PageFile, page_routes, wants_page
+from .page import PageFile, page_routes
 from .parse_endpoint import parse
 from .protocol_endpoint import CompletionsEndpoint, CountEndpoint, ProtocolEndpoint
 from .replies import JSON, ErrorBody, Reply, failed, header
@@ -294,11 +294,12 @@ class _Pages:
 
     async def home(self, request: Request) -> Response | Reply:
         """The page for browsers; otherwise an overview, as JSON if the client accepts that. It needs no key."""
-        if self._index is not None and wants_page(request):
+        accept = request.headers.get("accept", "")
+        if self._index is not None and "text/html" in accept:
             return await self._index.answer(request)
         settings = self._service.settings
         example = settings.example(str(request.base_url).rstrip("/"))
-        if JSON in request.headers.get("accept", ""):
+        if JSON in accept:
             about = {"version": __version__, "model": settings.model, "dialect": settings.dialect.name}
             paths = [{"method": method, "path": path, "what": text} for method, path, text in _PATHS]
             return Reply(encode({"name": "unspool", **about, "paths": paths, "example": example}))
@@ -328,14 +329,14 @@ class _Pages:
 
     def _entry(self, service: Service) -> dict[str, Any]:
         """A model as ``/v1/models`` lists it."""
-        entry: dict[str, Any] = {
+        context = getattr(service.engine, "context", None)  # if the engine knows it
+        return {
             "id": service.settings.model,
             "object": "model",
             "created": self._created,
             "owned_by": "unspool",
+            **({} if context is None else {"max_model_len": context}),
         }
-        context = getattr(service.engine, "context", None)  # if the engine knows it
-        return entry if context is None else {**entry, "max_model_len": context}
 
     async def tokenizer_info(self, request: Request) -> Reply:
         return self._refused(request) or Reply(encode(tokenizer_info(self._service)))

@@ -92,7 +92,13 @@ class Tools:
         servers: list[ToolServer] = []
         entries = [] if tool_server is None else list(filter(None, map(str.strip, tool_server.split(","))))
         if "demo" in entries:
-            servers.append(_demo(limits, python, hosts, private, search))
+            from .demo import DemoToolServer
+            from .fetch import Fetcher
+
+            fetcher = None
+            if hosts or search is not None:
+                fetcher = Fetcher(hosts, private=private, time=limits.time, size=limits.message)
+            servers.append(DemoToolServer(fetcher, python=python, search=search, limits=limits))
             entries = [entry for entry in entries if entry != "demo"]
         if entries or (tool_server is not None and not servers):
             servers += read_list(",".join(entries), limits)
@@ -117,7 +123,10 @@ class Tools:
             else:
                 tools += (self._with_approval(tool) for tool in listed)
                 self._failed.pop(server.label, None)
-        self._report(failures)
+        for label, text in failures.items():
+            if self._failed.get(label) != text:  # each change is logged once
+                self._failed[label] = text
+                log.warning("tool server %s: %s", label, text)
         return Listing(_without_clashes(tools, self.servers), failures)
 
     async def _list(self, server: ToolServer) -> Sequence[ServerTool]:
@@ -153,13 +162,6 @@ class Tools:
         needed = self._approval.needed(tool.original, f"{tool.server}{_BETWEEN}{tool.original}")
         return msgspec.structs.replace(tool, approval=True) if needed else tool
 
-    def _report(self, failures: dict[str, str]) -> None:
-        """Log which servers are down, each time that changes."""
-        for label, text in failures.items():
-            if self._failed.get(label) != text:
-                self._failed[label] = text
-                log.warning("tool server %s: %s", label, text)
-
 
 class ToolsSession:
     """The state of all servers for one response. A server's session starts when a call needs it."""
@@ -175,10 +177,7 @@ class ToolsSession:
             raise RuntimeError("the session is closed")
         session = self._sessions.get(tool.server)
         if session is None:
-            server = self._tools.servers.get(tool.server)
-            if server is None:
-                return ToolResult(text=f"There is no tool server {tool.server!r}.", error=True)
-            session = self._sessions[tool.server] = server.session()
+            session = self._sessions[tool.server] = self._tools.servers[tool.server].session()
         return await session.call(tool, arguments)
 
     async def aclose(self) -> None:
@@ -187,16 +186,6 @@ class ToolsSession:
         sessions, self._sessions = self._sessions, {}
         ended = await asyncio.gather(*(session.aclose() for session in sessions.values()), return_exceptions=True)
         _log_faults("session of tool server", list(sessions), ended)
-
-
-def _demo(limits: ToolLimits, python: bool, hosts: Sequence[str], private: bool, search: str | None) -> ToolServer:
-    from .demo import DemoToolServer
-    from .fetch import Fetcher
-
-    fetcher = None
-    if hosts or search is not None:
-        fetcher = Fetcher(hosts, private=private, time=limits.time, size=limits.message)
-    return DemoToolServer(fetcher, python=python, search=search, limits=limits)
 
 
 def _looked_at(task: "asyncio.Task[Sequence[ServerTool]]") -> None:

@@ -82,21 +82,26 @@ class MCPToolServer:
             return self._listed
 
     def session(self) -> Session:
-        return _Session(self, self._shared if isinstance(self.target, Program) else _Shared(self.connect))
+        return _Session(self, self._connections())
 
     async def aclose(self) -> None:
         await self._shared.aclose()
+
+    def _connections(self) -> "_Shared":
+        """The child that all share, or connections of one's own."""
+        return self._shared if isinstance(self.target, Program) else _Shared(self.connect)
+
+    async def left(self, shared: "_Shared") -> None:
+        """Close connections of one's own."""
+        if shared is not self._shared:
+            await shared.aclose()
 
     def changed(self) -> None:
         """Forget the listing: the server's tools have changed."""
         self._until = 0.0
 
     async def connect(self) -> "_Connection":
-        """A new connection.
-
-        Raises:
-            ToolServerError: the server cannot be reached.
-        """
+        """A new connection; `ToolServerError` if the server cannot be reached."""
         return await self._bounded(self._connect())
 
     async def _bounded(self, work: Awaitable[_T]) -> _T:
@@ -114,7 +119,7 @@ class MCPToolServer:
     async def _connect(self) -> "_Connection":
         target = self.target
         if isinstance(target, Program):
-            child = Child(self.label, target.command, target.args, target.env, target.cwd, self.limits.message)
+            child = Child(self.label, target, self.limits.message)
             return await _Connection.opened(child, self.changed, child)
         faults = []
         order = [*range(len(target.tries))]
@@ -143,7 +148,7 @@ class MCPToolServer:
 
     async def _list(self) -> tuple[list[mcp_types.Tool], float]:
         """The tools of all pages, and the seconds for which they are fresh."""
-        shared = self._shared if isinstance(self.target, Program) else _Shared(self.connect)
+        shared = self._connections()
         try:
             client = (await shared.connection()).client
             tools: list[mcp_types.Tool] = []
@@ -167,8 +172,7 @@ class MCPToolServer:
             shared.doubt()
             raise
         finally:
-            if shared is not self._shared:
-                await shared.aclose()
+            await self.left(shared)
 
     def _offered(self, listed: Sequence[mcp_types.Tool]) -> tuple[ServerTool, ...]:
         """The tools for the model. A tool with a fault is left out and logged."""
@@ -279,11 +283,7 @@ class _Shared:
         self._closed = False
 
     async def connection(self) -> _Connection:
-        """The open connection.
-
-        Raises:
-            ToolServerError: the server cannot be reached.
-        """
+        """The open connection; `ToolServerError` if the server cannot be reached."""
         async with self._lock:
             if self._closed:
                 raise ToolServerError("is closed")
@@ -320,7 +320,6 @@ class _Session:
     def __init__(self, server: MCPToolServer, shared: _Shared) -> None:
         self._server = server
         self._shared = shared
-        self._own = not isinstance(server.target, Program)
 
     async def call(self, tool: ServerTool, arguments: str) -> ToolResult:
         read = read_arguments(arguments)
@@ -347,8 +346,7 @@ class _Session:
         return _result(result, self._server.limits.output)
 
     async def aclose(self) -> None:
-        if self._own:
-            await self._shared.aclose()
+        await self._server.left(self._shared)
 
 
 def _result(result: mcp_types.CallToolResult, limit: int) -> ToolResult:
