@@ -8,7 +8,7 @@ import contextlib
 import math
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -420,9 +420,9 @@ class Run:
         return {**line, "special": special, "constrained": asked.constraint is not None}
 
     def _usage(self) -> Usage | None:
-        usages = [added([*before, c.usage]) for before, c in zip(self._usages, self._choices, strict=True)]
+        usages = [_added([*before, c.usage]) for before, c in zip(self._usages, self._choices, strict=True)]
         each = len(usages) // self._request.prompt_count
-        usage = added([total(usages[at : at + each]) for at in range(0, len(usages), each)])
+        usage = _added([_added(usages[at : at + each], True) for at in range(0, len(usages), each)])
         if usage is not None:
             self._service.metrics.usage(usage)
         return usage
@@ -449,32 +449,15 @@ def _size(delta: Delta) -> int:
     return size
 
 
-def added(usages: Sequence[Usage | None]) -> Usage | None:
-    """The sum of counts that each have their own prompt, such as those of rounds. A single one is unchanged."""
+def _added(usages: Sequence[Usage | None], one_prompt: bool = False) -> Usage | None:
+    """The sum of counts, such as those of rounds, or those of choices, which share ``one_prompt``. A single one is
+    unchanged."""
     known = [u for u in usages if u is not None]
     if len(known) < 2:
         return known[0] if known else None
-    return Usage(
-        prompt_tokens=sum(u.prompt_tokens for u in known),
-        completion_tokens=sum(u.completion_tokens for u in known),
-        cached_tokens=_sum(u.cached_tokens for u in known),
-        reasoning_tokens=_sum(u.reasoning_tokens for u in known),
-    )
-
-
-def _sum(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
-
-
-def total(usages: Sequence[Usage | None]) -> Usage | None:
-    """The sum of the counts of all choices, which share one prompt. A single choice's counts are unchanged."""
-    known = [u for u in usages if u is not None]
-    if len(known) < 2:
-        return known[0] if known else None
-    return msgspec.structs.replace(
-        known[0],
-        completion_tokens=sum(u.completion_tokens for u in known),
-        total_tokens=None,
-        reasoning_tokens=_sum(u.reasoning_tokens for u in known),
-    )
+    names = ("completion_tokens", "reasoning_tokens")
+    sums: dict[str, Any] = {}
+    for name in names if one_prompt else (*names, "prompt_tokens", "cached_tokens"):
+        if counts := [count for u in known if (count := getattr(u, name)) is not None]:
+            sums[name] = sum(counts)
+    return msgspec.structs.replace(known[0], total_tokens=None, **sums) if one_prompt else Usage(**sums)

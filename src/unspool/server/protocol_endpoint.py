@@ -1,6 +1,6 @@
 """The endpoints of protocols: `ProtocolEndpoint` generates an answer, `CountEndpoint` counts the tokens of a prompt."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -20,7 +20,6 @@ from ..request.prepared import Prepared, prepare, with_edits
 from ..request.protocols import CompletionsProtocol, WireProtocol
 from ..request.raw import prepare_raw
 from ..request.server_tools import Offer, OwnServer
-from ..request.settings import Settings
 from ..tokens import counted
 from ..tools import Listing, Tools, ToolServer
 from ..wire.encoding import encode
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 _EDGE: Final = Regex(r" *([A-Za-z][A-Za-z0-9_.-]{0,63})=([A-Za-z0-9_.-]{1,128}) *")
 _EDGES: Final = 16
 _LONG: Final = 16 * 1024  # the size in bytes from which on a request is read in a thread
+_MOST_SERVERS: Final = 16  # how many servers a request may name by address
 
 
 class Incoming(NamedTuple):
@@ -65,7 +65,22 @@ class _OfProtocol(Endpoint):
         return fields, Deposit()
 
     def _own_tools(self, fields: Fields) -> Tools:
-        return own_tools(self._service.settings, self._protocol.own_servers(fields), self._service.tools)
+        """The servers that a request adds to the operator's; no connection is made yet. A label of the operator's means
+        its server. `BadRequest` if they are not allowed, not https, or labels repeat."""
+        operators = self._service.tools.servers
+        own = [one for one in self._protocol.own_servers(fields) if one.label not in operators]
+        if own and not self._service.settings.own_servers:
+            known = ", ".join(operators) or "none: the server has no tools"
+            text = f"tool servers of requests are not allowed here; allowed are those of the server: {known}"
+            raise BadRequest(own[0].field, text)
+        if len(own) > _MOST_SERVERS:
+            raise BadRequest(own[-1].field, f"{len(own)} tool servers; allowed are {_MOST_SERVERS}")
+        made = [_server(one) for one in own]
+        try:
+            Tools([*operators.values(), *made])  # an answer may use all of them
+            return Tools(made)
+        except ValueError as error:
+            raise BadRequest(own[-1].field, str(error)) from None
 
     async def _offer(self, scope: Scope, fields: Fields, own: Tools) -> Offer:
         service = self._service
@@ -88,8 +103,9 @@ class _OfProtocol(Endpoint):
         )
         return msgspec.structs.replace(listing, tools=kept)
 
-    def _read(self, fields: Fields, offer: Offer) -> ChatRequest:
-        return msgspec.structs.replace(self._protocol.read(fields, offer), caller=offer.caller)
+    def _read(self, fields: Fields, offer: Offer, deposit: Deposit) -> ChatRequest:
+        request = self._protocol.read(fields, offer)
+        return msgspec.structs.replace(request, caller=offer.caller, stored=deposit.turn)
 
 
 class ProtocolEndpoint(_OfProtocol):
@@ -162,7 +178,7 @@ class ProtocolEndpoint(_OfProtocol):
         turns = service.turns if session is None else session.tree(service)
 
         def read() -> ChatRequest:
-            request = msgspec.structs.replace(self._read(fields, offer), stored=incoming.deposit.turn)
+            request = self._read(fields, offer, incoming.deposit)
             return request if session is None else session.adapted(request, incoming.edges)
 
         def make(request: ChatRequest, fetched: Mapping[str, bytes], awaited: Awaited) -> Prepared:
@@ -223,8 +239,7 @@ class CountEndpoint(_OfProtocol):
         try:
             offer = await self._offer(scope, fields, own)
             asked = Fields({**self.assumed, **fields.raw})
-            request = await service.in_thread(size, lambda _: self._read(asked, offer))
-            request = msgspec.structs.replace(request, stored=deposit.turn)
+            request = await service.in_thread(size, lambda _: self._read(asked, offer, deposit))
             found = settled(request, await service.fetched(request), service.settings.limits)
             return Reply(encode(await service.in_thread(size, lambda awaited: self._count(found, awaited))))
         finally:
@@ -273,29 +288,8 @@ def _betas(scope: Scope) -> frozenset[str]:
     return frozenset(beta.strip() for value in named for beta in value.split(",") if beta.strip())
 
 
-# -- tool servers that a request itself names --------------------------------------------------------------------------
-MOST_SERVERS = 16  # how many servers a request may name by address
-
-
-def own_tools(settings: Settings, asked: Sequence[OwnServer], operators: Tools) -> Tools:
-    """The servers that a request adds to the operator's; no connection is made yet. A label of the operator's means its
-    server. `BadRequest` if they are not allowed, not https, or labels repeat."""
-    own = [one for one in asked if one.label not in operators.servers]
-    if own and not settings.own_servers:
-        known = ", ".join(operators.servers) or "none: the server has no tools"
-        text = f"tool servers of requests are not allowed here; allowed are those of the server: {known}"
-        raise BadRequest(own[0].field, text)
-    if len(own) > MOST_SERVERS:
-        raise BadRequest(own[-1].field, f"{len(own)} tool servers; allowed are {MOST_SERVERS}")
-    made = [_server(one) for one in own]
-    try:
-        Tools([*operators.servers.values(), *made])  # an answer may use all of them
-        return Tools(made)
-    except ValueError as error:
-        raise BadRequest(own[-1].field, str(error)) from None
-
-
 def _server(asked: OwnServer) -> ToolServer:
+    """A tool server that a request itself names."""
     try:
         parts = urlsplit(asked.url)
         host = parts.hostname

@@ -13,7 +13,8 @@ import msgspec
 from .addresses import Refused
 from .base import ServerTool, Source, ToolLimits, ToolResult, own_tool, read_arguments, refused
 from .fetch import Fetcher
-from .page import Page, plain, read_page, wrapped
+from .page import Page, read_page, wrapped
+from .page_reader import plain
 
 _PAGES: Final = 64  # the most pages that one session keeps
 _FOUND: Final = 50

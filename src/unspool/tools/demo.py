@@ -28,9 +28,8 @@ class DemoToolServer:
         python: bool = False,
         search: str | None = None,
         limits: ToolLimits | None = None,
-        label: str = "demo",
     ) -> None:
-        self.label: Final = label
+        self.label: Final = "demo"
         self.limits: Final = limits or ToolLimits()
         self.search: Final = search
         self.python: Final = python

@@ -148,9 +148,7 @@ class Upstream:
                     if error.detail:
                         detail = self._client.hidden(error.detail)
                         log.warning("%s: engine %s: %s: %s", request.id, backend.url, error, detail)
-                    if not isinstance(error, Unavailable):
-                        raise
-                    if begun or len(self._pool.backends) == 1:
+                    if not isinstance(error, Unavailable) or begun or len(self._pool.backends) == 1:
                         raise
                     fault = error
                 finally:
