@@ -378,15 +378,11 @@ class Run:
             kept = self._loops[index].kept
             if kept is not None:
                 kept += events
-        first = not self._begun
-        if first:
-            self._begun = True
-            self._service.metrics.first_event(self._clock() - self._started)
+        start = b"" if self._begun else self._begin()
         outbox = self._outbox
         if outbox is None:
             self._choices[index].logprobs += logprobs
             return
-        start = self.writer.start() if first else b""
         if logprobs and self._request.sampling.logprobs is not None:
             data = self.writer.events(index, events, logprobs)
         else:
@@ -394,7 +390,13 @@ class Run:
         if start or data:
             outbox.put(start + data, len(events))
 
-    def _trace_step(self, events: list[Event], delta: Delta | None = None) -> None:
+    def _begin(self) -> bytes:
+        """The beginning of a stream, at the first piece of the answer, whose time is counted."""
+        self._begun = True
+        self._service.metrics.first_event(self._clock() - self._started)
+        return b"" if self._outbox is None else self.writer.start()
+
+    def _trace_step(self, events: list[Event], delta: Delta | None) -> None:
         """Write a piece of the output, or its end, with its events."""
         outbox, tracer = self._outbox, self._tracer
         assert outbox is not None
@@ -403,11 +405,7 @@ class Run:
         at = self._clock() - self._started
         step = self._trace.step("" if delta is None else delta.text, events)
         data = tracer.last(at, step) if delta is None else tracer.piece(at, delta, step)
-        if not self._begun:
-            self._begun = True
-            self._service.metrics.first_event(at)
-            data = tracer.start() + data
-        outbox.put(data, max(len(events), 1))
+        outbox.put((b"" if self._begun else self._begin()) + data, max(len(events), 1))
 
     def _request_line(self, asked: Request) -> dict[str, Any]:
         """The first line of a trace: that of a recording, with further details for the explain page."""

@@ -14,7 +14,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
-from ..arguments import json_shown
 from ..engines import Engine, EngineError
 from ..generation.metrics import MEDIA_TYPE, Metrics, added
 from ..generation.service import Service
@@ -36,15 +35,14 @@ from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
 from .background import Background
-from .cors import Origins, with_cors, with_id
 from .endpoint import Endpoint, ThreadEndpoint, refusal
 from .explain import ASKED, prompt
-from .guards import Hosts, unsupported
+from .guards import Guard, unsupported, with_cors
 from .models import Served, by_model, unknown_model
 from .page import PageFile, page_routes
 from .parse_endpoint import parse
 from .protocol_endpoint import CompletionsEndpoint, CountEndpoint, ProtocolEndpoint
-from .replies import JSON, ErrorBody, Reply, failed, header
+from .replies import JSON, ErrorBody, Reply, failed, header, with_id
 from .responses import InputTokensEndpoint, ResponsesEndpoint
 from .stored import stored_routes
 from .tokens_endpoint import detokenize, tokenize, tokenizer_info
@@ -162,8 +160,7 @@ def create_app(
         from .sessions import SessionRoutes
 
         app.of_sessions = SessionRoutes(service, service.sessions, error_body, app.route)
-    app.origins = Origins(settings.cors)
-    app.hosts = Hosts(settings.hosts)
+    app.guard = Guard(settings.hosts, settings.cors)
     app.for_pages = with_cors(app.answer)
     app.error_body = error_body
     app.state.service = service
@@ -238,8 +235,7 @@ class _App(Starlette):
     """Starlette, with streams outside of its middleware, for speed. ``endpoints`` answer POST, by path."""
 
     endpoints: Mapping[str, ASGIApp] = {}
-    origins = Origins(())
-    hosts = Hosts(())
+    guard = Guard()
     of_sessions: ASGIApp | None = None
     for_pages: ASGIApp
     error_body: Callable[[str], ErrorBody]
@@ -248,14 +244,12 @@ class _App(Starlette):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
-        origin = header(scope, b"origin")
-        refused = self.hosts.refusal(scope)
-        if refused is None and origin is not None and not self.origins.allow(origin, header(scope, b"host")):
-            refused = Failure(f"pages of {json_shown(origin)} may not use the server; --cors ORIGIN allows them", 403)
+        refused = self.guard.refusal(scope)
         if refused is not None:
             await failed(self.error_body(scope["path"]), refused, close=True).send(send)
             return
-        await (self.answer if origin is None else self.for_pages)(scope, receive, with_id(scope, send))
+        answer = self.answer if header(scope, b"origin") is None else self.for_pages
+        await answer(scope, receive, with_id(scope, send))
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (self.of_sessions or self.route)(scope, receive, send)

@@ -124,12 +124,9 @@ class SessionRoutes:
                 return await self._list(scope)
             return self._not_allowed(scope, "GET, POST")
         session = await self._admitted(scope, id)
-        if (method, below) == ("DELETE", ""):
-            await self._sessions.delete(session)
-            return Reply(encode({"id": id, "deleted": True}))
         work = self._ROUTES.get((method, below))
         if work is None:
-            allowed = ", ".join(method for method, path in (*self._ROUTES, ("DELETE", "")) if path == below)
+            allowed = ", ".join(method for method, path in self._ROUTES if path == below)
             if allowed:
                 return self._not_allowed(scope, allowed)
             raise Refused(f"{method} {scope['path']}: there is no such request of a session", 404)
@@ -175,6 +172,10 @@ class SessionRoutes:
         counts = {"calls": session.calls, "tokens": session.tokens, "in_flight": session.running}
         return Reply(encode({**_described(session.about), "problems": session.problems, **counts}))
 
+    async def _delete(self, session: Session, scope: Scope, fields: Fields) -> Reply:
+        await self._sessions.delete(session)
+        return Reply(encode({"id": session.about.id, "deleted": True}))
+
     async def _reward(self, session: Session, scope: Scope, fields: Fields) -> Reply:
         check_known(fields, ("reward", "metadata"))
         if "reward" not in fields.raw:
@@ -217,6 +218,7 @@ class SessionRoutes:
 
     _ROUTES: Final[dict[tuple[str, str], Callable[["SessionRoutes", Session, Scope, Fields], Awaitable[Reply]]]] = {
         ("GET", ""): _get,
+        ("DELETE", ""): _delete,
         ("GET", "trajectory"): _trajectory,
         ("POST", "reward"): _reward,
         ("POST", "finish"): _finish,

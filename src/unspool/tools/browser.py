@@ -79,9 +79,6 @@ class Browser:
         except Refused as why:
             return refused(f"The browser cannot do that: {why}.")
 
-    async def aclose(self) -> None:
-        self._pages = []
-
     async def _searched(self, given: dict[str, Any]) -> ToolResult:
         query = _string(given, "query")
         if self._search is None:

@@ -103,8 +103,6 @@ class _Session:
                     await interpreter.aclose()
                 finally:
                     self._server.slots.release()
-        if self._browser is not None:
-            await self._browser.aclose()
 
     async def _started(self) -> Interpreter:
         async with self._opening:
