@@ -47,15 +47,8 @@ class Choice:
     """Reads one output of a request.
 
     If the engine sends token ids and their tokenizer is known (``by_ids``), the ids are parsed. Then a marker that is
-    only spelled is text, and the tokens of the reasoning are counted.
-
-    Args:
-        parser: reads the output.
-        stop: strings at which the content ends.
-        one_call: whether the output ends after its first call.
-        coalescer: joins deltas.
-        keep: whether `kept` contains the events.
-        timed: whether `usage` contains times.
+    only spelled is text, and the tokens of the reasoning are counted. With ``one_call``, the output ends after its
+    first call; with ``keep``, `kept` contains the events, and with ``timed``, `usage` contains times.
     """
 
     def __init__(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _FIELDS: Final = 100
 SESSION: Final = "unspool.session"  # the key of a request's session in its scope
+LONG: Final = 16 * 1024  # the size in bytes from which on a request is read in a thread
 
 
 class Endpoint:
@@ -61,6 +62,10 @@ class Endpoint:
                 service.answered(scope["path"], "cancelled")
             elif ended is not None:
                 raise ended
+
+    async def _read(self, body: bytes, read: Callable[[bytes], _T]) -> _T:
+        """Read a body, in a thread if it is long."""
+        return read(body) if len(body) < LONG else await self._service.in_thread(len(body), lambda _: read(body))
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
         """Answer a request whose body was read: with a whole answer, or the error that it ends with."""

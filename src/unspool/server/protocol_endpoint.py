@@ -23,7 +23,7 @@ from ..request.server_tools import Offer, OwnServer
 from ..tokens import counted
 from ..tools import Listing, Tools, ToolServer
 from ..wire.encoding import encode
-from .endpoint import Endpoint, caller_of, session_of
+from .endpoint import LONG, Endpoint, caller_of, session_of
 from .replies import Reply, StreamReply, client_id, failed, header
 from .retries import Retries
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _EDGE: Final = Regex(r" *([A-Za-z][A-Za-z0-9_.-]{0,63})=([A-Za-z0-9_.-]{1,128}) *")
 _EDGES: Final = 16
-_LONG: Final = 16 * 1024  # the size in bytes from which on a request is read in a thread
 _MOST_SERVERS: Final = 16  # how many servers a request may name by address
 
 
@@ -53,12 +52,6 @@ class _OfProtocol(Endpoint):
     def __init__(self, service: Service, protocol: WireProtocol) -> None:
         super().__init__(service, protocol.error_body, protocol.invalid_status)
         self._protocol = protocol
-
-    async def _parse(self, body: bytes) -> Fields:
-        """Decode the JSON of a request, in a thread if it is long."""
-        if len(body) < _LONG:
-            return read_object(body)
-        return await self._service.in_thread(len(body), lambda _: read_object(body))
 
     async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
         """The request with what is stored of its conversation, and the place for its answer."""
@@ -103,7 +96,7 @@ class _OfProtocol(Endpoint):
         )
         return msgspec.structs.replace(listing, tools=kept)
 
-    def _read(self, fields: Fields, offer: Offer, deposit: Deposit) -> ChatRequest:
+    def _request(self, fields: Fields, offer: Offer, deposit: Deposit) -> ChatRequest:
         request = self._protocol.read(fields, offer)
         return msgspec.structs.replace(request, caller=offer.caller, stored=deposit.turn)
 
@@ -148,7 +141,7 @@ class ProtocolEndpoint(_OfProtocol):
     ) -> Run:
         """Read a request: its bytes are counted by ``hold``, and ``closing`` closes what it opens."""
         service = self._service
-        fields, deposit = await self._recalled(scope, await self._parse(body))
+        fields, deposit = await self._recalled(scope, await self._read(body, read_object))
         hold(deposit.size)
         own = self._own_tools(fields)
         closing.push_async_callback(own.aclose)
@@ -178,7 +171,7 @@ class ProtocolEndpoint(_OfProtocol):
         turns = service.turns if session is None else session.tree(service)
 
         def read() -> ChatRequest:
-            request = self._read(fields, offer, incoming.deposit)
+            request = self._request(fields, offer, incoming.deposit)
             return request if session is None else session.adapted(request, incoming.edges)
 
         def make(request: ChatRequest, fetched: Mapping[str, bytes], awaited: Awaited) -> Prepared:
@@ -191,7 +184,7 @@ class ProtocolEndpoint(_OfProtocol):
             request = read()
             return request if urls(request, limits) else make(request, {}, awaited)
 
-        if size >= _LONG or _declares(fields):
+        if size >= LONG or _declares(fields):
             found = await service.in_thread(size, whole)
             if isinstance(found, Prepared):
                 return found
@@ -233,13 +226,13 @@ class CountEndpoint(_OfProtocol):
 
     async def _reply(self, scope: Scope, body: bytes) -> Reply:
         service = self._service
-        fields, deposit = await self._recalled(scope, await self._parse(body))
+        fields, deposit = await self._recalled(scope, await self._read(body, read_object))
         size = len(body) + deposit.size
         own = self._own_tools(fields)
         try:
             offer = await self._offer(scope, fields, own)
             asked = Fields({**self.assumed, **fields.raw})
-            request = await service.in_thread(size, lambda _: self._read(asked, offer, deposit))
+            request = await service.in_thread(size, lambda _: self._request(asked, offer, deposit))
             found = settled(request, await service.fetched(request), service.settings.limits)
             return Reply(encode(await service.in_thread(size, lambda awaited: self._count(found, awaited))))
         finally:
