@@ -49,7 +49,7 @@ _ME: Final = mcp_types.Implementation(name="unspool", version=__version__)
 
 class MCPToolServer:
     """A tool server that speaks MCP, at an address or as a program to start. ``approval`` says which of its calls a
-    person must allow, ``allowed`` which tools are offered (``None``: all)."""
+    person must allow, ``allowed`` which tools are offered (``None``: all). `Tools` lists it once at a time."""
 
     def __init__(
         self,
@@ -67,19 +67,17 @@ class MCPToolServer:
         self._allowed = allowed
         self._listed: tuple[ServerTool, ...] = ()
         self._until = 0.0
-        self._listing = asyncio.Lock()
         self._shared = _Shared(self.connect)
         self._answers = 0
         """The index in `Endpoint.tries` of the one that answered last."""
 
     async def list_tools(self) -> Sequence[ServerTool]:
-        async with self._listing:
-            if monotonic() >= self._until:
-                self._until = 0.0
-                listed, seconds = await self._bounded(self._list())
-                self._listed = self._offered(listed)
-                self._until = monotonic() + seconds
-            return self._listed
+        if monotonic() >= self._until:
+            self._until = 0.0
+            listed, seconds = await self._bounded(self._list())
+            self._listed = self._offered(listed)
+            self._until = monotonic() + seconds
+        return self._listed
 
     def session(self) -> Session:
         return _Session(self, self._connections())
