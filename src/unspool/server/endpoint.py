@@ -128,11 +128,7 @@ def session_of(scope: Scope) -> "Session | None":
 def refusal(service: Service, error_body: ErrorBody, scope: Scope, draining: bool = True) -> Reply | None:
     """The answer to a client without the API key, or (with ``draining``) to a request during the shutdown."""
     key = service.settings.api_key
-    if (
-        key is not None
-        and session_of(scope) is None
-        and not any(hmac.compare_digest(key.encode(), given) for given in keys_of(scope))
-    ):
+    if key is not None and session_of(scope) is None and not has_key(scope, key):
         text = "the API key is missing or wrong; send it as Authorization: Bearer KEY"
         return failed(error_body, Failure(text, 401), close=True)
     if draining and service.draining:
@@ -156,6 +152,11 @@ def keys_of(scope: Scope) -> list[bytes]:
         elif name == b"x-api-key":
             found.append(value.strip())
     return found
+
+
+def has_key(scope: Scope, key: str) -> bool:
+    """Whether one of the API keys of a request is this one."""
+    return any(hmac.compare_digest(key.encode(), given) for given in keys_of(scope))
 
 
 def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:

@@ -90,9 +90,8 @@ class Upstream:
                 raise ValueError(f"{name}: {seconds} is not a positive number of seconds")
         self._model = model
         self.tokenizer: Final = tokenizer
-        self._markers = tuple(markers)
         self._keep_end = keep_end
-        self._budgets = budgets
+        self._body = partial(body, keep_end=keep_end, markers=tuple(markers), budgets=budgets)
         self._first = first_timeout
         self._next = next_timeout
         self._client = Client(api_key, connect_timeout)
@@ -226,17 +225,7 @@ class Upstream:
             served = await self._served(backend)
             model, context = model or served.model, served.context
         prompt, spans = await self._prompt(backend, kind, request, model)
-        make = partial(
-            body,
-            kind,
-            request,
-            prompt,
-            model=model,
-            context=context,
-            keep_end=self._keep_end,
-            markers=self._markers,
-            budgets=self._budgets,
-        )
+        make = partial(self._body, kind, request, prompt, model=model, context=context)
         if request.constraint is None:
             return Asked(kind, make(), spans)
         return Asked(kind, await self._threads.run(lambda _: make()), spans)
