@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from .base import Approval, ServerTool, Session, ToolLimits, ToolResult, ToolServer, ToolServerError, log
+from .base import Approval, ServerTool, Session, ToolLimits, ToolResult, ToolServer, ToolServerError, log, refused
 from .config import read_config, read_list
 
 _REST: Final = 10.0  # seconds for which a server that failed to list its tools is not asked again
@@ -177,7 +177,10 @@ class ToolsSession:
             raise RuntimeError("the session is closed")
         session = self._sessions.get(tool.server)
         if session is None:
-            session = self._sessions[tool.server] = self._tools.servers[tool.server].session()
+            server = self._tools.servers.get(tool.server)
+            if server is None:
+                return refused(f"There is no tool server {tool.server!r}.")
+            session = self._sessions[tool.server] = server.session()
         return await session.call(tool, arguments)
 
     async def aclose(self) -> None:
