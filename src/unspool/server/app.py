@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .. import __version__
 from ..engines import Engine, EngineError
 from ..generation.metrics import MEDIA_TYPE, Metrics, added
-from ..generation.service import Service
+from ..generation.service import Service, patrol
 from ..request.prompts import Prompts
 from ..request.protocols import (
     AguiProtocol,
@@ -77,6 +77,7 @@ _PATHS = (
     ("GET", "/metrics", "counts for Prometheus"),
 )
 """The overview at ``/``, for people."""
+_RUNS = 1.0  # seconds between two looks at the running answers
 
 
 def _protocols(settings: Settings) -> dict[str, WireProtocol]:
@@ -193,14 +194,14 @@ def _lifespan(service: Service, background: Background) -> Callable[[Starlette],
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        patrols: list[asyncio.Future[Any]] = [asyncio.ensure_future(one.patrol()) for one in service.models]
+        patrols: list[asyncio.Future[Any]] = [asyncio.ensure_future(patrol(one.runs, _RUNS)) for one in service.models]
         if service.sessions is not None:
             patrols += [asyncio.ensure_future(service.sessions.examine(one)) for one in service.models]
         try:
             yield
         finally:
-            for patrol in patrols:
-                patrol.cancel()
+            for task in patrols:
+                task.cancel()
             await asyncio.gather(*patrols, return_exceptions=True)
             await background.close()
             for one in service.models:
