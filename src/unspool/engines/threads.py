@@ -91,7 +91,7 @@ class Threads:
         del work
         running = self._pool.submit(job)
         done = asyncio.wrap_future(running)
-        done.add_done_callback(_look)
+        done.add_done_callback(retrieve)
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
@@ -109,7 +109,7 @@ class Threads:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _look(done: "asyncio.Future[Any]") -> None:
+def retrieve(done: "asyncio.Future[Any]") -> None:
     """Retrieve the error of work for which nobody may wait, since asyncio logs errors that are never retrieved."""
     if not done.cancelled():
         done.exception()

@@ -39,9 +39,6 @@ class Answer(Protocol):
     def queued(self) -> int:
         """The number of events that wait for the client."""
 
-    def look(self, now: float) -> None:
-        """Do what is due at this time, by the loop's clock."""
-
     def abort(self, failure: Failure) -> None:
         """End with an error."""
 

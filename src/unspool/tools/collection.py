@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from ..engines.threads import retrieve
 from .base import Approval, ServerTool, Session, ToolLimits, ToolResult, ToolServer, ToolServerError, log, refused
 from .config import read_config, read_list
 
@@ -136,7 +137,7 @@ class Tools:
         task = self._asked.get(label)
         if task is None or (task.done() and monotonic() >= self._rests.get(label, 0.0)):
             task = self._asked[label] = asyncio.ensure_future(server.list_tools())
-            task.add_done_callback(_looked_at)
+            task.add_done_callback(retrieve)
         try:
             listed = await asyncio.shield(task)
         except ToolServerError as error:
@@ -189,12 +190,6 @@ class ToolsSession:
         sessions, self._sessions = self._sessions, {}
         ended = await asyncio.gather(*(session.aclose() for session in sessions.values()), return_exceptions=True)
         _log_faults("session of tool server", list(sessions), ended)
-
-
-def _looked_at(task: "asyncio.Task[Sequence[ServerTool]]") -> None:
-    """Retrieve the task's exception, since the callers that waited for it may be gone."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _log_faults(what: str, labels: Sequence[str], ended: Sequence[BaseException | None]) -> None:

@@ -20,6 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from .. import __version__
+from ..engines.threads import retrieve
 from ..schema import MAX_NESTING, nests_deeper
 from .base import (
     Approval,
@@ -223,8 +224,8 @@ class _Connection:
             await asyncio.shield(found._ready)
         except BaseException as error:
             await found.aclose()
-            if found._ready.done() and not found._ready.cancelled():
-                found._ready.exception()  # marks the error as retrieved
+            if found._ready.done():
+                retrieve(found._ready)
             if child is not None and child.fault and isinstance(error, Exception):
                 raise ToolServerError(f"{_message(error)}; it said: {child.fault}") from error
             raise

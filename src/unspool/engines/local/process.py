@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -65,6 +66,17 @@ class Address(msgspec.Struct, frozen=True):
             return msgspec.json.decode((Path(self.folder) / _STATUS).read_bytes(), type=Status)
         except OSError:
             return Status(state="ended", fault="llama.cpp has ended")
+
+    def ask(self, method: str, path: str, seconds: float, body: str | None = None) -> bytes:
+        """The body of llama.cpp's answer to a request; an `OSError` or `HTTPException` if there is none. It blocks."""
+        parts = urlsplit(self.url)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=seconds)
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}"}
+        try:
+            connection.request(method, path, body, headers)
+            return connection.getresponse().read()
+        finally:
+            connection.close()
 
     def logged(self) -> int:
         """The size of the log in bytes."""
@@ -215,14 +227,10 @@ class LlamaProcess:
         process.kill()
 
     def _answers(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_CHECK)
         try:
-            connection.request("GET", "/health")
-            connection.getresponse().read()
+            self.address.ask("GET", "/health", _CHECK)
         except (OSError, http.client.HTTPException):
             return False
-        finally:
-            connection.close()
         return True
 
     def _started(self) -> "subprocess.Popen[bytes] | None":
