@@ -86,10 +86,9 @@ class Run:
         self.streamed = self._request.stream
         self.writer: Writer = protocol.writer(self._request, self.id, int(time.time()))
         self._choices = [self._choice(parser) for parser in prepared.parsers]
-        self._tracer = self.writer if isinstance(self.writer, TraceWriter) else None
         self._trace: Trace | None = None
         reader = self._choices[0].reader
-        if self._tracer is not None and isinstance(reader, Parser):
+        if isinstance(self.writer, TraceWriter) and isinstance(reader, Parser):
             self._trace = Trace(reader)
         self._loops: list[Loop] = []
         if prepared.request.server_tools is not None:
@@ -260,8 +259,8 @@ class Run:
         choice.begin()
         recorded = self._session is not None
         asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id, capture=recorded)
-        if self._tracer is not None:
-            self._tracer.asked = self._request_line(asked)
+        if isinstance(self.writer, TraceWriter):
+            self.writer.asked = self._request_line(asked)
         check_media(self._service.engine, asked)
         telemetry = self._service.telemetry
         if telemetry is None:
@@ -350,8 +349,8 @@ class Run:
 
     def _deliver(self, index: int, events: list[Event], delta: Delta | None = None) -> None:
         """Pass on the events of a piece of the output, or of its end."""
-        if self._tracer is not None:
-            self._trace_step(events, delta)
+        if self._trace is not None:
+            self._trace_step(self._trace, events, delta)
         elif delta is None:
             if events:
                 self._emit(index, events)
@@ -396,14 +395,13 @@ class Run:
         self._service.metrics.first_event(self._clock() - self._started)
         return b"" if self._outbox is None else self.writer.start()
 
-    def _trace_step(self, events: list[Event], delta: Delta | None) -> None:
+    def _trace_step(self, trace: Trace, events: list[Event], delta: Delta | None) -> None:
         """Write a piece of the output, or its end, with its events."""
-        outbox, tracer = self._outbox, self._tracer
+        outbox, tracer = self._outbox, self.writer
         assert outbox is not None
-        assert tracer is not None
-        assert self._trace is not None
+        assert isinstance(tracer, TraceWriter)
         at = self._clock() - self._started
-        step = self._trace.step("" if delta is None else delta.text, events)
+        step = trace.step("" if delta is None else delta.text, events)
         data = tracer.last(at, step) if delta is None else tracer.piece(at, delta, step)
         outbox.put((b"" if self._begun else self._begin()) + data, max(len(events), 1))
 
