@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from unspool import Constraint, ConstraintError, ToolStrictLevel, get_dialect
-from unspool.engines.threads import Awaited
 from unspool.request.chat_request import ChatRequest
 from unspool.request.prepared import Constraints
 from unspool.request.settings import Settings
@@ -44,7 +43,7 @@ NO_GRAMMAR = {
 def derived(dialect: str, tools: list[Any], choice: str = "auto") -> Constraint:
     settings = Settings(model="m", dialect=get_dialect(dialect), strict_level=PARAMETER)
     request = ChatRequest(toolset=read_toolset(tools, choice))
-    return present(Constraints(settings).derive(request, None, None, None, None, Awaited()))
+    return present(Constraints(settings).derive(request, None, None, None, None))
 
 
 @pytest.mark.parametrize("schema", NO_GRAMMAR.values(), ids=NO_GRAMMAR)

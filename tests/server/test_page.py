@@ -14,8 +14,7 @@ from unspool.cli import main
 from unspool.engines import Delta, read_recordings
 from unspool.engines.capture import Asked, read_lines, write_recording
 from unspool.events import NOTICES
-from unspool.server.cors import Origins
-from unspool.server.guards import Hosts, check_host
+from unspool.server.guards import Guard, check_host
 
 from .support import CHAT, HELLO, WEATHER, Live, Scripted, chunks, live, replay
 
@@ -161,7 +160,7 @@ def test_a_foreign_host_name_is_refused(server: Live, path: str) -> None:
 
 def test_other_host_names_are_allowed_one_by_one_or_all() -> None:
     def refused(hosts: tuple[str, ...], host: str) -> bool:
-        return Hosts(hosts).refusal({"headers": [(b"host", host.encode("latin-1"))]}) is not None
+        return Guard(hosts).refusal({"headers": [(b"host", host.encode("latin-1"))]}) is not None
 
     assert not refused(("gpu.lan",), "GPU.lan.:80")
     assert refused(("gpu.lan",), "xgpu.lan")
@@ -178,12 +177,12 @@ def test_other_host_names_are_allowed_one_by_one_or_all() -> None:
 
 
 def test_pages_of_the_servers_own_origin_may_use_it_by_any_of_its_names() -> None:
-    origins = Origins(())
-    assert origins.allow("http://192.168.1.7:8192", "192.168.1.7:8192")
-    assert origins.allow("https://gpu.lan", "GPU.lan")
-    assert not origins.allow("http://192.168.1.7:8193", "192.168.1.7:8192")
-    assert not origins.allow("null", "null")
-    assert not origins.allow("http://evil.example", "192.168.1.7:8192")
+    guard = Guard()
+    assert guard.allows("http://192.168.1.7:8192", "192.168.1.7:8192")
+    assert guard.allows("https://gpu.lan", "GPU.lan")
+    assert not guard.allows("http://192.168.1.7:8193", "192.168.1.7:8192")
+    assert not guard.allows("null", "null")
+    assert not guard.allows("http://evil.example", "192.168.1.7:8192")
 
 
 def test_the_page_needs_no_key_but_what_it_asks_does() -> None:

@@ -306,8 +306,7 @@ def _limits(options: argparse.Namespace) -> Limits:
 
 def _admitted(options: argparse.Namespace) -> dict[str, Any]:
     """The fields of `Settings` that say who may use the server: origins of websites, and names of the server."""
-    from ..server.cors import check_origin
-    from ..server.guards import check_host
+    from ..server.guards import check_host, check_origin
 
     with blaming("--cors", None, ValueError):
         origins = tuple(map(check_origin, options.cors))

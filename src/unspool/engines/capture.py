@@ -17,6 +17,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -85,8 +86,11 @@ class Recording(msgspec.Struct, frozen=True):
         Raises:
             UnknownDialect, DialectError: there is no such dialect.
         """
-        asked = self.asked
-        return _dialect(asked.dialect, asked.reasoning, asked.toml) if asked.dialect or asked.toml else None
+        name, reasoning, toml = self.asked.dialect, self.asked.reasoning, self.asked.toml
+        if not name and not toml:
+            return None
+        dialect = parse_dialect(toml, name or "toml", find_base) if toml else _named(name)
+        return dialect if reasoning is None else dialect.with_reasoning(_named(reasoning))
 
     def parser(self, dialect: str | Dialect | None = None) -> Parser:
         """Make a parser that reads the output as it was read when it was recorded.
@@ -141,14 +145,8 @@ class Recording(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, pieces=((at, first), *self.pieces[1:]))
 
 
-def _dialect(name: str, reasoning: str | None, toml: str = "") -> Dialect:
-    if toml:
-        dialect = parse_dialect(toml, name or "toml", find_base)
-    else:
-        dialect = load_dialect(name) if name.endswith(".toml") else get_dialect(name)
-    if reasoning is None:
-        return dialect
-    return dialect.with_reasoning(load_dialect(reasoning) if reasoning.endswith(".toml") else get_dialect(reasoning))
+def _named(name: str) -> Dialect:
+    return load_dialect(name) if name.endswith(".toml") else get_dialect(name)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -173,15 +171,7 @@ def read_recordings(path: str | Path) -> list[Recording]:
 
 
 def read_lines(source: str, lines: Iterable[str]) -> Iterator[Recording]:
-    """Read recordings from lines.
-
-    Args:
-        source: where the lines come from, for messages.
-        lines: of JSON.
-
-    Raises:
-        ValueError: names the source, the line and what is wrong.
-    """
+    """Read recordings from lines of JSON. A `ValueError` names the source, the line and what is wrong."""
     asked: Asked | None = None
     pieces: list[tuple[float, Delta]] = []
     error: tuple[float, str, int] | None = None
@@ -190,7 +180,12 @@ def read_lines(source: str, lines: Iterable[str]) -> Iterator[Recording]:
         if not text.strip():
             continue
         where = f"{source}:{number}"
-        line = _line(where, text)
+        try:
+            line = json.loads(text)  # msgspec refuses escapes of lone surrogates
+        except (ValueError, RecursionError) as wrong:
+            raise ValueError(f"{where}: not JSON: {wrong}") from None
+        if not isinstance(line, dict):
+            raise ValueError(f"{where}: must be a JSON object")
         kind = line.pop("type", None)
         if kind == "request":
             if asked is not None:
@@ -212,23 +207,13 @@ def read_lines(source: str, lines: Iterable[str]) -> Iterator[Recording]:
         yield Recording(asked, tuple(pieces), error, begun)
 
 
-def _line(where: str, text: str) -> dict[str, Any]:
-    try:
-        line = json.loads(text)  # msgspec refuses escapes of lone surrogates
-    except (ValueError, RecursionError) as wrong:
-        raise ValueError(f"{where}: not JSON: {wrong}") from None
-    if not isinstance(line, dict):
-        raise ValueError(f"{where}: must be a JSON object")
-    return line
-
-
 _T = TypeVar("_T")
 
 
 def _convert(where: str, line: dict[str, Any], kind: type[_T]) -> _T:
     try:
         return msgspec.convert(line, kind)
-    except (msgspec.ValidationError, ValueError) as wrong:
+    except ValueError as wrong:
         raise ValueError(f"{where}: {wrong}") from None
 
 
@@ -261,10 +246,7 @@ class Capture:
         self._engine = engine
         self._folder = Path(folder)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._dialect = dialect
-        self._reasoning = reasoning
-        self._policy = policy or Policy()
-        self._toml = toml
+        self._asked = partial(asked_of, dialect=dialect, reasoning=reasoning, toml=toml, policy=policy)
         self._count = 0
         self._failing = False
 
@@ -283,7 +265,7 @@ class Capture:
         with contextlib.closing(_File(self._path(request), self._written)) as file:
             try:
                 self._keep(request.media)
-                file.write(asked_of(request, self._dialect, self._reasoning, self._toml, self._policy))
+                file.write(self._asked(request))
                 async for delta in stream:
                     file.write({"type": "chunk", "at": _since(began), **msgspec.to_builtins(delta)})
                     yield delta
@@ -330,17 +312,12 @@ class Capture:
         """The path of a new file; names sort in the order of requests, also after a restart."""
         self._count += 1
         safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in request.id)[:80]
-        name = f"{time.time_ns():020d}-{self._count:06d}-{safe}-{request.choice}.jsonl"
-        return self._folder / name
+        return self._folder / f"{time.time_ns():020d}-{self._count:06d}-{safe}-{request.choice}.jsonl"
 
 
 class _File:
-    """The file of one recording. If it cannot be written, it is removed: the answer matters more.
-
-    Args:
-        path: its path, at which nothing is yet.
-        report: takes the fault when it cannot be written, or ``None`` when it was written to its end.
-    """
+    """The file of one recording. If it cannot be written, it is removed: the answer matters more. ``report`` takes the
+    fault then, or ``None`` when the file was written to its end."""
 
     def __init__(self, path: Path, report: Callable[[OSError | None], None]) -> None:
         self._path = path
@@ -372,10 +349,10 @@ class _File:
             self._report(None)
 
     def _give_up(self, fault: OSError) -> None:
-        file, self._file = self._file, None
+        assert self._file is not None, "it was being written"
         with contextlib.suppress(OSError):  # closing writes what is left
-            if file is not None:
-                file.close()
+            self._file.close()
+        self._file = None
         with contextlib.suppress(OSError):
             self._path.unlink()
         self._report(fault)

@@ -8,12 +8,8 @@ _T = TypeVar("_T")
 
 
 class Kept(Generic[_T]):
-    """A thread-safe cache, from which the least recently used values are dropped first.
-
-    Args:
-        count: the largest number of values.
-        size: the approximate limit on the bytes of all values together. A larger value is kept as the only one.
-    """
+    """A thread-safe cache of at most this many values and about this many bytes, from which the least recently used
+    values are dropped first. A larger value is kept as the only one."""
 
     def __init__(self, count: int, size: int) -> None:
         self._count = count

@@ -81,13 +81,7 @@ def is_medium(part: Any) -> bool:
 
 
 def placed(prompt: str, media: Sequence[Medium], write: Callable[[int], str]) -> str:
-    """A prompt with other placeholders.
-
-    Args:
-        prompt: its text.
-        media: its media in order.
-        write: the placeholder of the medium with an index.
-    """
+    """A prompt with other placeholders for its media: ``write`` makes that of the medium with an index."""
     pieces, at = [], 0
     for i, medium in enumerate(media):
         pieces += [prompt[at : medium.start], write(i)]

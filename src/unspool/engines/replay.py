@@ -31,7 +31,7 @@ class Replay:
             raise ValueError("recordings: at least one is needed")
         if speed < 0:
             raise ValueError(f"speed: must be at least 0, not {speed}")
-        self._matching = [r for r in recordings if r.asked.match is not None]
+        self._matching = [(r.asked.match, r) for r in recordings if r.asked.match is not None]
         self._in_order = [r for r in recordings if r.asked.match is None]
         self._next = 0
         self._speed = speed
@@ -45,22 +45,24 @@ class Replay:
         recording = self._choose(request)
         clock = asyncio.get_running_loop().time
         began = clock()
-        speed = self._speed
-        for at, delta in recording.pieces:
+
+        async def until(at: float) -> None:
             # Even without a wait, other tasks get their turn, as with any other engine.
-            await asyncio.sleep(began + at / speed - clock() if speed and at else 0)
+            await asyncio.sleep(began + at / self._speed - clock() if self._speed and at else 0)
+
+        for at, delta in recording.pieces:
+            await until(at)
             yield delta
         if recording.error is not None:
             at, message, status = recording.error
-            await asyncio.sleep(began + at / speed - clock() if speed and at else 0)
+            await until(at)
             raise EngineError(message, status)
 
     def _choose(self, request: Request) -> Recording:
-        if self._matching:
-            asked = _last_words(request)
-            for recording in self._matching:
-                if recording.asked.match is not None and recording.asked.match in asked:
-                    return recording
+        asked = _last_words(request) if self._matching else ""
+        for match, recording in self._matching:
+            if match in asked:
+                return recording
         if not self._in_order:
             raise EngineError("no recording matches the request", 404)
         recording = self._in_order[self._next % len(self._in_order)]

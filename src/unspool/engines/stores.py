@@ -50,11 +50,7 @@ def _listed(store: str) -> list[Stored]:
 
 def find_stored(name: str) -> Stored:
     """The model of a name such as ``ollama:NAME[:TAG]``, ``lmstudio:[PUBLISHER/]MODEL[/FILE]`` or
-    ``hf:ORG/NAME[:FILE]``.
-
-    Raises:
-        GgufError: there is none, or there are several; the message lists what there is.
-    """
+    ``hf:ORG/NAME[:FILE]``. If there is none, or several, a `GgufError` lists what there is."""
     store, _, rest = name.partition(":")
     every = _listed(store)
     wanted = f"{rest}:{_LATEST}" if store == "ollama" and ":" not in rest.rpartition("/")[2] else rest

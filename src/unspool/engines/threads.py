@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
+from ..grammar import bounds
+
 _T = TypeVar("_T")
 _SLICE: Final = 0.005  # how long a thread computes before the event loop gets a turn, in seconds
 _PATIENCE: Final = 0.1  # how long a thread waits for such a turn, in seconds: the loop may have been stopped
@@ -22,10 +24,7 @@ class Awaited:
 
     A thread that competes for the interpreter's lock holds it most of the time. The event loop releases the lock with
     every event and must acquire it again, which takes long on a busy machine. So every few milliseconds, `check` also
-    waits for one whole turn of the loop.
-
-    Args:
-        loop: the event loop that waits; ``None`` if the work is not done in a thread.
+    waits for one whole turn of the loop that waits (``None``: the work is not done in a thread).
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
@@ -36,11 +35,7 @@ class Awaited:
         self._since = time.monotonic()
 
     def check(self) -> None:
-        """Give the loop a turn if it is due, and return if somebody waits.
-
-        Raises:
-            Abandoned: nobody does.
-        """
+        """Give the loop a turn if it is due, and return if somebody waits; `Abandoned` if nobody does."""
         if self._loop is not None and time.monotonic() - self._since > _SLICE:
             self._turn.clear()
             with contextlib.suppress(RuntimeError):  # the loop is closed
@@ -64,12 +59,7 @@ class Awaited:
 
 
 class _Job(Generic[_T]):
-    """Work for a thread. It is released once it begins or nobody waits, since it may contain a whole request.
-
-    Args:
-        work: the function to run.
-        awaited: whether somebody waits for it.
-    """
+    """Work for a thread. It is released once it begins or nobody waits, since it may contain a whole request."""
 
     __slots__ = ("awaited", "work")
 
@@ -80,16 +70,13 @@ class _Job(Generic[_T]):
     def __call__(self) -> _T:
         work, self.work = self.work, None
         assert work is not None, "what was cancelled does not begin"
-        return work(self.awaited)
+        with bounds.awaited(self.awaited.check):
+            return work(self.awaited)
 
 
 class Threads:
-    """A fixed number of threads. Work for which nobody waits never begins, or ends at its next `Awaited.check`.
-
-    Args:
-        count: the largest number of threads.
-        name: the name of the threads.
-    """
+    """A fixed number of threads. Work for which nobody waits never begins, or ends at its next `Awaited.check`, which
+    derivations of grammars call too."""
 
     def __init__(self, count: int, name: str) -> None:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix=f"unspool-{name}")
@@ -104,7 +91,7 @@ class Threads:
         del work
         running = self._pool.submit(job)
         done = asyncio.wrap_future(running)
-        done.add_done_callback(_look)
+        done.add_done_callback(retrieve)
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
@@ -122,7 +109,7 @@ class Threads:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _look(done: "asyncio.Future[Any]") -> None:
+def retrieve(done: "asyncio.Future[Any]") -> None:
     """Retrieve the error of work for which nobody may wait, since asyncio logs errors that are never retrieved."""
     if not done.cancelled():
         done.exception()

@@ -48,11 +48,7 @@ def names_of(codes: Codes) -> NDArray[np.str_]:
 
 
 def mask_of(codes: Codes, kinds: Iterable[str]) -> NDArray[np.bool_]:
-    """Which tokens are of one of these kinds.
-
-    Raises:
-        ValueError: a kind is not one of `SAMPLED`.
-    """
+    """Which tokens are of one of these kinds; a `ValueError` if one is not of `SAMPLED`."""
     wanted = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     for kind in wanted:
         if kind not in SAMPLED:

@@ -16,17 +16,13 @@ from .stops import Stops
 
 
 class Times:
-    """When the tokens of an output arrived, by a clock in seconds."""
+    """When the tokens of an output arrived after the engine was asked, now, by a clock in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._last = 0.0
+        self._last = clock()
         self._first: float | None = None
         self._between: list[float] = []
-
-    def begin(self) -> None:
-        """Note that the engine was asked."""
-        self._last = self._clock()
 
     def arrived(self, tokens: int) -> None:
         """Note that this many tokens arrived at once."""
@@ -51,15 +47,8 @@ class Choice:
     """Reads one output of a request.
 
     If the engine sends token ids and their tokenizer is known (``by_ids``), the ids are parsed. Then a marker that is
-    only spelled is text, and the tokens of the reasoning are counted.
-
-    Args:
-        parser: reads the output.
-        stop: strings at which the content ends.
-        one_call: whether the output ends after its first call.
-        coalescer: joins deltas.
-        keep: whether `kept` contains the events.
-        timed: whether `usage` contains times.
+    only spelled is text, and the tokens of the reasoning are counted. With ``one_call``, the output ends after its
+    first call; with ``keep``, `kept` contains the events, and with ``timed``, `usage` contains times.
     """
 
     def __init__(
@@ -83,7 +72,8 @@ class Choice:
         self._reason: str | None = None
         self._usage: Usage | None = None
         self._since = 0  # the tokens since the engine's last counts
-        self._times: Times | None = Times(self._clock) if timed else None
+        self._timed = timed
+        self._times: Times | None = None
         self.logprobs: list[Any] = []
         self._raw: list[str] = []
         self._ids: list[int] | None = []
@@ -132,8 +122,8 @@ class Choice:
 
     def begin(self) -> None:
         """Note that the engine was asked."""
-        if self._times is not None:
-            self._times.begin()
+        if self._timed:
+            self._times = Times(self._clock)
 
     def counted(self, prompt: int) -> None:
         """Set the number of the prompt's tokens; see `uncounted`."""

@@ -11,6 +11,12 @@ from ..wire.common import Usage
 Labels = tuple[tuple[str, str], ...]
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_COUNTERS: Final = {
+    "requests": "Answered requests.",
+    "tokens": "Tokens by the engine's count.",
+    "tool_calls": "Calls that ended.",
+    "notices": "Deviations of outputs from their format.",
+}
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -19,16 +25,13 @@ class Metrics:
 
     def __init__(self, dialect: str, model: str = "") -> None:
         self.labels: Labels = (("dialect", dialect), *([("model", model)] if model else []))
-        self._responses: Counter[tuple[str, str]] = Counter()
-        self._tokens: Counter[str] = Counter()
-        self._calls: Counter[str] = Counter()
-        self._notices: Counter[str] = Counter()
+        self._counts: Counter[tuple[str, Labels]] = Counter()  # by the names of `_COUNTERS`, and labels
         self._first = [0] * (len(_BUCKETS) + 1)
         self._first_sum = 0.0
 
     def response(self, path: str, status: int | str) -> None:
         """Count an answered request, by its HTTP status, or ``cancelled``, or ``failed`` after the first byte."""
-        self._responses[path, str(status)] += 1
+        self._count("requests", path=path, status=str(status))
 
     def first_event(self, seconds: float) -> None:
         """Count a response whose first events came this many seconds after its request."""
@@ -37,27 +40,28 @@ class Metrics:
 
     def output(self, message: Message) -> None:
         """Count the calls and notices of a finished output."""
-        self._calls.update(c.status for c in message.tool_calls)
-        self._notices.update(n.kind for n in message.notices)
+        for call in message.tool_calls:
+            self._count("tool_calls", status=call.status)
+        for notice in message.notices:
+            self._count("notices", kind=notice.kind)
 
     def usage(self, usage: Usage) -> None:
-        self._tokens["prompt"] += usage.prompt_tokens
-        self._tokens["completion"] += usage.completion_tokens
+        self._count("tokens", usage.prompt_tokens, kind="prompt")
+        self._count("tokens", usage.completion_tokens, kind="completion")
         if usage.reasoning_tokens is not None:  # unknown is not zero
-            self._tokens["reasoning"] += usage.reasoning_tokens
+            self._count("tokens", usage.reasoning_tokens, kind="reasoning")
+
+    def _count(self, name: str, number: int = 1, **labels: str) -> None:
+        self._counts[name, tuple(labels.items())] += number
 
     def text(self, gauges: Mapping[str, tuple[str, int]]) -> str:
         """All counts, and gauges: the help and the current value of each, by name."""
         lines: list[str] = []
         d = self.labels
-        by_path = [((*d, ("path", p), ("status", s)), n) for (p, s), n in sorted(self._responses.items())]
-        _counter(lines, "requests", "Answered requests.", by_path)
-        for name, text, label, counts in (
-            ("tokens", "Tokens by the engine's count.", "kind", self._tokens),
-            ("tool_calls", "Calls that ended.", "status", self._calls),
-            ("notices", "Deviations of outputs from their format.", "kind", self._notices),
-        ):
-            _counter(lines, name, text, [((*d, (label, k)), n) for k, n in sorted(counts.items())])
+        for name, text in _COUNTERS.items():
+            lines += [f"# HELP unspool_{name}_total {text}", f"# TYPE unspool_{name}_total counter"]
+            rows = sorted((labels, number) for (of, labels), number in self._counts.items() if of == name)
+            lines += [f"unspool_{name}_total{_labels((*d, *labels))} {number}" for labels, number in rows]
         for name, (text, value) in gauges.items():
             lines += [f"# HELP unspool_{name} {text}", f"# TYPE unspool_{name} gauge", f"unspool_{name} {value}"]
         name = "unspool_first_event_seconds"
@@ -90,11 +94,6 @@ def added(texts: Iterable[str]) -> str:
     for metric, head in heads.items():
         lines += [*head, *(f"{name} {value:.15g}" for name, value in values.get(metric, {}).items())]
     return "\n".join(lines) + "\n"
-
-
-def _counter(lines: list[str], name: str, text: str, rows: Iterable[tuple[Labels, int]]) -> None:
-    lines += [f"# HELP unspool_{name}_total {text}", f"# TYPE unspool_{name}_total counter"]
-    lines += [f"unspool_{name}_total{_labels(labels)} {n}" for labels, n in rows]
 
 
 def _labels(labels: Labels) -> str:

@@ -8,7 +8,7 @@ import contextlib
 import math
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,26 +56,19 @@ class Deposit:
         """Keep an answer, with its last round and that round's prompt; `StoreError` if it cannot be kept."""
 
 
-_NOWHERE: Final = Deposit()
-
-
 class Run:
-    """Answers one request.
-
-    Args:
-        client_id: the client's own id for the request, for the log and the engine; empty if there is none.
-        tools: the tool servers of the request, if it may use any.
-        session: the session that records it, if it belongs to one."""
+    """Answers one request, with the client's own id for it (or ``""``), the tool servers that it may use, and the
+    session that records it, if it belongs to one."""
 
     def __init__(
         self,
         service: Service,
         protocol: WireProtocol,
         prepared: Prepared,
-        client_id: str = "",
-        tools: Tools | None = None,
-        deposit: Deposit = _NOWHERE,
-        session: "Session | None" = None,
+        client_id: str,
+        tools: Tools,
+        deposit: Deposit,
+        session: "Session | None",
     ) -> None:
         self._session = session
         self.id = protocol.id_prefix + uuid.uuid4().hex
@@ -93,13 +86,12 @@ class Run:
         self.streamed = self._request.stream
         self.writer: Writer = protocol.writer(self._request, self.id, int(time.time()))
         self._choices = [self._choice(parser) for parser in prepared.parsers]
-        self._tracer = self.writer if isinstance(self.writer, TraceWriter) else None
         self._trace: Trace | None = None
         reader = self._choices[0].reader
-        if self._tracer is not None and isinstance(reader, Parser):
+        if isinstance(self.writer, TraceWriter) and isinstance(reader, Parser):
             self._trace = Trace(reader)
         self._loops: list[Loop] = []
-        if tools is not None and prepared.request.server_tools is not None:
+        if prepared.request.server_tools is not None:
             keep = not prepared.request.stream
             self._loops = [
                 Loop(self._name, service, prepared, tools.session, protocol, keep=keep) for _ in self._choices
@@ -267,8 +259,8 @@ class Run:
         choice.begin()
         recorded = self._session is not None
         asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id, capture=recorded)
-        if self._tracer is not None:
-            self._tracer.asked = self._request_line(asked)
+        if isinstance(self.writer, TraceWriter):
+            self.writer.asked = self._request_line(asked)
         check_media(self._service.engine, asked)
         telemetry = self._service.telemetry
         if telemetry is None:
@@ -357,8 +349,8 @@ class Run:
 
     def _deliver(self, index: int, events: list[Event], delta: Delta | None = None) -> None:
         """Pass on the events of a piece of the output, or of its end."""
-        if self._tracer is not None:
-            self._trace_step(events, delta)
+        if self._trace is not None:
+            self._trace_step(self._trace, events, delta)
         elif delta is None:
             if events:
                 self._emit(index, events)
@@ -385,15 +377,11 @@ class Run:
             kept = self._loops[index].kept
             if kept is not None:
                 kept += events
-        first = not self._begun
-        if first:
-            self._begun = True
-            self._service.metrics.first_event(self._clock() - self._started)
+        start = b"" if self._begun else self._begin()
         outbox = self._outbox
         if outbox is None:
             self._choices[index].logprobs += logprobs
             return
-        start = self.writer.start() if first else b""
         if logprobs and self._request.sampling.logprobs is not None:
             data = self.writer.events(index, events, logprobs)
         else:
@@ -401,20 +389,21 @@ class Run:
         if start or data:
             outbox.put(start + data, len(events))
 
-    def _trace_step(self, events: list[Event], delta: Delta | None = None) -> None:
+    def _begin(self) -> bytes:
+        """The beginning of a stream, at the first piece of the answer, whose time is counted."""
+        self._begun = True
+        self._service.metrics.first_event(self._clock() - self._started)
+        return b"" if self._outbox is None else self.writer.start()
+
+    def _trace_step(self, trace: Trace, events: list[Event], delta: Delta | None) -> None:
         """Write a piece of the output, or its end, with its events."""
-        outbox, tracer = self._outbox, self._tracer
+        outbox, tracer = self._outbox, self.writer
         assert outbox is not None
-        assert tracer is not None
-        assert self._trace is not None
+        assert isinstance(tracer, TraceWriter)
         at = self._clock() - self._started
-        step = self._trace.step("" if delta is None else delta.text, events)
+        step = trace.step("" if delta is None else delta.text, events)
         data = tracer.last(at, step) if delta is None else tracer.piece(at, delta, step)
-        if not self._begun:
-            self._begun = True
-            self._service.metrics.first_event(at)
-            data = tracer.start() + data
-        outbox.put(data, max(len(events), 1))
+        outbox.put((b"" if self._begun else self._begin()) + data, max(len(events), 1))
 
     def _request_line(self, asked: Request) -> dict[str, Any]:
         """The first line of a trace: that of a recording, with further details for the explain page."""
@@ -427,9 +416,9 @@ class Run:
         return {**line, "special": special, "constrained": asked.constraint is not None}
 
     def _usage(self) -> Usage | None:
-        usages = [added([*before, c.usage]) for before, c in zip(self._usages, self._choices, strict=True)]
+        usages = [_added([*before, c.usage]) for before, c in zip(self._usages, self._choices, strict=True)]
         each = len(usages) // self._request.prompt_count
-        usage = added([total(usages[at : at + each]) for at in range(0, len(usages), each)])
+        usage = _added([_added(usages[at : at + each], True) for at in range(0, len(usages), each)])
         if usage is not None:
             self._service.metrics.usage(usage)
         return usage
@@ -456,32 +445,15 @@ def _size(delta: Delta) -> int:
     return size
 
 
-def added(usages: Sequence[Usage | None]) -> Usage | None:
-    """The sum of counts that each have their own prompt, such as those of rounds. A single one is unchanged."""
+def _added(usages: Sequence[Usage | None], one_prompt: bool = False) -> Usage | None:
+    """The sum of counts, such as those of rounds, or those of choices, which share ``one_prompt``. A single one is
+    unchanged."""
     known = [u for u in usages if u is not None]
     if len(known) < 2:
         return known[0] if known else None
-    return Usage(
-        prompt_tokens=sum(u.prompt_tokens for u in known),
-        completion_tokens=sum(u.completion_tokens for u in known),
-        cached_tokens=_sum(u.cached_tokens for u in known),
-        reasoning_tokens=_sum(u.reasoning_tokens for u in known),
-    )
-
-
-def _sum(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
-
-
-def total(usages: Sequence[Usage | None]) -> Usage | None:
-    """The sum of the counts of all choices, which share one prompt. A single choice's counts are unchanged."""
-    known = [u for u in usages if u is not None]
-    if len(known) < 2:
-        return known[0] if known else None
-    return msgspec.structs.replace(
-        known[0],
-        completion_tokens=sum(u.completion_tokens for u in known),
-        total_tokens=None,
-        reasoning_tokens=_sum(u.reasoning_tokens for u in known),
-    )
+    names = ("completion_tokens", "reasoning_tokens")
+    sums: dict[str, Any] = {}
+    for name in names if one_prompt else (*names, "prompt_tokens", "cached_tokens"):
+        if counts := [count for u in known if (count := getattr(u, name)) is not None]:
+            sums[name] = sum(counts)
+    return msgspec.structs.replace(known[0], total_tokens=None, **sums) if one_prompt else Usage(**sums)

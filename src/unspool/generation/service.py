@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("unspool.server")
 _T = TypeVar("_T")
-_PATROL: Final = 1.0  # seconds between two checks of the running answers
 _LONG: Final = 256 * 1024
 """The size in bytes from which a request gets its own thread, so that it does not delay short ones."""
 
@@ -40,11 +39,18 @@ class Answer(Protocol):
     def queued(self) -> int:
         """The number of events that wait for the client."""
 
-    def look(self, now: float) -> None:
-        """Do what is due at this time, by the loop's clock."""
-
     def abort(self, failure: Failure) -> None:
         """End with an error."""
+
+
+async def patrol(watched: Collection[Any], seconds: float) -> None:
+    """Let running answers, or connections, ``look`` for what is due from time to time, until cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(seconds)
+        now = loop.time()
+        for one in list(watched):
+            one.look(now)
 
 
 class Service:
@@ -153,14 +159,6 @@ class Service:
     def counts(self) -> str:
         """The counts of all models, for Prometheus."""
         return added(one.metrics.text(one.gauges()) for one in self.models)
-
-    async def patrol(self) -> None:
-        """Check the running answers from time to time, until cancelled."""
-        while True:
-            await asyncio.sleep(_PATROL)
-            now = asyncio.get_running_loop().time()
-            for run in list(self.runs):
-                run.look(now)
 
     def abort(self, failure: Failure) -> None:
         """End the running answers with an error of their protocol."""

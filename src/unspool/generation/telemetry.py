@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from importlib.metadata import entry_points
 from typing import Any, Final
 
@@ -242,15 +242,13 @@ class Output:
     async def watched(self, stream: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
         """The stream, whose first piece is timed."""
         first = True
-        try:
+        async with aclosing(stream):
             async for delta in stream:
                 if first:
                     first = False
                     seconds = time.perf_counter() - self._began
                     self._span.set_attribute("gen_ai.response.time_to_first_chunk", seconds)
                 yield delta
-        finally:
-            await stream.aclose()
 
     def end(self, message: Message) -> None:
         """Note how the output ended."""

@@ -15,7 +15,7 @@ from ..engines.kept import Kept
 from ..engines.threads import Awaited
 from ..errors import ConstraintError
 from ..events import ContentDelta, Event, Finish, Stage
-from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
+from ..grammar import Constraint, ToolStrictLevel, constrain
 from ..grammar.calls import strict_tools
 from ..message import Message
 from ..parser import Parser
@@ -153,7 +153,7 @@ def prepare(
         if begins is Stage.CONTENT and silent and not settings.dialect.framed:
             forced = Stage.CONTENT
     try:
-        constraint = constraints.derive(request, forced, tail, begins, tokenizer, awaited)
+        constraint = constraints.derive(request, forced, tail, begins, tokenizer)
     except ConstraintError as error:
         field, _, message = str(error).partition(": ")
         raise BadRequest(field, message) from None
@@ -220,15 +220,14 @@ class Constraints:
         self._kept: Kept[Constraint] = Kept(_KEPT, _KEPT_BYTES)
         self._writable: Kept[bool] = Kept(_TOOLS, 0)
 
-    def writable(self, tool: ServerTool, awaited: Awaited) -> bool:
+    def writable(self, tool: ServerTool) -> bool:
         """Whether a grammar can be made for the calls of a tool; if not, the log says why, once."""
         key = _key([tool.server, tool.definition])
         found = None if key is None else self._writable.get(key[0])
         if found is None:
             found = True
             try:
-                with bounds.awaited(awaited.check):
-                    constrain(self._settings.dialect, [tool.definition], "required")
+                constrain(self._settings.dialect, [tool.definition], "required")
             except ConstraintError as error:
                 found = not str(error).startswith("tools.")  # otherwise it is the dialect that has no calls
                 if not found:
@@ -249,7 +248,6 @@ class Constraints:
         prompt: str | None,
         begins: Stage | None,
         tokenizer: Any,
-        awaited: Awaited,
     ) -> Constraint | None:
         """Derive the grammar of a request, if it needs one; `ConstraintError` if no output can satisfy the request.
         ``stage`` is where the output must begin (``None``: the prompt decides), ``begins`` where it does begin."""
@@ -263,8 +261,7 @@ class Constraints:
             key = _key(parts)
         found = None if key is None else self._kept.get(key[0])
         if found is None:
-            with bounds.awaited(awaited.check):
-                found = self._derive(request, stage, prompt, tokenizer, self._settings.strict_level)
+            found = self._derive(request, stage, prompt, tokenizer, self._settings.strict_level)
             if found is not None and key is not None:
                 self._kept.put(key[0], found, 16 * key[1])
         return found

@@ -14,10 +14,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
-from ..arguments import json_shown
 from ..engines import Engine, EngineError
 from ..generation.metrics import MEDIA_TYPE, Metrics, added
-from ..generation.service import Service
+from ..generation.service import Service, patrol
 from ..request.prompts import Prompts
 from ..request.protocols import (
     AguiProtocol,
@@ -36,15 +35,14 @@ from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
 from .background import Background
-from .cors import Origins, with_cors, with_id
 from .endpoint import Endpoint, ThreadEndpoint, refusal
 from .explain import ASKED, prompt
-from .guards import Hosts, unsupported
+from .guards import Guard, unsupported, with_cors
 from .models import Served, by_model, unknown_model
-from .page import PageFile, page_routes, wants_page
+from .page import PageFile, page_routes
 from .parse_endpoint import parse
 from .protocol_endpoint import CompletionsEndpoint, CountEndpoint, ProtocolEndpoint
-from .replies import JSON, ErrorBody, Reply, failed, header
+from .replies import JSON, ErrorBody, Reply, failed, header, with_id
 from .responses import InputTokensEndpoint, ResponsesEndpoint
 from .stored import stored_routes
 from .tokens_endpoint import detokenize, tokenize, tokenizer_info
@@ -79,6 +77,7 @@ _PATHS = (
     ("GET", "/metrics", "counts for Prometheus"),
 )
 """The overview at ``/``, for people."""
+_RUNS = 1.0  # seconds between two looks at the running answers
 
 
 def _protocols(settings: Settings) -> dict[str, WireProtocol]:
@@ -162,8 +161,7 @@ def create_app(
         from .sessions import SessionRoutes
 
         app.of_sessions = SessionRoutes(service, service.sessions, error_body, app.route)
-    app.origins = Origins(settings.cors)
-    app.hosts = Hosts(settings.hosts)
+    app.guard = Guard(settings.hosts, settings.cors)
     app.for_pages = with_cors(app.answer)
     app.error_body = error_body
     app.state.service = service
@@ -196,14 +194,14 @@ def _lifespan(service: Service, background: Background) -> Callable[[Starlette],
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        patrols: list[asyncio.Future[Any]] = [asyncio.ensure_future(one.patrol()) for one in service.models]
+        patrols: list[asyncio.Future[Any]] = [asyncio.ensure_future(patrol(one.runs, _RUNS)) for one in service.models]
         if service.sessions is not None:
             patrols += [asyncio.ensure_future(service.sessions.examine(one)) for one in service.models]
         try:
             yield
         finally:
-            for patrol in patrols:
-                patrol.cancel()
+            for task in patrols:
+                task.cancel()
             await asyncio.gather(*patrols, return_exceptions=True)
             await background.close()
             for one in service.models:
@@ -238,8 +236,7 @@ class _App(Starlette):
     """Starlette, with streams outside of its middleware, for speed. ``endpoints`` answer POST, by path."""
 
     endpoints: Mapping[str, ASGIApp] = {}
-    origins = Origins(())
-    hosts = Hosts(())
+    guard = Guard()
     of_sessions: ASGIApp | None = None
     for_pages: ASGIApp
     error_body: Callable[[str], ErrorBody]
@@ -248,14 +245,12 @@ class _App(Starlette):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
-        origin = header(scope, b"origin")
-        refused = self.hosts.refusal(scope)
-        if refused is None and origin is not None and not self.origins.allow(origin, header(scope, b"host")):
-            refused = Failure(f"pages of {json_shown(origin)} may not use the server; --cors ORIGIN allows them", 403)
+        refused = self.guard.refusal(scope)
         if refused is not None:
             await failed(self.error_body(scope["path"]), refused, close=True).send(send)
             return
-        await (self.answer if origin is None else self.for_pages)(scope, receive, with_id(scope, send))
+        answer = self.answer if header(scope, b"origin") is None else self.for_pages
+        await answer(scope, receive, with_id(scope, send))
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (self.of_sessions or self.route)(scope, receive, send)
@@ -294,11 +289,12 @@ class _Pages:
 
     async def home(self, request: Request) -> Response | Reply:
         """The page for browsers; otherwise an overview, as JSON if the client accepts that. It needs no key."""
-        if self._index is not None and wants_page(request):
+        accept = request.headers.get("accept", "")
+        if self._index is not None and "text/html" in accept:
             return await self._index.answer(request)
         settings = self._service.settings
         example = settings.example(str(request.base_url).rstrip("/"))
-        if JSON in request.headers.get("accept", ""):
+        if JSON in accept:
             about = {"version": __version__, "model": settings.model, "dialect": settings.dialect.name}
             paths = [{"method": method, "path": path, "what": text} for method, path, text in _PATHS]
             return Reply(encode({"name": "unspool", **about, "paths": paths, "example": example}))
@@ -328,14 +324,14 @@ class _Pages:
 
     def _entry(self, service: Service) -> dict[str, Any]:
         """A model as ``/v1/models`` lists it."""
-        entry: dict[str, Any] = {
+        context = getattr(service.engine, "context", None)  # if the engine knows it
+        return {
             "id": service.settings.model,
             "object": "model",
             "created": self._created,
             "owned_by": "unspool",
+            **({} if context is None else {"max_model_len": context}),
         }
-        context = getattr(service.engine, "context", None)  # if the engine knows it
-        return entry if context is None else {**entry, "max_model_len": context}
 
     async def tokenizer_info(self, request: Request) -> Reply:
         return self._refused(request) or Reply(encode(tokenizer_info(self._service)))

@@ -1,6 +1,6 @@
 """`Connection`: uvicorn's HTTP connection with limits on the size of headers and on slow clients.
 
-A single task checks all connections from time to time, so requests need no timers of their own.
+A single task lets all connections `look` from time to time, so requests need no timers of their own.
 """
 
 import asyncio
@@ -15,7 +15,6 @@ from ..request.settings import Limits
 
 log = logging.getLogger("unspool.server")
 
-_PATROL: Final = 0.5  # seconds between two checks of the connections
 _MOST: Final = 256  # how many headers a request may have
 _CHUNKS: Final = 65_536  # in how many chunks a body may come; each takes time, even if it has one byte
 
@@ -163,13 +162,3 @@ class Connection(HttpToolsProtocol):
 def limited(limits: Limits) -> type[Connection]:
     """Make the class of connections with these limits."""
     return type("Connection", (Connection,), {"limits": limits})
-
-
-async def patrol(connections: "set[Any]") -> None:
-    """Check all connections from time to time, until cancelled."""
-    loop = asyncio.get_running_loop()
-    while True:
-        await asyncio.sleep(_PATROL)
-        now = loop.time()
-        for connection in list(connections):
-            connection.look(now)

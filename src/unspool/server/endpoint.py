@@ -2,8 +2,7 @@
 
 import asyncio
 import hmac
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
@@ -25,9 +24,10 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _FIELDS: Final = 100
 SESSION: Final = "unspool.session"  # the key of a request's session in its scope
+LONG: Final = 16 * 1024  # the size in bytes from which on a request is read in a thread
 
 
-class Endpoint(ABC):
+class Endpoint:
     """An ASGI application that answers POST requests; ``invalid`` is the HTTP status for a wrong field."""
 
     def __init__(self, service: Service, error_body: ErrorBody, invalid: int = 400) -> None:
@@ -63,17 +63,21 @@ class Endpoint(ABC):
             elif ended is not None:
                 raise ended
 
-    @abstractmethod
-    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        """Answer a request whose body was read."""
+    async def _read(self, body: bytes, read: Callable[[bytes], _T]) -> _T:
+        """Read a body, in a thread if it is long."""
+        return read(body) if len(body) < LONG else await self._service.in_thread(len(body), lambda _: read(body))
 
-    async def _answer(self, reply: Awaitable[Reply], scope: Scope, send: Send) -> None:
-        """Send a whole answer, or the error that it ends with; see `failure_of`."""
+    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
+        """Answer a request whose body was read: with a whole answer, or the error that it ends with."""
         try:
-            found = await reply
+            reply = await self._reply(scope, body)
         except Exception as error:
-            found = self._refused(error, scope)
-        await self._send(found, scope, send)
+            reply = self._refused(error, scope)
+        await self._send(reply, scope, send)
+
+    async def _reply(self, scope: Scope, body: bytes) -> Reply:
+        """The whole answer, if `respond` does not stream one; for its errors see `failure_of`."""
+        raise NotImplementedError
 
     def _refused(self, error: Exception, scope: Scope) -> Reply:
         return failed(self._error_body, failure_of(error, scope, self._invalid))
@@ -94,10 +98,7 @@ class ThreadEndpoint(Endpoint):
         super().__init__(service, wire.error_body)
         self._work = work
 
-    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        await self._answer(self._reply(body), scope, send)
-
-    async def _reply(self, body: bytes) -> Reply:
+    async def _reply(self, scope: Scope, body: bytes) -> Reply:
         def work(awaited: Awaited) -> bytes:
             return self._work(self._service, read_object(body), awaited)
 
@@ -127,11 +128,7 @@ def session_of(scope: Scope) -> "Session | None":
 def refusal(service: Service, error_body: ErrorBody, scope: Scope, draining: bool = True) -> Reply | None:
     """The answer to a client without the API key, or (with ``draining``) to a request during the shutdown."""
     key = service.settings.api_key
-    if (
-        key is not None
-        and session_of(scope) is None
-        and not any(hmac.compare_digest(key.encode(), given) for given in keys_of(scope))
-    ):
+    if key is not None and session_of(scope) is None and not has_key(scope, key):
         text = "the API key is missing or wrong; send it as Authorization: Bearer KEY"
         return failed(error_body, Failure(text, 401), close=True)
     if draining and service.draining:
@@ -155,6 +152,11 @@ def keys_of(scope: Scope) -> list[bytes]:
         elif name == b"x-api-key":
             found.append(value.strip())
     return found
+
+
+def has_key(scope: Scope, key: str) -> bool:
+    """Whether one of the API keys of a request is this one."""
+    return any(hmac.compare_digest(key.encode(), given) for given in keys_of(scope))
 
 
 def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:

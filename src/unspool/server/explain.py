@@ -15,7 +15,7 @@ from ..engines.threads import Awaited
 from ..errors import ConstraintError, UnknownDialect
 from ..events import NOTICES, Event, Stage
 from ..generation.service import Service
-from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
+from ..grammar import Constraint, ToolStrictLevel, constrain
 from ..infer.detect import detect_dialect
 from ..policy import CHOICES, DEFAULTS
 from ..request.chat_request import check_text
@@ -130,39 +130,32 @@ def _grammar(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     declared, choice = read_nested(fields, custom=False).tools, fields.raw.get("tool_choice")
     tools = toolset(fields, declared, choice, service.settings.limits)
     level = fields.one_of("strict_level", _LEVELS, service.settings.strict_level.name.lower())
-    with bounds.awaited(awaited.check):
-        try:
-            found = constrain(
-                dialect,
-                tools.callable,
-                tools.choice,
-                fields.flag("parallel_tool_calls", True),
-                stage=fields.one_of("stage", tuple(Stage), None),
-                prompt=read_prompt(fields, service),
-                response_format=read_format(fields),
-                strict_level=ToolStrictLevel[level.upper()],
-                closed=service.settings.closed,
-            )
-        except ConstraintError as error:
-            field, _, message = str(error).partition(": ")
-            raise BadRequest(field, message) from None
-        return encode({"grammar": grammar_forms(found)})
+    try:
+        found = constrain(
+            dialect,
+            tools.callable,
+            tools.choice,
+            fields.flag("parallel_tool_calls", True),
+            stage=fields.one_of("stage", tuple(Stage), None),
+            prompt=read_prompt(fields, service),
+            response_format=read_format(fields),
+            strict_level=ToolStrictLevel[level.upper()],
+            closed=service.settings.closed,
+        )
+    except ConstraintError as error:
+        field, _, message = str(error).partition(": ")
+        raise BadRequest(field, message) from None
+    return encode({"grammar": grammar_forms(found)})
 
 
 def grammar_forms(constraint: Constraint | None) -> dict[str, Any] | None:
     """A constraint in all its formats, with the reason instead if a format cannot express it."""
     if constraint is None:
         return None
-    forms: dict[str, Callable[[], Any]] = {
-        "lark": lambda: constraint.lark,
-        "gbnf": lambda: constraint.gbnf,
-        "structural_tag": lambda: constraint.structural_tag,
-        "json_schema": lambda: constraint.json_schema,
-    }
     written: dict[str, Any] = {}
-    for form, make in forms.items():
+    for form in ("lark", "gbnf", "structural_tag", "json_schema"):
         try:
-            written[form] = {"grammar": make()}
+            written[form] = {"grammar": getattr(constraint, form)}
         except ConstraintError as error:
             written[form] = {"error": str(error)}
     return written
@@ -176,15 +169,13 @@ def prompt(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     prepared = prepare(request, settings, service.turns, tokenizer, service.constraints, awaited)
     text = prepared.prompt
     tokens = None if text is None or tokenizer is None else counted(tokenizer, text, awaited.check)
-    with bounds.awaited(awaited.check):
-        grammar = grammar_forms(prepared.constraint)
     return encode(
         {
             "prompt": text,
             "special": () if service.prompts is None else service.prompts.tokenizer.added,
             "stage": prepared.parsers[0].stage,
             "tokens": tokens,
-            "grammar": grammar,
+            "grammar": grammar_forms(prepared.constraint),
         }
     )
 

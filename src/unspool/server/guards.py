@@ -1,4 +1,4 @@
-"""Checks before routing: that the host is this server's, and that a POST has JSON.
+"""Checks before routing: that a website may use the server, by its host and its own origin, and that a POST has JSON.
 
 A website can make its own name resolve to this machine (DNS rebinding), so that its pages have the same origin as the
 server. Only the ``Host`` that the browser sends reveals them. Addresses cannot be rebound.
@@ -7,8 +7,10 @@ server. Only the ``Host`` that the browser sends reveals them. Addresses cannot 
 from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final
+from urllib.parse import SplitResult, urlsplit
 
-from starlette.types import Scope
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Scope
 
 from ..arguments import json_shown
 from ..regex import Regex
@@ -19,6 +21,8 @@ _NAME: Final = Regex(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
 _HOST: Final = Regex(r"(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([^:\[\]@]+))(?::[0-9]{1,5})?")
 _LONGEST: Final = 300
 _ONCE: Final = (b"host", b"origin", b"content-type")
+_LOOPBACK: Final = {"localhost", "127.0.0.1", "::1"}
+_PLAIN: Final = Regex(r"[ -~]{1,2048}")  # values that may be repeated in a header
 
 
 def check_host(name: str) -> str:
@@ -28,35 +32,65 @@ def check_host(name: str) -> str:
     return name.lower().rstrip(".")
 
 
-class Hosts:
-    """The hosts by which clients may reach the server: the loopback's names, addresses, and a list (``*``: any)."""
+def check_origin(origin: str) -> str:
+    """Check an origin, in the form that browsers send, or ``*``; a `ValueError` names what is allowed."""
+    if origin != "*" and _split(origin) is None:
+        raise ValueError(f"{origin!r} is not an origin; allowed are SCHEME://HOST[:PORT] without a path, and *")
+    return origin.lower()
 
-    def __init__(self, allowed: Iterable[str]) -> None:
-        self._allowed = {"localhost", *allowed}
+
+class Guard:
+    """Decides whose requests are answered: those to the loopback's names, to addresses and to listed hosts, of pages of
+    the loopback and of listed origins (``*``: any)."""
+
+    def __init__(self, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
+        self._hosts = {"localhost", *hosts}
+        self._origins = {origin.lower() for origin in origins}
 
     def refusal(self, scope: Scope) -> Failure | None:
-        """Why a request is refused because of its ``Host``, or ``None``. Browsers always send one.
+        """Why a request is refused because of its ``Host``, which browsers always send, or its ``Origin``, or ``None``.
 
         A header that decides who may do what may occur once: a proxy may check one of two, and the server the other.
         """
         for once in _ONCE:
             if sum(given == once for given, _ in scope["headers"]) > 1:
                 return Failure(f"{once.decode()}: occurs more than once", 400)
-        host = header(scope, b"host")
-        if host is None or "*" in self._allowed:
-            return None
-        name = _name(host)
-        if name in self._allowed or name.endswith(".localhost") or _is_address(name):
-            return None
-        return Failure(
-            f"the host {json_shown(host[:_LONGEST])} is not this server's; --allowed-host HOST allows it", 403
-        )
+        host, origin = header(scope, b"host"), header(scope, b"origin")
+        if host is not None and not self._knows(host):
+            text = f"the host {json_shown(host[:_LONGEST])} is not this server's; --allowed-host HOST allows it"
+            return Failure(text, 403)
+        if origin is not None and not self.allows(origin, host):
+            return Failure(f"pages of {json_shown(origin)} may not use the server; --cors ORIGIN allows them", 403)
+        return None
+
+    def _knows(self, host: str) -> bool:
+        if "*" in self._hosts:
+            return True
+        found = _HOST.fullmatch(host)
+        name = "" if found is None else (found[1] or found[2]).lower().rstrip(".")
+        return name in self._hosts or name.endswith(".localhost") or _is_address(name)
+
+    def allows(self, origin: str, host: str | None = None) -> bool:
+        """Whether pages of this origin may use the server; its own pages, from ``host``, may."""
+        if not _PLAIN.fullmatch(origin):
+            return False
+        if "*" in self._origins or origin.lower() in self._origins:
+            return True
+        parts = _split(origin)
+        if parts is None or parts.scheme not in ("http", "https"):
+            return False
+        # A proxy that terminates TLS changes the scheme, which must not matter.
+        return parts.hostname in _LOOPBACK or (host is not None and parts.netloc.lower() == host.lower())
 
 
-def _name(host: str) -> str:
-    """A host without its port, in lower case; ``""`` if it is none."""
-    found = _HOST.fullmatch(host)
-    return "" if found is None else (found[1] or found[2]).lower().rstrip(".")
+def _split(origin: str) -> SplitResult | None:
+    """The parts of an origin; ``None`` if it has others than a scheme, a host and a port, which browsers never send."""
+    try:
+        parts = urlsplit(origin)
+        plain = f"{parts.scheme}://{parts.netloc}" == origin and parts.hostname and "@" not in parts.netloc
+    except ValueError:
+        return None
+    return parts if plain else None
 
 
 def _is_address(name: str) -> bool:
@@ -65,6 +99,21 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def with_cors(app: ASGIApp) -> ASGIApp:
+    """An application that answers preflight requests, and whose answers pages may read.
+
+    The server refuses requests of other origins before they get here, so every origin that does is allowed.
+    """
+    return CORSMiddleware(
+        app,
+        allow_origin_regex=".*",
+        allow_methods=("GET", "POST", "DELETE", "OPTIONS"),
+        allow_headers=("*",),
+        allow_private_network=True,
+        expose_headers=("x-request-id", "retry-after"),
+    )
 
 
 def unsupported(scope: Scope) -> Failure | None:

@@ -15,14 +15,14 @@ import uvicorn
 from starlette.applications import Starlette
 
 from ..engines import Engine
-from ..generation.service import Service, log
+from ..generation.service import Service, log, patrol
 from ..request.prompts import Prompts
 from ..request.settings import Settings
 from ..store import Store
 from ..tools import Tools
 from ..wire.common import Failure
 from .app import create_app
-from .connection import limited, patrol
+from .connection import limited
 from .logs import AccessLog, set_up_logs
 from .models import Served
 from .workers import Worker
@@ -30,6 +30,7 @@ from .workers import Worker
 if TYPE_CHECKING:
     from ..generation.telemetry import Telemetry
 
+_CONNECTIONS = 0.5  # seconds between two looks at the connections
 _AFTER_DRAIN = 0.5  # seconds for the last errors to be sent
 _SWITCH = 0.0005  # seconds after which a computing thread yields to the loop; Python's default is 0.005
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
@@ -92,7 +93,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._patrol = asyncio.ensure_future(patrol(self.server_state.connections))
+            self._patrol = asyncio.ensure_future(patrol(self.server_state.connections, _CONNECTIONS))
             worker = self._operation.worker
             if worker is not None:
                 await self._within.enter_async_context(worker.serving(self._service.counts, self._orphaned))

@@ -17,7 +17,6 @@ from .endpoint import Endpoint
 from .replies import ErrorBody, failed
 
 _SHOWN = 200  # how many characters of an unknown name are shown
-_LONG = 16 * 1024  # the size in bytes from which on a request is read in a thread
 
 
 class Served(NamedTuple):
@@ -55,8 +54,8 @@ class _ByModel(Endpoint):
         self._endpoints = endpoints
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        first, size = self._service, len(body)
-        name = _named(body) if size < _LONG else await first.in_thread(size, lambda _: _named(body))
+        first = self._service
+        name = await self._read(body, _named)
         endpoint = self._endpoints.get(first.settings.model if name is None else name)
         if endpoint is not None:
             await endpoint.respond(scope, body, send)

@@ -60,7 +60,3 @@ def page_routes() -> tuple[list[Route], PageFile]:
     found = sorted((f for f in folder.iterdir() if PurePosixPath(f.name).suffix in _TYPES), key=lambda f: f.name)
     files = {f.name: PageFile(f.name, f.read_bytes()) for f in found}
     return [Route(f"/ui/{name}", file.answer) for name, file in files.items()], files[_INDEX]
-
-
-def wants_page(request: Request) -> bool:
-    return "text/html" in request.headers.get("accept", "")

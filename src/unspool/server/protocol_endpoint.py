@@ -1,6 +1,6 @@
 """The endpoints of protocols: `ProtocolEndpoint` generates an answer, `CountEndpoint` counts the tokens of a prompt."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -11,7 +11,6 @@ from starlette.types import Scope, Send
 from ..engines.threads import Awaited
 from ..generation.run import Deposit, Run
 from ..generation.service import Service
-from ..grammar import bounds
 from ..regex import Regex
 from ..request.approvals import Approvals
 from ..request.chat_request import ChatRequest, check_text
@@ -21,11 +20,10 @@ from ..request.prepared import Prepared, prepare, with_edits
 from ..request.protocols import CompletionsProtocol, WireProtocol
 from ..request.raw import prepare_raw
 from ..request.server_tools import Offer, OwnServer
-from ..request.settings import Settings
 from ..tokens import counted
 from ..tools import Listing, Tools, ToolServer
 from ..wire.encoding import encode
-from .endpoint import Endpoint, caller_of, session_of
+from .endpoint import LONG, Endpoint, caller_of, session_of
 from .replies import Reply, StreamReply, client_id, failed, header
 from .retries import Retries
 
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
 _EDGE: Final = Regex(r" *([A-Za-z][A-Za-z0-9_.-]{0,63})=([A-Za-z0-9_.-]{1,128}) *")
 _EDGES: Final = 16
-_LONG: Final = 16 * 1024  # the size in bytes from which on a request is read in a thread
+_MOST_SERVERS: Final = 16  # how many servers a request may name by address
 
 
 class Incoming(NamedTuple):
@@ -55,18 +53,27 @@ class _OfProtocol(Endpoint):
         super().__init__(service, protocol.error_body, protocol.invalid_status)
         self._protocol = protocol
 
-    async def _parse(self, body: bytes) -> Fields:
-        """Decode the JSON of a request, in a thread if it is long."""
-        if len(body) < _LONG:
-            return read_object(body)
-        return await self._service.in_thread(len(body), lambda _: read_object(body))
-
     async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
         """The request with what is stored of its conversation, and the place for its answer."""
         return fields, Deposit()
 
     def _own_tools(self, fields: Fields) -> Tools:
-        return own_tools(self._service.settings, self._protocol.own_servers(fields), self._service.tools)
+        """The servers that a request adds to the operator's; no connection is made yet. A label of the operator's means
+        its server. `BadRequest` if they are not allowed, not https, or labels repeat."""
+        operators = self._service.tools.servers
+        own = [one for one in self._protocol.own_servers(fields) if one.label not in operators]
+        if own and not self._service.settings.own_servers:
+            known = ", ".join(operators) or "none: the server has no tools"
+            text = f"tool servers of requests are not allowed here; allowed are those of the server: {known}"
+            raise BadRequest(own[0].field, text)
+        if len(own) > _MOST_SERVERS:
+            raise BadRequest(own[-1].field, f"{len(own)} tool servers; allowed are {_MOST_SERVERS}")
+        made = [_server(one) for one in own]
+        try:
+            Tools([*operators.values(), *made])  # an answer may use all of them
+            return Tools(made)
+        except ValueError as error:
+            raise BadRequest(own[-1].field, str(error)) from None
 
     async def _offer(self, scope: Scope, fields: Fields, own: Tools) -> Offer:
         service = self._service
@@ -85,14 +92,13 @@ class _OfProtocol(Endpoint):
             return listing
         writable = self._service.constraints.writable
         kept = await self._service.in_thread(
-            0, lambda awaited: tuple(t for t in listing.tools if t.kind != "mcp" or writable(t, awaited))
+            0, lambda _: tuple(t for t in listing.tools if t.kind != "mcp" or writable(t))
         )
         return msgspec.structs.replace(listing, tools=kept)
 
-    def _read(self, fields: Fields, offer: Offer, awaited: Awaited) -> ChatRequest:
-        with bounds.awaited(awaited.check):
-            request = self._protocol.read(fields, offer)
-        return msgspec.structs.replace(request, caller=offer.caller)
+    def _request(self, fields: Fields, offer: Offer, deposit: Deposit) -> ChatRequest:
+        request = self._protocol.read(fields, offer)
+        return msgspec.structs.replace(request, caller=offer.caller, stored=deposit.turn)
 
 
 class ProtocolEndpoint(_OfProtocol):
@@ -135,7 +141,7 @@ class ProtocolEndpoint(_OfProtocol):
     ) -> Run:
         """Read a request: its bytes are counted by ``hold``, and ``closing`` closes what it opens."""
         service = self._service
-        fields, deposit = await self._recalled(scope, await self._parse(body))
+        fields, deposit = await self._recalled(scope, await self._read(body, read_object))
         hold(deposit.size)
         own = self._own_tools(fields)
         closing.push_async_callback(own.aclose)
@@ -164,29 +170,27 @@ class ProtocolEndpoint(_OfProtocol):
         fields, size, offer, session = incoming.fields, incoming.size, incoming.offer, incoming.session
         turns = service.turns if session is None else session.tree(service)
 
-        def read(awaited: Awaited) -> ChatRequest:
-            request = self._read(fields, offer, awaited)
-            request = msgspec.structs.replace(request, stored=incoming.deposit.turn)
+        def read() -> ChatRequest:
+            request = self._request(fields, offer, incoming.deposit)
             return request if session is None else session.adapted(request, incoming.edges)
 
         def make(request: ChatRequest, fetched: Mapping[str, bytes], awaited: Awaited) -> Prepared:
-            engine = service.engine
             request = settled(request, fetched, limits)
             if fetched or size > limits.text:  # a shorter request cannot have so many characters
                 check_text(request, limits)
-            return prepare(request, service.settings, turns, engine.tokenizer, service.constraints, awaited)
+            return prepare(request, service.settings, turns, service.engine.tokenizer, service.constraints, awaited)
 
         def whole(awaited: Awaited) -> ChatRequest | Prepared:
-            request = read(awaited)
+            request = read()
             return request if urls(request, limits) else make(request, {}, awaited)
 
-        if size >= _LONG or _declares(fields):
+        if size >= LONG or _declares(fields):
             found = await service.in_thread(size, whole)
             if isinstance(found, Prepared):
                 return found
             request = found
         else:
-            request = read(Awaited())
+            request = read()
         fetched = await service.fetched(request)
         incoming.hold(sum(map(len, fetched.values())))
         if not fetched and not request.tools and request.response_format is None and service.turns is None:
@@ -220,19 +224,15 @@ class CountEndpoint(_OfProtocol):
     assumed: Mapping[str, Any] = {"max_tokens": 1}  # fields that a request may omit here
     named: Mapping[str, Any] = {}  # fields of the answer that say what it is
 
-    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        await self._answer(self._reply(scope, body), scope, send)
-
     async def _reply(self, scope: Scope, body: bytes) -> Reply:
         service = self._service
-        fields, deposit = await self._recalled(scope, await self._parse(body))
+        fields, deposit = await self._recalled(scope, await self._read(body, read_object))
         size = len(body) + deposit.size
         own = self._own_tools(fields)
         try:
             offer = await self._offer(scope, fields, own)
             asked = Fields({**self.assumed, **fields.raw})
-            request = await service.in_thread(size, lambda awaited: self._read(asked, offer, awaited))
-            request = msgspec.structs.replace(request, stored=deposit.turn)
+            request = await service.in_thread(size, lambda _: self._request(asked, offer, deposit))
             found = settled(request, await service.fetched(request), service.settings.limits)
             return Reply(encode(await service.in_thread(size, lambda awaited: self._count(found, awaited))))
         finally:
@@ -281,29 +281,8 @@ def _betas(scope: Scope) -> frozenset[str]:
     return frozenset(beta.strip() for value in named for beta in value.split(",") if beta.strip())
 
 
-# -- tool servers that a request itself names --------------------------------------------------------------------------
-MOST_SERVERS = 16  # how many servers a request may name by address
-
-
-def own_tools(settings: Settings, asked: Sequence[OwnServer], operators: Tools) -> Tools:
-    """The servers that a request adds to the operator's; no connection is made yet. A label of the operator's means its
-    server. `BadRequest` if they are not allowed, not https, or labels repeat."""
-    own = [one for one in asked if one.label not in operators.servers]
-    if own and not settings.own_servers:
-        known = ", ".join(operators.servers) or "none: the server has no tools"
-        text = f"tool servers of requests are not allowed here; allowed are those of the server: {known}"
-        raise BadRequest(own[0].field, text)
-    if len(own) > MOST_SERVERS:
-        raise BadRequest(own[-1].field, f"{len(own)} tool servers; allowed are {MOST_SERVERS}")
-    made = [_server(one) for one in own]
-    try:
-        Tools([*operators.servers.values(), *made])  # an answer may use all of them
-        return Tools(made)
-    except ValueError as error:
-        raise BadRequest(own[-1].field, str(error)) from None
-
-
 def _server(asked: OwnServer) -> ToolServer:
+    """A tool server that a request itself names."""
     try:
         parts = urlsplit(asked.url)
         host = parts.hostname

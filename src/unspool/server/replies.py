@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from ..regex import Regex
 from ..wire import sse
@@ -27,6 +27,21 @@ def client_id(scope: Scope) -> str:
     """The client's own id of a request (``X-Request-Id``); empty if there is none."""
     text = header(scope, b"x-request-id")
     return text if text is not None and _ID.fullmatch(text) else ""
+
+
+def with_id(scope: Scope, send: Send) -> Send:
+    """A ``send`` that reports the client's own id of a request instead of ours."""
+    id = client_id(scope)
+    if not id:
+        return send
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            kept = [h for h in message.get("headers", ()) if h[0].lower() != b"x-request-id"]
+            message = {**message, "headers": [*kept, (b"x-request-id", id.encode())]}
+        await send(message)
+
+    return sending
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -32,7 +33,7 @@ _Work = Callable[["Session", Scope, bytes, Send], Awaitable[None]]
 class _Answer:
     """An answer that several connections may read: the one that asked for it, and retries."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, work: Callable[[Send], Awaitable[None]], send: Send) -> None:
         self._send: Send | None = send
         self._changed = asyncio.Event()
         self._retries = 0
@@ -41,7 +42,8 @@ class _Answer:
         self._over = False  # the last one was sent
         self.size = 0  # the bytes that are kept
         self.ended = time.monotonic()
-        self.work: asyncio.Future[None]
+        self.work = asyncio.ensure_future(work(self.send))
+        self.work.add_done_callback(lambda _: self._changed.set())
 
     def send(self, message: Any) -> Awaitable[None]:
         """Keep a part of the answer, and send it to the first client, as long as that reads."""
@@ -88,10 +90,7 @@ class _Answer:
                 if self.work.done():
                     self.work.result()
                     return
-                changed: asyncio.Future[Any] = asyncio.ensure_future(self._changed.wait())
-                waiting: set[asyncio.Future[Any]] = {changed, self.work}
-                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
+                await self._changed.wait()
         finally:
             self._retries -= 1
             if self._send is None:
@@ -136,8 +135,7 @@ class Retries:
         if again and known is not None and known.good:
             await known.again(send)
             return
-        answer = _Answer(send)
-        answer.work = asyncio.ensure_future(self._work(session, scope, body, answer.send))
+        answer = _Answer(partial(self._work, session, scope, body), send)
         answers.pop(key, None)
         answers[key] = answer
         try:

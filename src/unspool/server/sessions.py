@@ -10,7 +10,6 @@ The server's key is good for all sessions, a session's key for its own. If the s
 it is reached by a loopback address.
 """
 
-import hmac
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import ip_address
@@ -28,7 +27,7 @@ from ..rl import exports
 from ..sessions import About, Limits, Refused, Session, Sessions
 from ..wire.common import Failure
 from ..wire.encoding import cleaned, encode
-from .endpoint import SESSION, check_known, failure_of, integer_of, keys_of, query_of, read_body
+from .endpoint import SESSION, check_known, failure_of, has_key, integer_of, keys_of, query_of, read_body
 from .guards import unsupported
 from .replies import ErrorBody, Reply, failed, header
 
@@ -39,6 +38,7 @@ _WAIT: Final = 600.0
 _SECRET: Final = "the key of the session, or of the server, is missing or wrong; send it as Authorization: Bearer KEY"
 _AT_ONCE: Final = 100
 _PLACES: Final = 10**12 - 1
+_SHOWN: Final = ("id", "status", "reward", "created", "sampling", "limits", "metadata", "problems")
 _SAMPLING: Final = (*(name for name in Sampling.__struct_fields__ if name != "logprobs"), "max_tokens")
 
 
@@ -95,8 +95,7 @@ class SessionRoutes:
     async def _admitted(self, scope: Scope, id: str) -> Session:
         """A session that the client may use; `Refused`: 401 without a key that is good for it, 404 if there is none."""
         found = await self._sessions.get(id)
-        keys = [key.decode("latin-1") for key in keys_of(scope)]
-        if found is not None and any(hmac.compare_digest(key.encode(), found.about.key.encode()) for key in keys):
+        if found is not None and has_key(scope, found.about.key):
             return found
         if not self._is_server(scope):
             raise Refused(_SECRET, 401)
@@ -106,10 +105,11 @@ class SessionRoutes:
 
     def _is_server(self, scope: Scope) -> bool:
         """Whether a client may do everything: it has the server's key, or needs none."""
-        key, given = self._service.settings.api_key, keys_of(scope)
+        key = self._service.settings.api_key
         if key is not None:
-            return any(hmac.compare_digest(key.encode(), one) for one in given)
-        return _on_loopback(scope) and not any(one.startswith(self._sessions.PREFIX.encode()) for one in given)
+            return has_key(scope, key)
+        prefix = self._sessions.PREFIX.encode()
+        return _on_loopback(scope) and not any(given.startswith(prefix) for given in keys_of(scope))
 
     # -- about sessions ----------------------------------------------------------------------------------------------
 
@@ -124,12 +124,9 @@ class SessionRoutes:
                 return await self._list(scope)
             return self._not_allowed(scope, "GET, POST")
         session = await self._admitted(scope, id)
-        if (method, below) == ("DELETE", ""):
-            await self._sessions.delete(session)
-            return Reply(encode({"id": id, "deleted": True}))
         work = self._ROUTES.get((method, below))
         if work is None:
-            allowed = ", ".join(method for method, path in (*self._ROUTES, ("DELETE", "")) if path == below)
+            allowed = ", ".join(method for method, path in self._ROUTES if path == below)
             if allowed:
                 return self._not_allowed(scope, allowed)
             raise Refused(f"{method} {scope['path']}: there is no such request of a session", 404)
@@ -175,6 +172,10 @@ class SessionRoutes:
         counts = {"calls": session.calls, "tokens": session.tokens, "in_flight": session.running}
         return Reply(encode({**_described(session.about), "problems": session.problems, **counts}))
 
+    async def _delete(self, session: Session, scope: Scope, fields: Fields) -> Reply:
+        await self._sessions.delete(session)
+        return Reply(encode({"id": session.about.id, "deleted": True}))
+
     async def _reward(self, session: Session, scope: Scope, fields: Fields) -> Reply:
         check_known(fields, ("reward", "metadata"))
         if "reward" not in fields.raw:
@@ -205,12 +206,10 @@ class SessionRoutes:
             raise BadRequest("encoding", f"{encoding!r} is not one of {', '.join(exports.ENCODINGS)}")
         models = {model.settings.model: model for model in self._service.models}
         examined = dict(self._sessions.examined)
-
-        def write() -> tuple[bytes, str]:
-            return exports.written([session.rollout(models, examined)], form, encoding)
-
         try:
-            body, media_type = await self._service.aside(session.size, lambda _: write())
+            body, media_type = await self._service.aside(
+                session.size, lambda _: exports.written([session.rollout(models, examined)], form, encoding)
+            )
         except ImportError as error:
             raise Refused(f"encoding: needs a package that is not installed: {error.name}", 501) from None
         except ValueError as error:
@@ -219,6 +218,7 @@ class SessionRoutes:
 
     _ROUTES: Final[dict[tuple[str, str], Callable[["SessionRoutes", Session, Scope, Fields], Awaitable[Reply]]]] = {
         ("GET", ""): _get,
+        ("DELETE", ""): _delete,
         ("GET", "trajectory"): _trajectory,
         ("POST", "reward"): _reward,
         ("POST", "finish"): _finish,
@@ -281,13 +281,4 @@ def _metadata(fields: Fields, before: Mapping[str, Any]) -> dict[str, Any]:
 
 def _described(about: About) -> dict[str, Any]:
     """A session as answers show it, without its key."""
-    return {
-        "id": about.id,
-        "status": about.status,
-        "reward": about.reward,
-        "created": about.created,
-        "sampling": about.sampling,
-        "limits": msgspec.to_builtins(about.limits),
-        "metadata": about.metadata,
-        "problems": about.problems,
-    }
+    return {name: getattr(about, name) for name in _SHOWN}

@@ -9,9 +9,7 @@ import msgspec
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ..engines.threads import Awaited
 from ..generation.service import Service
-from ..grammar import bounds
 from ..request.approvals import Approvals
 from ..request.fields import BadRequest, Fields, NotFound, read_object
 from ..request.protocols.responses import check_items
@@ -256,12 +254,8 @@ class _Pages:
             offer = Offer(approvals=Approvals(service.approval_key, asked.caller), caller=asked.caller)
             seal = service.settings.seal
             fields = Fields({"items": [*earlier, *given]}, earlier=len(earlier))
-
-            def check(awaited: Awaited) -> None:
-                with bounds.awaited(awaited.check):
-                    check_items(fields, offer, None if seal is None else seal.bound_to(asked.caller))
-
-            await service.aside(asked.size, check)
+            bound = None if seal is None else seal.bound_to(asked.caller)
+            await service.aside(asked.size, lambda _: check_items(fields, offer, bound))
         return input_items(given, secrets.token_hex(16))
 
     async def item(self, asked: _Asked) -> bytes:

@@ -5,7 +5,6 @@ from typing import Any, Final
 from ..engines import EngineError
 from ..engines.threads import Awaited
 from ..generation.service import Service
-from ..grammar import bounds
 from ..request.chat_request import check_text
 from ..request.fields import REQUIRED, BadRequest, Fields
 from ..request.parts.reading import settled
@@ -46,9 +45,7 @@ def _rendered(service: Service, fields: Fields, awaited: Awaited) -> str:
         raise fields.wrong("messages", "the server has no chat template; send prompt")
     generate = fields.flag("add_generation_prompt", True)
     kept = {name: value for name, value in fields.raw.items() if name != "add_generation_prompt"}
-    with bounds.awaited(awaited.check):
-        request = ChatProtocol(service.settings).read(Fields(kept))
-    request = settled(request, {}, service.settings.limits)
+    request = settled(ChatProtocol(service.settings).read(Fields(kept)), {}, service.settings.limits)
     check_text(request, service.settings.limits)
     return service.prompts.render(request, awaited, generate=generate)
 

@@ -13,7 +13,8 @@ import msgspec
 from .addresses import Refused
 from .base import ServerTool, Source, ToolLimits, ToolResult, own_tool, read_arguments, refused
 from .fetch import Fetcher
-from .page import Page, plain, read_page, wrapped
+from .page import Page, read_page, wrapped
+from .page_reader import plain
 
 _PAGES: Final = 64  # the most pages that one session keeps
 _FOUND: Final = 50
@@ -77,9 +78,6 @@ class Browser:
             return await work(read)
         except Refused as why:
             return refused(f"The browser cannot do that: {why}.")
-
-    async def aclose(self) -> None:
-        self._pages = []
 
     async def _searched(self, given: dict[str, Any]) -> ToolResult:
         query = _string(given, "query")

@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from .base import Approval, ServerTool, Session, ToolLimits, ToolResult, ToolServer, ToolServerError, log
+from ..engines.threads import retrieve
+from .base import Approval, ServerTool, Session, ToolLimits, ToolResult, ToolServer, ToolServerError, log, refused
 from .config import read_config, read_list
 
 _REST: Final = 10.0  # seconds for which a server that failed to list its tools is not asked again
@@ -92,7 +93,13 @@ class Tools:
         servers: list[ToolServer] = []
         entries = [] if tool_server is None else list(filter(None, map(str.strip, tool_server.split(","))))
         if "demo" in entries:
-            servers.append(_demo(limits, python, hosts, private, search))
+            from .demo import DemoToolServer
+            from .fetch import Fetcher
+
+            fetcher = None
+            if hosts or search is not None:
+                fetcher = Fetcher(hosts, private=private, time=limits.time, size=limits.message)
+            servers.append(DemoToolServer(fetcher, python=python, search=search, limits=limits))
             entries = [entry for entry in entries if entry != "demo"]
         if entries or (tool_server is not None and not servers):
             servers += read_list(",".join(entries), limits)
@@ -117,7 +124,10 @@ class Tools:
             else:
                 tools += (self._with_approval(tool) for tool in listed)
                 self._failed.pop(server.label, None)
-        self._report(failures)
+        for label, text in failures.items():
+            if self._failed.get(label) != text:  # each change is logged once
+                self._failed[label] = text
+                log.warning("tool server %s: %s", label, text)
         return Listing(_without_clashes(tools, self.servers), failures)
 
     async def _list(self, server: ToolServer) -> Sequence[ServerTool]:
@@ -127,7 +137,7 @@ class Tools:
         task = self._asked.get(label)
         if task is None or (task.done() and monotonic() >= self._rests.get(label, 0.0)):
             task = self._asked[label] = asyncio.ensure_future(server.list_tools())
-            task.add_done_callback(_looked_at)
+            task.add_done_callback(retrieve)
         try:
             listed = await asyncio.shield(task)
         except ToolServerError as error:
@@ -153,13 +163,6 @@ class Tools:
         needed = self._approval.needed(tool.original, f"{tool.server}{_BETWEEN}{tool.original}")
         return msgspec.structs.replace(tool, approval=True) if needed else tool
 
-    def _report(self, failures: dict[str, str]) -> None:
-        """Log which servers are down, each time that changes."""
-        for label, text in failures.items():
-            if self._failed.get(label) != text:
-                self._failed[label] = text
-                log.warning("tool server %s: %s", label, text)
-
 
 class ToolsSession:
     """The state of all servers for one response. A server's session starts when a call needs it."""
@@ -177,7 +180,7 @@ class ToolsSession:
         if session is None:
             server = self._tools.servers.get(tool.server)
             if server is None:
-                return ToolResult(text=f"There is no tool server {tool.server!r}.", error=True)
+                return refused(f"There is no tool server {tool.server!r}.")
             session = self._sessions[tool.server] = server.session()
         return await session.call(tool, arguments)
 
@@ -187,22 +190,6 @@ class ToolsSession:
         sessions, self._sessions = self._sessions, {}
         ended = await asyncio.gather(*(session.aclose() for session in sessions.values()), return_exceptions=True)
         _log_faults("session of tool server", list(sessions), ended)
-
-
-def _demo(limits: ToolLimits, python: bool, hosts: Sequence[str], private: bool, search: str | None) -> ToolServer:
-    from .demo import DemoToolServer
-    from .fetch import Fetcher
-
-    fetcher = None
-    if hosts or search is not None:
-        fetcher = Fetcher(hosts, private=private, time=limits.time, size=limits.message)
-    return DemoToolServer(fetcher, python=python, search=search, limits=limits)
-
-
-def _looked_at(task: "asyncio.Task[Sequence[ServerTool]]") -> None:
-    """Retrieve the task's exception, since the callers that waited for it may be gone."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _log_faults(what: str, labels: Sequence[str], ended: Sequence[BaseException | None]) -> None:

@@ -91,14 +91,8 @@ def _check_url(url: str) -> None:
 
 
 def read_config(path: Path, limits: ToolLimits) -> "list[MCPToolServer]":
-    """The servers of a file ``{"mcpServers": {"label": {"command": …} | {"url": …}}}``.
-
-    ``${NAME}`` and ``${NAME:-default}`` in its strings stand for environment variables.
-
-    Raises:
-        ValueError: the file is wrong; the message says where, and what is allowed.
-        OSError: the file cannot be read.
-    """
+    """The servers of a file ``{"mcpServers": {"label": {"command": …} | {"url": …}}}``. In its strings, ``${NAME}`` and
+    ``${NAME:-default}`` are environment variables. A `ValueError` says where the file is wrong, and what is allowed."""
     with path.open("rb") as file:
         text = file.read(_LARGEST + 1)
     if len(text) > _LARGEST:

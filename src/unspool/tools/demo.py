@@ -28,9 +28,8 @@ class DemoToolServer:
         python: bool = False,
         search: str | None = None,
         limits: ToolLimits | None = None,
-        label: str = "demo",
     ) -> None:
-        self.label: Final = label
+        self.label: Final = "demo"
         self.limits: Final = limits or ToolLimits()
         self.search: Final = search
         self.python: Final = python
@@ -104,8 +103,6 @@ class _Session:
                     await interpreter.aclose()
                 finally:
                     self._server.slots.release()
-        if self._browser is not None:
-            await self._browser.aclose()
 
     async def _started(self) -> Interpreter:
         async with self._opening:

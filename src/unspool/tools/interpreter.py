@@ -21,8 +21,6 @@ from .base import ToolLimits, ToolResult, refused, shortened
 
 DESCRIPTION: Final = "a Python interpreter with a part of the standard library (such as math, re, json, datetime)"
 """What the interpreter is, for the model."""
-
-
 _STARTING: Final = 30.0  # seconds in which an interpreter must be ready
 _GRACE: Final = 1.0  # extra seconds after a cell's time, in which the child may end the cell itself
 _ESCAPED: Final = 6  # bytes of JSON that one character of output may take

@@ -20,6 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from .. import __version__
+from ..engines.threads import retrieve
 from ..schema import MAX_NESTING, nests_deeper
 from .base import (
     Approval,
@@ -49,7 +50,7 @@ _ME: Final = mcp_types.Implementation(name="unspool", version=__version__)
 
 class MCPToolServer:
     """A tool server that speaks MCP, at an address or as a program to start. ``approval`` says which of its calls a
-    person must allow, ``allowed`` which tools are offered (``None``: all)."""
+    person must allow, ``allowed`` which tools are offered (``None``: all). `Tools` lists it once at a time."""
 
     def __init__(
         self,
@@ -67,36 +68,39 @@ class MCPToolServer:
         self._allowed = allowed
         self._listed: tuple[ServerTool, ...] = ()
         self._until = 0.0
-        self._listing = asyncio.Lock()
         self._shared = _Shared(self.connect)
         self._answers = 0
         """The index in `Endpoint.tries` of the one that answered last."""
 
     async def list_tools(self) -> Sequence[ServerTool]:
-        async with self._listing:
-            if monotonic() >= self._until:
-                self._until = 0.0
-                listed, seconds = await self._bounded(self._list())
-                self._listed = self._offered(listed)
-                self._until = monotonic() + seconds
-            return self._listed
+        if monotonic() >= self._until:
+            self._until = 0.0
+            listed, seconds = await self._bounded(self._list())
+            self._listed = self._offered(listed)
+            self._until = monotonic() + seconds
+        return self._listed
 
     def session(self) -> Session:
-        return _Session(self, self._shared if isinstance(self.target, Program) else _Shared(self.connect))
+        return _Session(self, self._connections())
 
     async def aclose(self) -> None:
         await self._shared.aclose()
+
+    def _connections(self) -> "_Shared":
+        """The child that all share, or connections of one's own."""
+        return self._shared if isinstance(self.target, Program) else _Shared(self.connect)
+
+    async def left(self, shared: "_Shared") -> None:
+        """Close connections of one's own."""
+        if shared is not self._shared:
+            await shared.aclose()
 
     def changed(self) -> None:
         """Forget the listing: the server's tools have changed."""
         self._until = 0.0
 
     async def connect(self) -> "_Connection":
-        """A new connection.
-
-        Raises:
-            ToolServerError: the server cannot be reached.
-        """
+        """A new connection; `ToolServerError` if the server cannot be reached."""
         return await self._bounded(self._connect())
 
     async def _bounded(self, work: Awaitable[_T]) -> _T:
@@ -114,7 +118,7 @@ class MCPToolServer:
     async def _connect(self) -> "_Connection":
         target = self.target
         if isinstance(target, Program):
-            child = Child(self.label, target.command, target.args, target.env, target.cwd, self.limits.message)
+            child = Child(self.label, target, self.limits.message)
             return await _Connection.opened(child, self.changed, child)
         faults = []
         order = [*range(len(target.tries))]
@@ -143,7 +147,7 @@ class MCPToolServer:
 
     async def _list(self) -> tuple[list[mcp_types.Tool], float]:
         """The tools of all pages, and the seconds for which they are fresh."""
-        shared = self._shared if isinstance(self.target, Program) else _Shared(self.connect)
+        shared = self._connections()
         try:
             client = (await shared.connection()).client
             tools: list[mcp_types.Tool] = []
@@ -167,8 +171,7 @@ class MCPToolServer:
             shared.doubt()
             raise
         finally:
-            if shared is not self._shared:
-                await shared.aclose()
+            await self.left(shared)
 
     def _offered(self, listed: Sequence[mcp_types.Tool]) -> tuple[ServerTool, ...]:
         """The tools for the model. A tool with a fault is left out and logged."""
@@ -221,8 +224,8 @@ class _Connection:
             await asyncio.shield(found._ready)
         except BaseException as error:
             await found.aclose()
-            if found._ready.done() and not found._ready.cancelled():
-                found._ready.exception()  # marks the error as retrieved
+            if found._ready.done():
+                retrieve(found._ready)
             if child is not None and child.fault and isinstance(error, Exception):
                 raise ToolServerError(f"{_message(error)}; it said: {child.fault}") from error
             raise
@@ -279,11 +282,7 @@ class _Shared:
         self._closed = False
 
     async def connection(self) -> _Connection:
-        """The open connection.
-
-        Raises:
-            ToolServerError: the server cannot be reached.
-        """
+        """The open connection; `ToolServerError` if the server cannot be reached."""
         async with self._lock:
             if self._closed:
                 raise ToolServerError("is closed")
@@ -320,7 +319,6 @@ class _Session:
     def __init__(self, server: MCPToolServer, shared: _Shared) -> None:
         self._server = server
         self._shared = shared
-        self._own = not isinstance(server.target, Program)
 
     async def call(self, tool: ServerTool, arguments: str) -> ToolResult:
         read = read_arguments(arguments)
@@ -347,8 +345,7 @@ class _Session:
         return _result(result, self._server.limits.output)
 
     async def aclose(self) -> None:
-        if self._own:
-            await self._shared.aclose()
+        await self._server.left(self._shared)
 
 
 def _result(result: mcp_types.CallToolResult, limit: int) -> ToolResult:

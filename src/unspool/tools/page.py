@@ -7,17 +7,16 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from . import page_reader
 from .addresses import Refused
 from .fetch import Fetched
+from .page_reader import plain
 
-_PLAIN: Final = {ord("【"): "〖", ord("】"): "〗", **dict.fromkeys((*range(9), *range(14, 32), *range(127, 160)))}
 WIDTH: Final = 80  # the most characters of a line. Citations count these lines.
-_READER: Final = Path(__file__).with_name("page_reader.py")
 _HTML: Final = ("text/html", "application/xhtml+xml")
 _TEXT: Final = ("application/json", "application/xml")
 _MARKS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
@@ -76,11 +75,6 @@ def wrapped(text: str) -> Iterator[str]:
         yield line[at:]
 
 
-def plain(text: str) -> str:
-    """The text without control characters, and without the brackets that only the browser may write."""
-    return text.translate(_PLAIN)
-
-
 def _lines(text: str) -> Iterator[str]:
     """The lines, with runs of empty lines made one."""
     empty = True
@@ -93,7 +87,7 @@ def _lines(text: str) -> Iterator[str]:
 
 async def _html(fetched: Fetched, time: float) -> _Read:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", str(_READER), fetched.url, _charset(fetched)),
+        *(sys.executable, "-I", page_reader.__file__, fetched.url, _charset(fetched)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -11,8 +11,6 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
-from selectolax.lexbor import LexborHTMLParser
-
 _SKIPPED: Final = frozenset(
     ("script", "style", "noscript", "template", "svg", "head", "iframe", "object", "canvas", "select")
 )
@@ -122,6 +120,8 @@ def plain(text: str) -> str:
 
 
 def main() -> None:
+    from selectolax.lexbor import LexborHTMLParser
+
     url, charset = sys.argv[1:]
     sys.setrecursionlimit(1_000)
     with suppress(ImportError):  # on Windows

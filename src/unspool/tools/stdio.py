@@ -6,7 +6,6 @@ The SDK's own transport of this kind keeps lines of any length in memory, and gi
 import asyncio
 import os
 import signal
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Final
@@ -18,6 +17,7 @@ from mcp.shared.message import SessionMessage
 
 from .base import log
 from .listed import TooMany, sifted
+from .targets import Program
 
 INHERITED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
 """The environment variables that a child inherits from the server; all others must be in its configuration."""
@@ -30,17 +30,12 @@ Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObj
 
 
 class Child:
-    """A transport of the SDK. Entering it starts the command, without a shell, with these environment variables besides
-    those of `INHERITED`; leaving it ends the child and its whole process group. ``message``: the most bytes of a
-    message."""
+    """A transport of the SDK. Entering it starts the program; leaving it ends the child and its whole process group.
+    ``message``: the most bytes of a message."""
 
-    def __init__(
-        self, label: str, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | None, message: int
-    ) -> None:
+    def __init__(self, label: str, program: Program, message: int) -> None:
         self._label = label
-        self._command = (command, *args)
-        self._env = {key: os.environ[key] for key in INHERITED if key in os.environ} | dict(env)
-        self._cwd = cwd
+        self._program = program
         self._limit = message
         self._unasked = 0
         self.process: asyncio.subprocess.Process | None = None
@@ -50,12 +45,12 @@ class Child:
     async def __aenter__(self) -> Streams:
         pipe = asyncio.subprocess.PIPE
         self.process = await asyncio.create_subprocess_exec(
-            *self._command,
+            *(self._program.command, *self._program.args),
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
-            env=self._env,
-            cwd=self._cwd,
+            env={key: os.environ[key] for key in INHERITED if key in os.environ} | dict(self._program.env),
+            cwd=self._program.cwd,
             limit=self._limit,
             start_new_session=True,
         )

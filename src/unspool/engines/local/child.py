@@ -44,18 +44,23 @@ def _typed(current: Any, text: str) -> Any:
         raise ValueError(kind) from None
 
 
-def _set(params: Any, name: str, text: str) -> None:
-    """Set a field by its name, with dots for inner ones."""
+def _place(params: Any, name: str) -> tuple[Any, str]:
+    """What has a field, and the field's own name, by its name with dots for inner ones."""
     *path, last = name.split(".")
-    holder = params
     for part in path:
-        holder = getattr(holder, part, None)
+        params = getattr(params, part, None)
+    return params, last
+
+
+def _set(params: Any, name: str, text: str) -> None:
+    """Set a field that the operator names to a text."""
+    holder, last = _place(params, name)
+    first, _, inner = name.partition(".")
     fields = [field for field in dir(holder) if not field.startswith("_")] if holder is not None else []
-    if name.split(".")[0] in OWN or last not in fields or callable(getattr(holder, last)):
-        near = (
-            [] if path and path[0] in OWN else difflib.get_close_matches(last, [f for f in fields if f not in OWN], 1)
-        )
-        did = f"; did you mean {'.'.join([*path, near[0]])}?" if near else ""
+    if first in OWN or last not in fields or callable(getattr(holder, last)):
+        known = [] if inner and first in OWN else [field for field in fields if field not in OWN]
+        near = difflib.get_close_matches(last, known, 1)
+        did = f"; did you mean {name.removesuffix(last)}{near[0]}?" if near else ""
         raise ValueError(f"{name}: is no field of llama.cpp's that can be set{did}")
     try:
         setattr(holder, last, _typed(getattr(holder, last), text))
@@ -91,10 +96,7 @@ def main() -> None:
 
     params = xllamacpp.CommonParams()
     for name, value in asked["fields"].items():
-        *path, last = name.split(".")
-        holder = params
-        for part in path:
-            holder = getattr(holder, part)
+        holder, last = _place(params, name)
         setattr(holder, last, value)
     params.model.path = asked["model"]
     params.hostnames, params.port, params.api_keys = ["127.0.0.1"], asked["port"], [asked["key"]]

@@ -7,9 +7,8 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -32,8 +31,7 @@ _NOTICED: Final = 2.0  # how long it may take until the end of the process is no
 _FROM_OUTSIDE: Final = (0, SIGINT, SIGTERM, SIGKILL)
 """Signals by which others end a process. A program that crashes gets another one."""
 _REFUSED: Final = 1024
-_MOST_LOG: Final = 1 << 16
-_FAILED: Final = b"llg error"  # what llama.cpp logs if it drops a grammar, and goes on without
+_FAILED: Final = "llg error"  # what llama.cpp logs if it drops a grammar, and goes on without
 
 
 class Local:
@@ -60,9 +58,9 @@ class Local:
     ) -> None:
         self._address = address
         self._process = process
-        self._vocabulary = Vocabulary(gguf, address)
+        self.tokenizer: Final = Vocabulary(gguf, address)
         self._ends = sorted({*ends, *(gguf.token(role) for role in ("eos", "eot", "eom"))})
-        self._grammars = Grammars(self._vocabulary)
+        self._grammars = Grammars(self.tokenizer)
         self._suspects = _Suspects()
         self._upstream = Upstream(
             address.url,
@@ -76,10 +74,6 @@ class Local:
     media = ("image", "audio")
     """llama.cpp itself says whether it has a projector for them."""
     provider = "llama.cpp"
-
-    @property
-    def tokenizer(self) -> Any:
-        return self._vocabulary
 
     @property
     def context(self) -> int | None:
@@ -127,14 +121,16 @@ class Local:
     async def _attempt(self, request: Request, key: bytes, before: Status) -> AsyncGenerator[Delta, None]:
         """Generate one output with the process as it is now; `_NotBegun` if it ended (502) or was just being started
         again (503) before there was any output."""
-        begun, written = False, self._size_of_log()
+        begun, written = False, self._address.logged()
         stream = self._upstream.generate(request)
         with self._suspects.running(key):
             try:
                 async for delta in stream:
                     begun = True
-                    if key and delta.finish_reason is not None:
-                        self._check_log(written)
+                    if key and delta.finish_reason is not None and _FAILED in self._address.end_of_log(written):
+                        # llama.cpp has dropped the grammar, which it does not report otherwise.
+                        text = "llama.cpp dropped the grammar of the request, so its output cannot be trusted"
+                        raise EngineError(text, 500)
                     yield delta
             except Unavailable as error:
                 if error.status == 503 and not begun:
@@ -178,20 +174,6 @@ class Local:
                 return None
             await asyncio.sleep(_TICK)
         return status
-
-    def _size_of_log(self) -> int:
-        with contextlib.suppress(OSError):
-            return Path(self._address.log).stat().st_size
-        return 0
-
-    def _check_log(self, since: int) -> None:
-        """Look whether llama.cpp has dropped a grammar, which it does not report otherwise."""
-        if self._size_of_log() == since:
-            return
-        with contextlib.suppress(OSError), open(self._address.log, "rb") as file:
-            file.seek(max(since, file.seek(0, 2) - _MOST_LOG))
-            if _FAILED in file.read(_MOST_LOG):
-                raise EngineError("llama.cpp dropped the grammar of the request, so its output cannot be trusted", 500)
 
 
 class _NotBegun(EngineError):

@@ -14,7 +14,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
-from ...grammar import Constraint, bounds
+from ...grammar import Constraint
 from ...grammar.matchers import LIMITS
 from ..base import EngineError
 from ..kept import Kept
@@ -64,8 +64,7 @@ class Grammars:
 
     def _fault(self, constraint: Constraint, trial: "_Judge | None", seconds: float, awaited: Awaited) -> str | None:
         """Why a grammar cannot be compiled, for the client; empty if it can; ``None`` if not within ``seconds``."""
-        with bounds.awaited(awaited.check):
-            text = constraint.lark_spaced
+        text = constraint.lark_spaced
         if len(text) > MAX_TEXT:
             return f"tools: their grammar has {len(text):,} characters; allowed are {MAX_TEXT:,}"
         key = sha256(text.encode()).digest()

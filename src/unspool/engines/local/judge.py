@@ -14,25 +14,8 @@ import json
 import os
 import select
 import signal
+import sys
 from typing import Any
-
-
-def _read(size: int) -> bytes:
-    parts = []
-    while size > 0:
-        data = os.read(0, min(size, 1 << 20))
-        if not data:
-            raise EOFError
-        parts.append(data)
-        size -= len(data)
-    return b"".join(parts)
-
-
-def _line() -> bytes:
-    data = bytearray()
-    while (byte := _read(1)) != b"\n":
-        data += byte
-    return bytes(data)
 
 
 def _address_space() -> int:
@@ -131,19 +114,15 @@ def read_tokenizer(library: Any, described: str) -> Any:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all, but the server decides when this ends
-    begin = json.loads(_line())
+    asked = sys.stdin.buffer
+    begin = json.loads(asked.readline())
     import llguidance
 
-    described = _read(begin["tokenizer"]).decode()
-    tokenizer = read_tokenizer(llguidance, described)
-    del described
-    try:
-        while True:
-            job = json.loads(_line())
-            grammar = _read(job["size"]).decode()
-            os.write(1, _judge(llguidance, tokenizer, begin["cancel"], job, grammar) + b"\n")
-    except EOFError:
-        pass
+    tokenizer = read_tokenizer(llguidance, asked.read(begin["tokenizer"]).decode())
+    while line := asked.readline():
+        job = json.loads(line)
+        grammar = asked.read(job["size"]).decode()
+        os.write(1, _judge(llguidance, tokenizer, begin["cancel"], job, grammar) + b"\n")
 
 
 if __name__ == "__main__":

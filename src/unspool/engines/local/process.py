@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -65,6 +66,30 @@ class Address(msgspec.Struct, frozen=True):
             return msgspec.json.decode((Path(self.folder) / _STATUS).read_bytes(), type=Status)
         except OSError:
             return Status(state="ended", fault="llama.cpp has ended")
+
+    def ask(self, method: str, path: str, seconds: float, body: str | None = None) -> bytes:
+        """The body of llama.cpp's answer to a request; an `OSError` or `HTTPException` if there is none. It blocks."""
+        parts = urlsplit(self.url)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=seconds)
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}"}
+        try:
+            connection.request(method, path, body, headers)
+            return connection.getresponse().read()
+        finally:
+            connection.close()
+
+    def logged(self) -> int:
+        """The size of the log in bytes."""
+        with contextlib.suppress(OSError):
+            return os.stat(self.log).st_size
+        return 0
+
+    def end_of_log(self, since: int) -> str:
+        """The end of what was written to the log since it had this size."""
+        with contextlib.suppress(OSError), open(self.log, "rb") as file:
+            file.seek(max(since, file.seek(0, 2) - _KEPT))
+            return file.read(_KEPT).decode(errors="replace")
+        return ""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,7 +156,7 @@ class LlamaProcess:
             self._thread.join()
         self._log.close()
         self._hold.close()
-        if self._deaths and self._launch.log is None and self._written(0):
+        if self._deaths and self._launch.log is None and self.address.end_of_log(0):
             with contextlib.suppress(OSError):
                 name = f"{Path(self._folder.name).name}.log"
                 kept = shutil.copy(self.address.log, Path(tempfile.gettempdir()) / name)
@@ -167,7 +192,7 @@ class LlamaProcess:
             self._deaths += 1
             number = max(0, -process.returncode)
             if not loaded:
-                why = f"llama.cpp {faults[0]}" if faults else _why(number, self._written(size))
+                why = f"llama.cpp {faults[0]}" if faults else _why(number, self.address.end_of_log(size))
                 fault = f"{self._launch.model}: cannot be loaded: {why}"
                 if answer and "field" in answer:
                     fault = f"--llama: {answer['error']}"
@@ -178,7 +203,7 @@ class LlamaProcess:
             why = faults[0] if faults else f"ended ({_reason(process.returncode)})"
             fault = f"llama.cpp {why} and is started again"
             self._tell(Status(state="ended", deaths=self._deaths, signal=number, fault=fault))
-            log.error("%s in %g s; its log ends: %s", fault, pause, _last(self._written(size)) or "(empty)")
+            log.error("%s in %g s; its log ends: %s", fault, pause, _last(self.address.end_of_log(size)) or "(empty)")
 
     def _attend(
         self, process: "subprocess.Popen[bytes]", answered: threading.Event, ended: threading.Event, faults: list[str]
@@ -202,14 +227,10 @@ class LlamaProcess:
         process.kill()
 
     def _answers(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_CHECK)
         try:
-            connection.request("GET", "/health")
-            connection.getresponse().read()
+            self.address.ask("GET", "/health", _CHECK)
         except (OSError, http.client.HTTPException):
             return False
-        finally:
-            connection.close()
         return True
 
     def _started(self) -> "subprocess.Popen[bytes] | None":
@@ -246,13 +267,6 @@ class LlamaProcess:
         with contextlib.suppress(FileNotFoundError):  # the folder is gone: nobody asks any more
             new.write_bytes(msgspec.json.encode(status))
             new.replace(path)
-
-    def _written(self, since: int) -> str:
-        """The end of what was written to the log."""
-        with contextlib.suppress(OSError), open(self.address.log, "rb") as file:
-            file.seek(max(since, file.seek(0, 2) - _KEPT))
-            return file.read(_KEPT).decode(errors="replace")
-        return ""
 
 
 def _owned(folder: Path) -> IO[str] | None:

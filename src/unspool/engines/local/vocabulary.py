@@ -4,7 +4,6 @@ import http.client
 import json
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -52,17 +51,11 @@ class Vocabulary:
 
     def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
         """The tokens of a text, by llama.cpp. It blocks, so the event loop must not call it."""
-        parts = urlsplit(self._address.url)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_SECONDS)
-        asked = {"content": text, "add_special": add_special_tokens}
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._address.key}"}
+        asked = json.dumps({"content": text, "add_special": add_special_tokens})
         try:
-            connection.request("POST", "/tokenize", json.dumps(asked), headers)
-            answer = json.loads(connection.getresponse().read())
+            answer = json.loads(self._address.ask("POST", "/tokenize", _SECONDS, asked))
         except (OSError, http.client.HTTPException, ValueError):
-            raise EngineError("the model is not loaded, so no tokens can be counted", 503) from None
-        finally:
-            connection.close()
+            answer = None
         tokens = answer.get("tokens") if isinstance(answer, dict) else None
         if not isinstance(tokens, list):
             raise EngineError("the model is not loaded, so no tokens can be counted", 503)

@@ -71,6 +71,11 @@ def _versions(reported: Sequence[_Version]) -> tuple[tuple[str, int, int], ...]:
     return tuple((str(one.version), one.start, one.end) for one in reported if one.version is not None)
 
 
+def _sampled(ids: tuple[int, ...], known: Sequence[float | None], **more: Any) -> Sampled:
+    """The tokens as they were sampled; if the numbers of log-probabilities differ, nobody knows which is whose."""
+    return Sampled(ids=ids, logprobs=tuple(known) if len(known) == len(ids) else (None,) * len(ids), **more)
+
+
 def _without_end(delta: Delta) -> Delta:
     """A last piece without the token that ends the output, which has no text."""
     ids, entries = delta.token_ids, delta.logprobs
@@ -120,20 +125,17 @@ class _Choice(msgspec.Struct):
     matched_stop: int | str | None = None
 
 
-class _PromptDetails(msgspec.Struct):
-    cached_tokens: _Count | None = None
-
-
-class _CompletionDetails(msgspec.Struct):
-    reasoning_tokens: _Count | None = None
+class _Details(msgspec.Struct):
+    cached_tokens: _Count | None = None  # of the prompt
+    reasoning_tokens: _Count | None = None  # of the completion
 
 
 class _Usage(msgspec.Struct):
     prompt_tokens: _Count = 0
     completion_tokens: _Count | None = None
     total_tokens: _Count | None = None
-    prompt_tokens_details: _PromptDetails | None = None
-    completion_tokens_details: _CompletionDetails | None = None
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
 
 
 class _Range(msgspec.Struct):
@@ -183,13 +185,11 @@ def _chosen(choice: _Choice, ids: tuple[int, ...], logprobs: _Logprobs) -> Sampl
     """The tokens of a choice, if the engine reports them."""
     if choice.token_ids is None and not choice.weight_versions:
         return None
-    known = logprobs.token_logprobs or [p.logprob for p in logprobs.content or ()]
-    return Sampled(
-        ids=ids,
-        # If their numbers differ, nobody knows which is whose.
-        logprobs=tuple(known) if len(known) == len(ids) else (None,) * len(ids),
+    return _sampled(
+        ids,
+        logprobs.token_logprobs or [p.logprob for p in logprobs.content or ()],
         prompt_ids=None if choice.prompt_token_ids is None else tuple(choice.prompt_token_ids),
-        versions=_versions(choice.weight_versions) if choice.weight_versions else (),
+        versions=_versions(choice.weight_versions or ()),
     )
 
 
@@ -205,13 +205,12 @@ def _text(choice: _Choice) -> str:
 
 
 def _usage(reported: _Usage) -> Usage:
-    details = reported.completion_tokens_details
     return Usage(
         prompt_tokens=reported.prompt_tokens,
         completion_tokens=reported.completion_tokens or 0,
         total_tokens=reported.total_tokens,
-        cached_tokens=None if reported.prompt_tokens_details is None else reported.prompt_tokens_details.cached_tokens,
-        reasoning_tokens=None if details is None else details.reasoning_tokens,
+        cached_tokens=(reported.prompt_tokens_details or _Details()).cached_tokens,
+        reasoning_tokens=(reported.completion_tokens_details or _Details()).reasoning_tokens,
     )
 
 
@@ -300,24 +299,20 @@ class SglangReader:
                 cached_tokens=meta.cached_tokens,
             ),
             prompt_ids=tuple(event.prompt_token_ids or meta.prompt_token_ids or ()),
-            sampled=_sampled(ids, known, meta) if capture else None,
+            sampled=_described(ids, known, meta) if capture else None,
         )
         by_token = ended is not None and ended.type == "stop" and not isinstance(ended.matched, str)
         return _without_end(found) if by_token and not keep_end else found
 
 
-def _sampled(ids: tuple[int, ...], known: Sequence[_Listed], meta: _Meta) -> Sampled:
+def _described(ids: tuple[int, ...], known: Sequence[_Listed], meta: _Meta) -> Sampled:
     """The tokens of an event, and in the last event the versions of the weights, and the experts."""
     same = [i for _, i, _ in known] == [*ids]
     versions = _versions(meta.weight_versions or ())
     if not versions and meta.weight_version is not None and meta.finish_reason is not None:
         versions = ((str(meta.weight_version), 0, meta.completion_tokens),)
-    return Sampled(
-        ids=ids,
-        logprobs=tuple([p for p, _, _ in known] if same else [None] * len(ids)),
-        versions=versions,
-        experts=meta.routed_experts or "" if meta.finish_reason is not None else "",
-    )
+    experts = meta.routed_experts or "" if meta.finish_reason is not None else ""
+    return _sampled(ids, [p for p, _, _ in known] if same else (), versions=versions, experts=experts)
 
 
 def _listed(meta: _Meta) -> list[_Probability]:
@@ -359,9 +354,8 @@ def read_native(data: bytes, alternatives: int | None = 0, keep_end: bool = Fals
     reported = event.completion_probabilities
     sampled = None
     if capture:
-        same = [p.id for p in reported] == event.tokens
-        known = [p.logprob for p in reported] if same else [None] * len(event.tokens)
-        sampled = Sampled(ids=tuple(event.tokens), logprobs=tuple(known), count=event.tokens_predicted)
+        known = [p.logprob for p in reported] if [p.id for p in reported] == event.tokens else ()
+        sampled = _sampled(tuple(event.tokens), known, count=event.tokens_predicted)
     entries = () if alternatives is None else _entries(reported, alternatives)
     found = Delta(text=event.content, logprobs=entries, sampled=sampled)
     if not event.stop:

@@ -72,22 +72,16 @@ def discover(
     first = listed(server.ask("/v1/models"), model)
     fault = server.fault or ("" if first else "it lists no model")
     name = model or _text(first, "id") or None
-    looks = None
-    if kind is None:
-        kind = _kind(server, first)
-    elif (seen := detect(first, server.ask("/openapi.json"))) is not None and not kind.startswith(seen.name):
-        looks = seen.name
-    asked = _ASKED.get(kind or "", _by_root)
-    return asked(
-        server, Discovered(kind=kind, model=name, looks=looks, fault=f"/v1/models: {fault}" if fault else ""), first
-    )
-
-
-def _kind(server: "_Server", first: Mapping[str, Any]) -> str | None:
-    found = detect(first, server.ask("/openapi.json"))
-    if found is None and _text(server.ask("/api/version"), "version"):
-        return OLLAMA
-    return None if found is None else found.name
+    detected = detect(first, server.ask("/openapi.json"))
+    seen, looks = None if detected is None else detected.name, None
+    if kind is not None:
+        looks = seen if seen is not None and not kind.startswith(seen) else None
+    elif seen is None and _text(server.ask("/api/version"), "version"):
+        kind = OLLAMA
+    else:
+        kind = seen
+    found = Discovered(kind=kind, model=name, looks=looks, fault=f"/v1/models: {fault}" if fault else "")
+    return _ASKED.get(kind or "", _by_root)(server, found, first)
 
 
 def _llama_cpp(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> Discovered:

@@ -5,15 +5,14 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ...grammar import bounds
 from ..base import Delta, EngineError, Request, not_taken
 from ..media import MEDIA
-from ..threads import Awaited, Threads
+from ..threads import Threads
 from .answers import Closed
 from .client import MAX_ANSWER, Client, Unavailable
 from .kinds import KINDS, Kind, Served, body, detect, listed
@@ -81,20 +80,18 @@ class Upstream:
         bases = base_urls([urls] if isinstance(urls, str) else urls, kind)
         if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key):
             raise ValueError("api_key: must be printable ASCII without white space around it")
-        times = {
-            "connect_timeout": connect_timeout,
-            "first_timeout": first_timeout,
-            "next_timeout": next_timeout,
-            "check_interval": check_interval,
-        }
-        for name, seconds in times.items():
+        for name, seconds in (
+            ("connect_timeout", connect_timeout),
+            ("first_timeout", first_timeout),
+            ("next_timeout", next_timeout),
+            ("check_interval", check_interval),
+        ):
             if not (math.isfinite(seconds) and seconds > 0):
                 raise ValueError(f"{name}: {seconds} is not a positive number of seconds")
         self._model = model
-        self._tokenizer = tokenizer
-        self._markers = tuple(markers)
+        self.tokenizer: Final = tokenizer
         self._keep_end = keep_end
-        self._budgets = budgets
+        self._body = partial(body, keep_end=keep_end, markers=tuple(markers), budgets=budgets)
         self._first = first_timeout
         self._next = next_timeout
         self._client = Client(api_key, connect_timeout)
@@ -102,11 +99,6 @@ class Upstream:
         given = None if kind is None else KINDS[kind]
         self._busy: set[str] = set()  # ids of running requests
         self._pool = Pool([Backend(base, given) for base in bases], self._probe, check_interval)
-
-    @property
-    def tokenizer(self) -> Any:
-        """The given tokenizer."""
-        return self._tokenizer
 
     media = MEDIA
     """Whether a server takes them is known when it is asked."""
@@ -155,9 +147,7 @@ class Upstream:
                     if error.detail:
                         detail = self._client.hidden(error.detail)
                         log.warning("%s: engine %s: %s: %s", request.id, backend.url, error, detail)
-                    if not isinstance(error, Unavailable):
-                        raise
-                    if begun or len(self._pool.backends) == 1:
+                    if not isinstance(error, Unavailable) or begun or len(self._pool.backends) == 1:
                         raise
                     fault = error
                 finally:
@@ -235,20 +225,10 @@ class Upstream:
             served = await self._served(backend)
             model, context = model or served.model, served.context
         prompt, spans = await self._prompt(backend, kind, request, model)
-        make = partial(
-            body,
-            kind,
-            request,
-            prompt,
-            model=model,
-            context=context,
-            keep_end=self._keep_end,
-            markers=self._markers,
-            budgets=self._budgets,
-        )
+        make = partial(self._body, kind, request, prompt, model=model, context=context)
         if request.constraint is None:
             return Asked(kind, make(), spans)
-        return Asked(kind, await self._threads.run(lambda awaited: _awaited(awaited, make)), spans)
+        return Asked(kind, await self._threads.run(lambda _: make()), spans)
 
     async def _prompt(
         self, backend: Backend, kind: Kind, request: Request, model: str | None
@@ -381,12 +361,6 @@ def _with_more(kind: Kind, backend: Backend, request: Request) -> Kind:
             raise not_taken(medium, kind.name, () if row is None else row.media)
     assert row is not None, "there are media"
     return CHAT if backend.unready and kind.name == CHAT.name else row
-
-
-def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Compute what may take a while, as long as somebody waits."""
-    with bounds.awaited(awaited.check):
-        return make()
 
 
 def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:

@@ -26,18 +26,8 @@ from .sse import Events, Lines
 
 log = logging.getLogger("unspool.engines")
 
-_OPENAI: Final = {
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "presence_penalty": "presence_penalty",
-    "frequency_penalty": "frequency_penalty",
-    "seed": "seed",
-    "logprobs": "logprobs",
-}
-_MORE: Final = MappingProxyType(
-    {**_OPENAI, "top_k": "top_k", "min_p": "min_p", "repetition_penalty": "repetition_penalty"}
-)
-_LLAMA: Final = MappingProxyType({**_MORE, "repetition_penalty": "repeat_penalty"})
+_ALL: Final = MappingProxyType({name: name for name in Sampling.__struct_fields__})
+_LLAMA: Final = MappingProxyType({**_ALL, "repetition_penalty": "repeat_penalty"})
 _NEUTRAL: Final[dict[str, tuple[float, ...]]] = {
     "top_p": (1,),
     "top_k": (-1, 0),
@@ -68,7 +58,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     # The path that tokenizes a text, with the names of the text's field and of the option to switch off.
     tokenize: tuple[str, str, str] | None = None
     ids: bool = True
-    fields: Mapping[str, str] = _MORE  # the names of `unspool.engines.Sampling`'s fields; others are refused
+    fields: Mapping[str, str] = _ALL  # the names of `unspool.engines.Sampling`'s fields; others are refused
     seeds: int = 2**63  # seeds are taken modulo this
     length: str = "max_tokens"  # the name of the field for ``max_tokens``
     # Its value by default: a number, the model's ``context``, or what is ``left`` of that; ``None``: the server's own.
@@ -309,16 +299,15 @@ def _length(kind: Kind, request: Request, prompt: Any, context: int | None) -> i
     """The most tokens of the output, if the engine has to be told."""
     if request.max_tokens is not None:
         return max(1, request.max_tokens)
-    # At most one token for each 14 × 14 pixels; an engine that counts more refuses the request.
-    return _endless(kind, len(prompt) + sum(m.width * m.height // 196 for m in request.media), context)
-
-
-def _endless(kind: Kind, size: int, context: int | None) -> int | None:
     if not isinstance(kind.endless, str):
         return kind.endless
     if context is None:
         raise EngineError("max_tokens: is required: the engine does not report the length of its context", 400)
-    return context if kind.endless == "context" else max(1, context - size - _SPARE)
+    if kind.endless == "context":
+        return context
+    # At most one token for each 14 × 14 pixels; an engine that counts more refuses the request.
+    size = len(prompt) + sum(m.width * m.height // 196 for m in request.media)
+    return max(1, context - size - _SPARE)
 
 
 def _constrained(kind: Kind, constraint: Constraint) -> dict[str, Any]:

@@ -173,13 +173,8 @@ def with_marker(request: Request, props: Mapping[str, Any], adds_bos: bool) -> s
 
 
 def ranges(ours: Sequence[int], theirs: Sequence[int], spans: Sequence[Sequence[int]]) -> list[tuple[int, int]] | None:
-    """Where the media are in a prompt, as beginnings and lengths; ``None`` if the prompt differs elsewhere.
-
-    Args:
-        ours: the prompt's tokens, with one placeholder for each medium.
-        theirs: those that an engine has made of it.
-        spans: the tokens of each placeholder with its frame.
-    """
+    """Where the media are in the tokens of an engine (``theirs``), as beginnings and lengths; ``None`` if they differ
+    elsewhere from ours, which have one placeholder with its frame (``spans``) for each medium."""
     mine, other = array("q", ours).tobytes(), array("q", theirs).tobytes()
     pieces: list[bytes] = []
     at = 0

@@ -6,53 +6,51 @@ MAX_EVENT: Final = 4 * 1024 * 1024  # the largest incomplete event, in bytes
 
 
 class Lines:
-    """Reads one stream of lines of bounded size, each an event; what comes after the last line feed is none."""
+    """Reads one stream of lines of bounded size, each an event; what comes after the last line feed is none. Each byte
+    is read a constant number of times, and held data is bounded by ``limit``."""
 
-    __slots__ = ("_cut", "_limit")
+    WHAT = "a line"
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._limit = limit
-        self._cut = bytearray()
+        self._cut = bytearray()  # the incomplete line
+        self._size = 0  # the other bytes of an incomplete event
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes; `ValueError` if one is too long."""
-        head, found, rest = chunk.rpartition(b"\n")
-        whole = bytes(self._cut) + head if found else b""
-        if found:
-            self._cut.clear()
-        self._cut += rest
-        if len(self._cut) > self._limit:
-            raise ValueError(f"a line is larger than {self._limit:,} bytes")
-        return [line for line in whole.split(b"\n") if line.strip()]
+        """The data of the events that this chunk completes; `ValueError` if one is too long."""
+        found: list[bytes] = []
+        if b"\n" not in chunk:
+            self._cut += chunk
+        else:
+            if self._cut:
+                chunk = bytes(self._cut) + chunk
+                self._cut.clear()
+            *lines, rest = chunk.split(b"\n")
+            self._cut += rest
+            found = self._events(lines)
+        if len(self._cut) + self._size > self._limit:
+            raise ValueError(f"{self.WHAT} is larger than {self._limit:,} bytes")
+        return found
+
+    def _events(self, lines: list[bytes]) -> list[bytes]:
+        return [line for line in lines if line.strip()]
 
 
-class Events:
-    """Reads one stream. Each byte is read a constant number of times, and held data is bounded by ``limit``.
+class Events(Lines):
+    """Reads one stream of server-sent events.
 
     Lines end with a line feed, with or without a carriage return before it. Only ``data`` lines count: all others are
     skipped, and so is a byte order mark at the beginning. What comes after the last blank line is not an event.
     """
 
-    __slots__ = ("_begun", "_cut", "_limit", "_lines", "_size")
+    WHAT = "an event"
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
-        self._limit = limit
-        self._cut = bytearray()  # the incomplete line
+        super().__init__(limit)
         self._lines: list[bytes] = []  # the data of the incomplete event
-        self._size = 0
         self._begun = False
 
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The data of the events that this chunk completes; `ValueError` if one is too long."""
-        if b"\n" not in chunk:
-            self._cut += chunk
-            self._check()
-            return []
-        if self._cut:
-            chunk = bytes(self._cut) + chunk
-            self._cut.clear()
-        *lines, rest = chunk.split(b"\n")
-        self._cut += rest
+    def _events(self, lines: list[bytes]) -> list[bytes]:
         found = []
         for line in lines:
             if not self._begun:
@@ -67,9 +65,4 @@ class Events:
                 found.append(self._lines[0] if len(self._lines) == 1 else b"\n".join(self._lines))
                 self._lines.clear()
                 self._size = 0
-        self._check()
         return found
-
-    def _check(self) -> None:
-        if len(self._cut) + self._size > self._limit:
-            raise ValueError(f"an event is larger than {self._limit:,} bytes")
