@@ -107,9 +107,10 @@ def never(dialect: Dialect) -> tuple[str, tuple[str, ...]]:
         return "", ()
     if dialect.argument_format == "json":  # the pattern of a bounded string allows no escapes
         return '"\\\n', ("minLength", "maxLength")
-    # Text of some length contains no character with which a marker begins.
-    marker = dialect.codec.quote if dialect.argument_format == "quote" else dialect.item[0].text if dialect.item else ""
-    return marker.lstrip()[:1], ("minLength",)
+    # Text of some length contains no character with which a marker begins, of any form that is read.
+    forms = (*dialect.calls, *dialect.call, *dialect.argument, *dialect.item) if dialect.item else ()
+    markers = [dialect.codec.quote] if dialect.argument_format == "quote" else [form.text for form in forms]
+    return "".join({marker.lstrip()[:1] for marker in markers} - {"{"}), ("minLength",)
 
 
 def narrowed(dialect: Dialect, schemas: Schemas, calls: list[tuple[str, Any]]) -> bool:

@@ -108,7 +108,7 @@ def test_a_prompt_equals_that_of_transformers(source: Source, case: str, templat
     def theirs(messages: list[Message], tools: list[Any]) -> str:
         text: str = utils.render_jinja_template(
             [messages],
-            tools=tools or None,
+            tools=tools or made._no_tools,
             chat_template=path.read_text(encoding="utf-8"),
             add_generation_prompt=not going_on,
             continue_final_message=going_on,
