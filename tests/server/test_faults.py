@@ -1,19 +1,21 @@
 """Load and faults against a running server: clients that leave, stall or find it full, and engines that fail."""
 
+import asyncio
 import contextlib
 import json
 import re
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
-from unspool.engines import EngineError
+from unspool.engines import Delta, EngineError, Request
 from unspool.wire import Usage
 
 from .processes import Process
@@ -126,6 +128,25 @@ def test_requests_beyond_the_slots_wait_and_those_beyond_the_queue_are_refused()
         for connection in (running[1], waiting):
             connection.close()
     assert server.engine.most_running == 2
+
+
+def test_an_output_that_ends_early_has_its_place_until_its_engine_has_stopped() -> None:
+    class Tardy(Scripted):
+        async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+            self.running += 1
+            self.most_running = max(self.most_running, self.running)
+            try:
+                yield Delta(text="aEND.")
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0.1)
+                self.running -= 1
+
+    engine = Tardy([])
+    with live(engine, "hermes", generations=1) as server, ThreadPoolExecutor(3) as pool:
+        answers = pool.map(lambda _: server.post(messages=HELLO, stop="END").json(), range(3))
+        assert [answer["choices"][0]["message"]["content"] for answer in answers] == ["a"] * 3
+    assert engine.most_running == 1
 
 
 # -- engines that fail -------------------------------------------------------------------------------------------------
