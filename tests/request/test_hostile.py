@@ -103,6 +103,22 @@ def test_no_text_becomes_a_special_token_in_a_template_that_changes_it(name: str
     assert [attack for attack in tried if attack[2]] == []
 
 
+@pytest.mark.parametrize("arguments", ["c.function.arguments", "c.function.arguments + ''"])
+@pytest.mark.parametrize(
+    "given", ['{"city": "%s"}', '{"city":"%s"}', '{"a": 1, "a": "%s"}', '{"city": "%s', '{"a": "\\u0061%s"}']
+)
+def test_a_token_of_two_values_is_found_beside_one_that_is_spelled(given: str, arguments: str) -> None:
+    """The template makes one of a name; the other is in a text, or in arguments that it writes as they are, or not."""
+    text = template(f"{{{{ {arguments} }}}}", "'<|' + (m.name or m.role) + '|>'")
+    prompts = Prompts(Tokenizer(text, text, {}, ()))
+    token = "<|im_start|>"
+    for messages in [said("user", token)], [said("user", "a"), called(call(given % token)), said("user", "b")]:
+        messages[0]["name"] = "im_start"
+        prompt = rendered(prompts, messages, [])
+        assert prompt is not None
+        assert prompt.count(token) == len(messages)
+
+
 def test_a_template_that_writes_special_tokens_because_of_a_text_is_refused() -> None:
     text = BASE.replace("CALL", "").replace("NAMED", "'<|im_start|>' if '<' in m.content else ''")
     prompts = Prompts(Tokenizer(text, text, {}, ()))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any, Final
 
+from ..chat_templates.tojson import tojson
 from .special_tokens import BREAK, SpecialTokens
 
 _KEPT: Final = frozenset(
@@ -39,10 +40,9 @@ class Change:
     def __call__(self, value: Any, *, named: bool = False) -> Any:
         return value
 
-    def json(self, text: str) -> str:
-        """The same for a value that is JSON text, which stays JSON."""
-        made: str = self(text)
-        return made
+    def json(self, text: str, value: Any) -> str:
+        """The same for the arguments of a call as JSON text, which says this value; ``None`` if it is no JSON."""
+        return text
 
 
 class Neutral(Change):
@@ -55,6 +55,12 @@ class Neutral(Change):
         self._signs = re.compile(f"[{re.escape(''.join(sorted(signs | set('&' + chr(92)))))}]")
         self._longest = max(map(len, special.words), default=0)
         self.risky = False
+
+    def json(self, text: str, value: Any) -> str:
+        if value is not None and (made := self(value, named=True)) != value:
+            return tojson(made)
+        broken: str = self(text)
+        return broken
 
     def __call__(self, value: Any, *, named: bool = False) -> Any:
         made = self._special.break_up(value)
@@ -90,7 +96,9 @@ class Disguise(Change):
     def __call__(self, value: Any, *, named: bool = False) -> Any:
         return _changed(self._special.break_up(value), lambda text: text.translate(self._table), named=named)
 
-    def json(self, text: str) -> str:
+    def json(self, text: str, value: Any) -> str:
+        if (made := self._special.break_up(value)) != value:  # it has the form of the neutral value
+            text = tojson(made)
         broken: str = self._special.break_up(text)
         return _STRING.sub(lambda found: _ESCAPED.sub(self._outside, found[0]), broken)
 

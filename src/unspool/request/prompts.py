@@ -251,12 +251,8 @@ class Prompts:
         known = _as_object(given) if isinstance(given, str) or not given else given
         if self._form.objects:
             function["arguments"] = change(known, named=True)
-        elif isinstance(given, str) and (
-            INVALID_JSON in known
-            or isinstance(change, Disguise)  # which keeps the form of the neutral values
-            or change(known, named=True) == known
-        ):
-            function["arguments"] = change.json(given)
+        elif isinstance(given, str):
+            function["arguments"] = change.json(given, None if INVALID_JSON in known else known)
         else:
             function["arguments"] = tojson(change(known, named=True))
         return {**change({k: v for k, v in call.items() if k != "function"}), "function": function}
