@@ -116,10 +116,12 @@ async def test_one_that_was_stopped_is_ended_and_started_again(
         assert pid(found) != before
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="nothing else says what a process does")
+@pytest.mark.parametrize("proc", ["/proc", "/nowhere"])
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing says what a process does")
 async def test_one_that_was_stopped_while_it_loads_ends_as_an_error_or_is_started_again(
-    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+    proc: str, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("unspool.engines.local.process._PROC", proc)
     monkeypatch.setattr("unspool.engines.local.process._CHECK", 0.2)
     monkeypatch.setattr("unspool.engines.local.process._IDLE", 2.0)
     async with stand_in("late.gguf") as (engine, found):

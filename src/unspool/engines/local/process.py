@@ -37,6 +37,7 @@ _ENDING: Final = 5.0  # seconds for the process to end by itself
 _CHECK: Final = 5.0  # seconds between two questions whether it still answers, and for an answer
 _SILENT: Final = 30.0  # seconds without an answer after which it is ended: it hangs, or was stopped
 _IDLE: Final = 60.0  # seconds without any work after which it is ended while it loads
+_PROC: Final = "/proc"
 _PREFIX: Final = re.compile(r"^[\d.]+ [EWI] +(?:\S+ +\S+: )?")
 """What llama.cpp writes before a message: the time, the level, and the part and function."""
 
@@ -305,10 +306,14 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _work(pid: int) -> str:
-    """What a process has done so far: its page faults that read a file, and its times; empty where that is unknown."""
+    """What a process has done so far: its page faults that read a file, and its times; without /proc, its time in
+    seconds and its memory. Empty where that is unknown."""
     with contextlib.suppress(OSError, IndexError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"{_PROC}/{pid}/stat").read_text().rpartition(")")[2].split()
         return " ".join((fields[9], fields[11], fields[12]))
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # Windows has no ps
+        command = ["ps", "-o", "time=", "-o", "rss=", "-p", str(pid)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=_CHECK).stdout.strip()
     return ""
 
 
