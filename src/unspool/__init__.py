@@ -3,37 +3,36 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .dialect.file import Dialect
-from .dialect.registry import get_dialect, list_dialects
-from .errors import ConstraintError, DialectError, TemplateError, ToolsError, UnknownDialect
-from .events import (
-    NOTICES,
-    ContentDelta,
-    Event,
-    Finish,
-    Markup,
-    Notice,
-    ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
-    Stage,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-)
-from .message import Message, Segment, ToolCall, fold
-from .parser import Parser, parse
-from .policy import Policy
-from .toolset import Toolset, read_toolset
-
 if TYPE_CHECKING:
     from .check import load_dialect
+    from .dialect.file import Dialect
+    from .dialect.registry import get_dialect, list_dialects
+    from .errors import ConstraintError, DialectError, TemplateError, ToolsError, UnknownDialect
+    from .events import (
+        NOTICES,
+        ContentDelta,
+        Event,
+        Finish,
+        Markup,
+        Notice,
+        ReasoningDelta,
+        ReasoningEnd,
+        ReasoningStart,
+        Stage,
+        ToolCallDelta,
+        ToolCallEnd,
+        ToolCallStart,
+    )
     from .grammar import Constraint, StructureInfo, ToolStrictLevel, constrain, structure_constraint, structure_info
     from .infer import Inference, infer_dialect
     from .infer.choosing import Choice, choose_dialect, prove_dialect
     from .infer.detect import Candidate, detect_dialect
+    from .message import Message, Segment, ToolCall, fold
+    from .parser import Parser, parse
     from .parser.stage import detect_stage
+    from .policy import Policy
     from .renderer import render
+    from .toolset import Toolset, read_toolset
 
 __version__ = "0.1.0"
 
@@ -46,31 +45,36 @@ __all__ = [
     "load_dialect", "parse", "prove_dialect", "read_toolset", "render", "structure_constraint", "structure_info",
 ]  # fmt: skip
 
-# Names that parsing does not need are imported on first use.
-_LATER = {
-    "Candidate": "infer.detect",
-    "Choice": "infer.choosing",
-    "Inference": "infer",
-    "Constraint": "grammar",
-    "StructureInfo": "grammar",
-    "ToolStrictLevel": "grammar",
-    "choose_dialect": "infer.choosing",
-    "constrain": "grammar",
-    "detect_dialect": "infer.detect",
-    "detect_stage": "parser.stage",
-    "infer_dialect": "infer",
-    "load_dialect": "check",
-    "prove_dialect": "infer.choosing",
-    "render": "renderer",
-    "structure_constraint": "grammar",
-    "structure_info": "grammar",
+# Names are imported on first use: few programs need all of them, and none is imported before the command `unspool` can
+# be interrupted quietly.
+_MODULES = {
+    name: module
+    for module, names in {
+        "check": "load_dialect",
+        "dialect.file": "Dialect",
+        "dialect.registry": "get_dialect list_dialects",
+        "errors": "ConstraintError DialectError TemplateError ToolsError UnknownDialect",
+        "events": "NOTICES ContentDelta Event Finish Markup Notice ReasoningDelta ReasoningEnd"
+        " ReasoningStart Stage ToolCallDelta ToolCallEnd ToolCallStart",
+        "grammar": "Constraint StructureInfo ToolStrictLevel constrain structure_constraint structure_info",
+        "infer": "Inference infer_dialect",
+        "infer.choosing": "Choice choose_dialect prove_dialect",
+        "infer.detect": "Candidate detect_dialect",
+        "message": "Message Segment ToolCall fold",
+        "parser": "Parser parse",
+        "parser.stage": "detect_stage",
+        "policy": "Policy",
+        "renderer": "render",
+        "toolset": "Toolset read_toolset",
+    }.items()
+    for name in names.split()
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_LATER[name]}", __name__), name)
+    value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
     globals()[name] = value
     return value
 

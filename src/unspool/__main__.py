@@ -1,7 +1,17 @@
-"""``python -m unspool``: the command line."""
+"""The command ``unspool``, which is also ``python -m unspool``."""
 
 import sys
 
-from .cli import main
 
-sys.exit(main())
+def main() -> int:
+    """Run the command line. Ctrl-C ends it quietly, also while its modules are imported."""
+    try:
+        from .cli import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -397,12 +397,23 @@ def test_the_list_of_dialects_shows_families_and_models_and_says_which_to_take(r
     assert all(f"unspool {word}" in which for word in ("detect MODEL", "detect --output", "infer", "dialects NAME"))
 
 
-def test_an_interrupt_is_quiet(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*args: Any) -> Any:
-        raise KeyboardInterrupt
+@pytest.mark.parametrize("module", ["msgspec", "unspool.parser.calls", "unspool.cli", "unspool.server.main"])
+def test_an_interrupt_is_quiet_whatever_is_being_imported(module: str) -> None:
+    code = """if 1:
+        import sys
 
-    monkeypatch.setattr("unspool.cli.common.read_text", interrupted)
-    assert run("render", "-d", "mine.toml") == (130, "", "")
+        class Interrupted:
+            def find_spec(self, name, path=None, target=None):
+                if name == module:
+                    raise KeyboardInterrupt
+
+        from unspool.__main__ import main
+        sys.meta_path.insert(0, Interrupted())
+        module, sys.argv[1:] = sys.argv[1], ["serve", "--engine", "http://127.0.0.1:9"]
+        sys.exit(main())
+        """
+    ran = subprocess.run([sys.executable, "-c", code, module], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (130, "")
 
 
 def test_a_reader_that_leaves_early_ends_the_command_quietly(files: Path) -> None:

@@ -35,6 +35,14 @@ def recording(tmp_path: Path) -> list[str]:
     return ["--engine", f"replay:{tmp_path / 'r.jsonl'}", "--dialect", "hermes"]
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_an_interrupt_ends_it_quietly(workers: str, recording: list[str]) -> None:
+    with started(*recording, "--workers", workers) as server:
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(PATIENCE) == 130
+    assert not [line for line in server.lines if "Traceback" in line or "Interrupt" in line]
+
+
 @pytest.mark.processes
 def test_workers_share_a_port_add_up_their_counts_come_back_and_drain_together(
     recording: list[str], tmp_path: Path

@@ -74,8 +74,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         forget_output()
         return 0
-    except KeyboardInterrupt:
-        return 130
 
 
 class _Whole(Arguments):

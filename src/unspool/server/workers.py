@@ -127,7 +127,7 @@ class _Parent:
         self._folder = folder
         self._engines = dict(engines)
         self._secret = os.urandom(32).hex()
-        self._ending = False
+        self._ending = 0  # the signal
         self._children: dict[int, _Child] = {}
         self._due: dict[int, float] = {}
         self._pause = 0.5
@@ -145,7 +145,7 @@ class _Parent:
         while self._children or (self._due and not self._ending):
             time.sleep(_TICK)
             self._look()
-        return 0
+        return self._ended()
 
     def _start(self, number: int) -> None:
         ours, theirs = socket.socketpair()
@@ -171,7 +171,7 @@ class _Parent:
                 return None
             if child.process.poll() is not None:
                 code = child.process.returncode
-                return 0 if self._ending else code if code > 0 else 1
+                return self._ended() if self._ending else code if code > 0 else 1
 
     def _look(self) -> None:
         """Record workers that have ended, and restart those that are due."""
@@ -193,11 +193,14 @@ class _Parent:
                 del self._due[number]
                 self._start(number)
 
+    def _ended(self) -> int:
+        return 130 if self._ending == signal.SIGINT else 0
+
     def _end(self, number: int, frame: Any) -> None:
         """End all workers, which drain first."""
         # uvicorn ends at once on SIGINT if it is already ending.
         signum = signal.SIGINT if self._ending else signal.SIGTERM
-        self._ending = True
+        self._ending = self._ending or number
         for child in list(self._children.values()):
             with contextlib.suppress(ProcessLookupError):
                 child.process.send_signal(signum)
