@@ -102,9 +102,9 @@ def test_the_server_answers_health_while_templates_hang(templated: Victim) -> No
     with ThreadPoolExecutor(4) as clients:
         hanging = [clients.submit(templated.ask, CHAT, hostile("loop"), 120) for _ in range(4)]
         for _ in range(20):
-            began = time.monotonic()
+            taken = templated.stopwatch()
             assert templated.ask("/health")[0] == 200
-            assert time.monotonic() - began < 1.0
+            assert taken() < 1.0
             time.sleep(0.1)
         assert {one.result()[0] for one in hanging} <= {400, 503}  # 503: it had no processor time
     templated.small()

@@ -177,14 +177,24 @@ def _written(file: Path, lines: list[dict[str, Any]]) -> str:
     return f"replay:{file}"
 
 
+def slowness() -> float:
+    """How many times as long computing takes now as on a machine that does nothing else."""
+    began, computed = time.monotonic(), time.thread_time()
+    while time.thread_time() - computed < 0.1:
+        pass
+    return (time.monotonic() - began) / 0.1
+
+
 def survives(server: Victim, attack: Callable[[], Any]) -> None:
-    """Attack twice. Each time, a small request must be answered within two seconds, and nothing may be left behind."""
+    """Attack twice. Each time, a small request must be answered within two seconds (more on a machine that computes
+    other things too), and nothing may be left behind."""
     server.small()
     idle = server.sockets()
     sizes = []
     for _ in range(2):
+        slow = slowness()
         attack()
-        assert server.small() < 2.0
+        assert server.small() < 2.0 * slow
         until(lambda: not any(server.gauges().values()) and server.sockets() <= idle, PATIENCE)
         assert server.ask("/health")[0] == 200
         sizes.append(server.rss())

@@ -136,7 +136,7 @@ def test_a_full_disk_and_a_kill_lose_no_acknowledged_call(stream: bool, tmp_path
     with killed(file) as (client, process):
         session = client.post("/sessions").json()
         path, headers = f"/sessions/{session['id']}", {"Authorization": f"Bearer {session['key']}"}
-        statuses, history = [], list(HI)
+        history, statuses = list(HI), list[int]()
         while not statuses or statuses[-1] == 200:
             answer = client.post(CHAT, json={"messages": history, "stream": stream}, headers=headers)
             statuses.append(answer.status_code)
