@@ -37,7 +37,7 @@ def recording(tmp_path: Path) -> list[str]:
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_an_interrupt_ends_it_quietly(workers: str, recording: list[str]) -> None:
-    with started(*recording, "--workers", workers) as server:
+    with Process(*recording, "--workers", workers) as server:
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(PATIENCE) == 130
     assert not [line for line in server.lines if "Traceback" in line or "Interrupt" in line]
