@@ -340,6 +340,7 @@ def test_a_retry_of_an_answered_request_gets_the_same_answer(
 
 async def test_an_answer_that_is_too_large_for_retries_is_not_kept_while_it_is_written() -> None:
     answer = _Answer(_nowhere, _nowhere)
+    await answer.work
     await answer.send({"type": "http.response.start", "status": 200})
     for _ in range(100):
         await answer.send({"type": "http.response.body", "body": bytes(100_000), "more_body": True})
