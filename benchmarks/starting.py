@@ -29,22 +29,22 @@ _PARSERS: Final = 50
 _IMPORTING: Final = """
 import time
 start = time.process_time()
-import unspool
+from unspool import Parser, parse
 print((time.process_time() - start) * 1e3)
 """
 _READING: Final = """
 import sys
 opened = []
 sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
-import unspool
+from unspool import Parser, parse
 print(sum(path.endswith(".toml") for path in opened))
 """
 _USING: Final = """
 import json, sys, time
 name, tools = sys.argv[1], json.loads(sys.argv[2])
-import unspool
+from unspool import Parser
 start = time.process_time()
-unspool.Parser(name, tools=tools).feed("Hello")
+Parser(name, tools=tools).feed("Hello")
 print((time.process_time() - start) * 1e3)
 """
 
