@@ -186,7 +186,10 @@ def optional(part: Node) -> Node:
 
 def _flattened(nodes: Iterable[Node], kind: type[Seq] | type[Choice]) -> Iterator[Node]:
     for node in nodes:
-        yield from node.parts if isinstance(node, kind) else (node,)
+        if isinstance(node, kind):
+            yield from node.parts
+        else:
+            yield node
 
 
 def children(node: Node) -> tuple[Node, ...]:
