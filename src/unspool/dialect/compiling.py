@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Final, TypeVar
 
 import msgspec
@@ -169,7 +170,7 @@ def _has_token(pattern: Pattern) -> bool:
     return tag_of(pattern).startswith(("<|", "<｜"))
 
 
-class _Parts(msgspec.Struct, frozen=True):
+class _Parts(msgspec.Struct, frozen=True, dict=True):
     """A dialect's markers, grouped by what they open or close."""
 
     policy: Policy
@@ -191,7 +192,7 @@ class _Parts(msgspec.Struct, frozen=True):
         """The markers that count in a message that has begun."""
         return [m for m in markers if m.pattern.first not in self.words]
 
-    @property
+    @cached_property
     def headers(self) -> list[Opening]:
         """The openings of frames in full (those that begin with a ``start`` are found by it), or from a token to a
         token, unless they end other openings too."""
@@ -211,7 +212,7 @@ class _Parts(msgspec.Struct, frozen=True):
         marked = [c for c in self.calls if c.marked and c.block]
         return [c for c in marked if c.block and (c.block.marked or not blocks[0].marked or _has_token(c.pattern))]
 
-    @property
+    @cached_property
     def others(self) -> list[Marker]:
         """Everything that may begin at a boundary, except calls."""
         return ranked([*self.reasoning, *self.frames, *self.ends, *self.starts])
@@ -494,10 +495,10 @@ def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, nam
     thought_calls = parts.within(parts.thought_calls) if in_thoughts else []
     leads = [t.lead for t in _framed(d) if t.before]
     margin = _margin([*(b.lead for b in parts.blocks if calls), *(t.lead for t in d.reasoning), *leads])
-    edge = [*parts.calls, *_untagged(parts), *parts.others]
+    edge = _edge([*parts.calls, *_untagged(parts), *parts.others], parts.forced, named=named) if calls else parts.others
     return Outline(
         calls=calls,
-        edge=Candidates(_edge(edge, parts.forced, named=named) if calls else parts.others),
+        edge=Candidates(edge),
         text=Region(
             Scan(content, strays), "" if parts.frames else _longest([t.inner_trail for t in d.content]), margin
         ),

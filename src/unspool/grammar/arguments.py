@@ -19,7 +19,7 @@ from ..errors import ConstraintError
 from ..parser.readers.wrapped import WRAPPERS
 from ..schema import Schema, decode
 from .freeform import Freeform
-from .nodes import EMPTY, SEPARATORS, SPACES, Chars, Const, Finer, Free, Json, Node, Text, choice, seq, sequence
+from .nodes import EMPTY, SEPARATORS, SPACES, Chars, Const, Finer, Free, Json, Node, Text, choice, seq, series
 from .schemas import property_names
 from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, named, other_names, quote_spelling, shape
 
@@ -314,7 +314,7 @@ class _Markup:
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, str]:
         """The text before a value, without the beginning of the opening; the marker after the value; and the rest."""
         head, stop, rest = self.arguments.around(template, key, kind)
-        first, *more = sequence(head)
+        first, *more = series(head)
         assert isinstance(first, Const)
         assert isinstance(rest, Const)
         return seq(Const(first.text[len(self.opening) :]), *more), stop, rest.text

@@ -40,7 +40,7 @@ from .nodes import (
     choice,
     optional,
     seq,
-    sequence,
+    series,
 )
 from .values import JSON_SPELLING, Rules, Values
 
@@ -497,7 +497,7 @@ class _Builder:
     def arguments_and_end(self, tool: Tool) -> Node:
 
         def make() -> Node:
-            tail = sequence(seq(*self.written(self.d.call_of(tool.name).tail, tool)))
+            tail = series(seq(*self.written(self.d.call_of(tool.name).tail, tool)))
             # An id or an index may be written after the arguments.
             end, rest = (tail[0].text, tail[1:]) if isinstance(tail[0], Const) else ("", tail)
             with parameters_of(tool.name):

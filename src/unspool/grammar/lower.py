@@ -13,23 +13,7 @@ from ..errors import ConstraintError
 from .bounds import step
 from .flat import cases, count
 from .freeform import NO_LARK
-from .nodes import (
-    Chars,
-    Choice,
-    Const,
-    Finer,
-    Free,
-    Grammar,
-    Json,
-    Node,
-    Ref,
-    Repeat,
-    Seq,
-    Text,
-    Word,
-    options,
-    sequence,
-)
+from .nodes import Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word, options, series
 
 _T = TypeVar("_T", covariant=True)
 
@@ -112,7 +96,7 @@ _NO_SIGN: Final = (_NONE, list[str]())
 def _signs(node: Node, before: Node | None) -> tuple[int, list[str]]:
     """The best signs of a part, the last of several, and how far prose may contain them. ``before`` stands before the
     node."""
-    parts = sequence(node)
+    parts = series(node)
     best, later = _NO_SIGN, ""
     for i in reversed(range(len(parts))):
         found = [_sign(one, parts[i - 1] if i else before, later) for one in options(parts[i])]

@@ -134,7 +134,7 @@ def seq(*nodes: Node) -> Node:
             continue
         if found and all(isinstance(o, Const) for o in options(found[-1])) and _begun(part):
             part = choice(_joined(one, other) for one in options(found.pop()) for other in options(part))
-            found += sequence(part)
+            found += series(part)
         else:
             found.append(part)
     step(len(found))
@@ -145,20 +145,20 @@ def options(node: Node) -> tuple[Node, ...]:
     return node.parts if isinstance(node, Choice) else (node,)
 
 
-def sequence(node: Node) -> tuple[Node, ...]:
+def series(node: Node) -> tuple[Node, ...]:
     """The nodes of which a node is the sequence."""
     return node.parts if isinstance(node, Seq) else (node,)
 
 
 def _begun(node: Node) -> bool:
     """Whether everything that a node matches begins with a fixed text."""
-    firsts = (sequence(o)[0] for o in options(node))
+    firsts = (series(o)[0] for o in options(node))
     return all(isinstance(f, Const) and f.text for f in firsts)
 
 
 def _joined(text: Node, node: Node) -> Node:
     assert isinstance(text, Const)
-    first, *rest = sequence(node)
+    first, *rest = series(node)
     assert isinstance(first, Const)
     joined = Const(text.text + first.text)
     return Seq((joined, *rest)) if rest else joined
@@ -186,7 +186,10 @@ def optional(part: Node) -> Node:
 
 def _flattened(nodes: Iterable[Node], kind: type[Seq] | type[Choice]) -> Iterator[Node]:
     for node in nodes:
-        yield from node.parts if isinstance(node, kind) else (node,)
+        if isinstance(node, kind):
+            yield from node.parts
+        else:
+            yield node
 
 
 def children(node: Node) -> tuple[Node, ...]:

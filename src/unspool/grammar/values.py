@@ -15,7 +15,7 @@ from ..renderer.values import JSON, PYTHON, Style, escaped, quoted, read_json, w
 from ..schema import MAX_DEPTH
 from . import regular
 from .flat import in_class, lacking
-from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Text, Word, choice, optional, seq, sequence
+from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Text, Word, choice, optional, seq, series
 from .schemas import BOUNDS, merged
 
 Schema = dict[str, Any] | bool
@@ -373,7 +373,7 @@ class Values:
                 first, later = seq(node, later), seq(comma, node, later)
             else:
                 # A repeated part is a reference, except for its beginning, which is joined with the separator.
-                head, *rest = sequence(node)
+                head, *rest = series(node)
                 node = seq(head, self.rules.add(seq(*rest)))
                 later = self.rules.add(later)
                 first = choice((seq(node, later), first))
