@@ -409,8 +409,8 @@ def decode(text: str, kinds: Kinds | None, marked: Marked = Marked.NOT) -> tuple
     If the schema allows a string, the text is that string, except for the bare text ``null`` if null is allowed
     too. If it lists the only allowed strings, any other text is not a string. Other types are the model's own
     text without white space around it, so no digit is lost; ``True`` and ``None`` are read as Python writes them. Text
-    that fits nothing becomes a string and does not fit. If the kinds are unknown (``None``), text that is JSON other
-    than a string stays that JSON, and everything else becomes a string; both fit.
+    that fits nothing, or nests deeper than `MAX_NESTING`, becomes a string and does not fit. If the kinds are unknown
+    (``None``), text that is JSON other than a string stays that JSON, and everything else becomes a string; both fit.
 
     A type that the markup gives counts unless the schema does not allow it; then the schema counts, if the text fits.
     """

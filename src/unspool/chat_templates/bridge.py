@@ -39,9 +39,10 @@ def behind(word: str, text: str) -> str:
 
 
 def between(tail: str, ends: Sequence[str], limit: int, closed: Callable[[], str]) -> Bridge:
-    """Find the bridge in the text after the word, which ends with the next answer's opening, by the texts that end
-    answers, the longest first, or else by the text after the word in a conversation that is ``closed`` by this answer.
-    ``limit`` is where the content of the first new message begins, before which the answer ends; -1: unknown."""
+    """Find the bridge in the text after the word, which ends with the next answer's opening. ``ends`` are the texts
+    that end answers, the longest first. Only if none is there, ``closed`` is asked for the text after the word in a
+    conversation that this answer ends. ``limit`` is where the content of the first new message begins, before which
+    the answer ends; -1: unknown."""
     found = [(at, -len(end), end) for end in ends if (at := tail.find(end)) >= 0 and (limit < 0 or at < limit)]
     if found:
         at, _, end = min(found)

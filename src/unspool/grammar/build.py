@@ -498,7 +498,7 @@ class _Builder:
 
         def make() -> Node:
             tail = series(seq(*self.written(self.d.call_of(tool.name).tail, tool)))
-            # An id or an index may be written after the arguments.
+            # A name, an index or a number may be written after the arguments.
             end, rest = (tail[0].text, tail[1:]) if isinstance(tail[0], Const) else ("", tail)
             with parameters_of(tool.name):
                 return seq(self.arguments.of(tool, end), *rest)

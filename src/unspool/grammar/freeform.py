@@ -53,10 +53,11 @@ _COMMON: Final = {
 
 _TEXT: Final = r'"(?:[^"\\\n]|\\.)*"i?'
 _TEXTS: Final = Regex(_TEXT)
+_GAP: Final = r"(?:[ \t\f\r]|\\\r?\n)*"
 _TOKEN: Final = Regex(
     rf"""(?P<space>[ \t\f\r]+|//[^\n]*|\\\r?\n)
     |(?P<line>\n)
-    |(?P<range>{_TEXT}[ \t]*\.\.[ \t]*{_TEXT})
+    |(?P<range>{_TEXT}{_GAP}\.\.(?:{_GAP}{_TEXT})?)
     |(?P<text>{_TEXT})
     |(?P<regex>/(?!/)(?:[^/\\\n]|\\.)+/[a-z]*)
     |(?P<repeat>~[ \t]*[0-9]+(?:[ \t]*\.\.[ \t]*[0-9]+)?)
@@ -379,7 +380,7 @@ def _unquoted(text: str) -> str:
 
 
 def _range(text: str) -> regular.Part:
-    first, last = map(_unquoted, _TEXTS.findall(text))
-    if len(first) != 1 or len(last) != 1 or last < first:
+    ends = [_unquoted(end) for end in _TEXTS.findall(text)]
+    if [*map(len, ends)] != [1, 1] or ends[1] < ends[0]:
         raise _wrong(f"{text} is not a range of characters")
-    return regular.Set(((ord(first), ord(last)),))
+    return regular.Set(((ord(ends[0]), ord(ends[1])),))

@@ -21,7 +21,7 @@ _T = TypeVar("_T", covariant=True)
 class Abilities(msgspec.Struct, frozen=True):
     """What a format can express."""
 
-    # Text that does not begin with something, or contains a marker unless something follows it.
+    # Text that does not begin with something, or that may contain a marker unless something follows it.
     complements: bool = False
     mixed_case: bool = False  # text that contains no marker in any mixture of upper and lower case
     excludes: bool = False  # JSON whose strings do not contain some texts

@@ -290,15 +290,19 @@ def mapped(node: Node, change: Callable[[Any], Any]) -> Node:
 
 
 def tables(schema: object) -> Iterator[dict[str, Any]]:
-    """Every object in a schema, at any depth, except those in its values."""
+    """Every schema in a schema, at any depth. The keys of a map of schemas are names, whatever they spell."""
     waiting = [schema]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, dict):
-            yield node
-            waiting.extend(v for k, v in node.items() if k not in ("enum", "const"))
-        elif isinstance(node, list):
+        if isinstance(node, list):
             waiting.extend(node)
+        elif isinstance(node, dict):
+            yield node
+            for keyword, inner in node.items():
+                if keyword in (*_MAPS, "$defs") and isinstance(inner, dict):
+                    waiting.extend(inner.values())
+                elif keyword not in ("enum", "const"):
+                    waiting.append(inner)
 
 
 def property_names(schema: object) -> list[str]:

@@ -194,8 +194,9 @@ class Turns:
         results: Sequence[Mapping[str, Any]],
         waiting: Waiting | None = None,
     ) -> Continued:
-        """Return the prompt that continues a turn (its prompt, its output, and it as a message) that was just written,
-        with the results of its calls, whose media are in ``request``. `NoBridge` if it must be rendered again."""
+        """Return the prompt of the next round, behind the turn that was just written: its ``prompt``, what was
+        ``written``, and the ``answer`` as a message. ``request`` is what that turn answers, with the media of the
+        ``results`` of its calls. `NoBridge` if the prompt must be rendered again."""
         if written.cut:
             raise NoBridge("the output was cut off")
         if self._spells_tokens(written):

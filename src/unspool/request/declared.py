@@ -162,15 +162,15 @@ def _pattern(form: Fields, definition: str) -> str:
 
 
 def read_choice(fields: Fields, found: Declared, served: ServerTools | None) -> Any:
-    """Read ``tool_choice`` of Responses, with flat names, and with the names of the server's tools in place of their
-    types; without the tools that are left out."""
+    """Read ``tool_choice`` of Responses. Names are flat, the types of the server's tools become their names, and tools
+    that are left out are left out here too."""
     choice = fields.raw.get("tool_choice")
     if not isinstance(choice, Mapping):
         return choice
     kind = choice.get("type")
     if kind == "allowed_tools" and isinstance(choice.get("tools"), list):
         listed = [each for tool in choice["tools"] for each in _chosen(tool, found, served)]
-        return {**choice, "tools": listed or choice["tools"]}
+        return {**choice, "tools": listed if listed or served is not None else choice["tools"]}
     if kind in SERVED and served is not None:
         return {"type": "allowed_tools", "mode": "required", "tools": _chosen(choice, found, served)}
     if kind in ("custom", SEARCH) or (kind == "function" and choice.get("namespace")):

@@ -72,7 +72,7 @@ class Fields:
         if value is not None:
             return value
         if default is REQUIRED:
-            raise self.wrong(field, "is required")
+            raise self.wrong(field, "is required; null is not allowed" if field in self.raw else "is required")
         return default
 
     def _typed(self, field: str, default: Any, kinds: Any, what: str) -> Any:

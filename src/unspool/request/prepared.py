@@ -129,7 +129,7 @@ def prepare(
     prompt: Continued | None = None,
 ) -> Prepared:
     """Render the prompt, unless it continues the model's own output and is given; derive the grammar, make the parsers.
-    `BadRequest` if the template refuses the request, or no output can satisfy it."""
+    `BadRequest` if the template refuses the request, or no output can satisfy it; `Abandoned` if nobody waits."""
     awaited = awaited or Awaited()
     constraints = constraints or Constraints(settings)
     request = with_edits(request, turns, awaited)

@@ -234,7 +234,8 @@ class Prompts:
         if self._dialect is None or not isinstance(content, str) or made.get("reasoning_content"):
             return
         for template in self._dialect.reasoning:
-            opening, closing = template.opening.strip(), template.closing.strip()
+            sides = (template.before, template.after)
+            opening, closing = ("".join(p for p in side if isinstance(p, str)).strip() for side in sides)
             head, found, rest = content.partition(closing) if opening and closing else ("", "", "")
             if found and head.lstrip().startswith(opening):
                 made["reasoning_content"] = head.lstrip()[len(opening) :].strip()

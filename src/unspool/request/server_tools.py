@@ -36,10 +36,10 @@ class OwnServer(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """The server's tools for one request: of the operator's servers, and of those that it names itself."""
+    """The server's tools for one request: of the operator's servers, and of those that the request names itself."""
 
     listing: Listing = Listing()
-    # own, servers: the labels of the servers that it names, and of the operator's, including those that are down.
+    # own, servers: the labels of the request's own servers, and of the operator's, including those that are down.
     own: Collection[str] = ()
     servers: Collection[str] = ()
     approvals: Approvals = Approvals(b"")  # makes and checks the ids of approvals

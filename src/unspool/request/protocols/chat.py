@@ -55,6 +55,7 @@ class ChatProtocol(WireProtocol):
         top = fields.integer("top_logprobs", 0, MAX_LOGPROBS)
         if top is not None and not logprobs:
             raise fields.wrong("top_logprobs", "needs logprobs to be true")
+        most = fields.integer("max_tokens", 1)
         think, template = thinking(fields)
         return ChatRequest(
             messages=messages,
@@ -64,7 +65,7 @@ class ChatProtocol(WireProtocol):
             parallel=fields.flag("parallel_tool_calls", True),
             n=fields.integer("n", 1, min(limits.choices, limits.generations), 1),
             stop=fields.texts("stop", limits.stops),
-            max_tokens=fields.integer("max_completion_tokens", 1, default=fields.integer("max_tokens", 1)),
+            max_tokens=fields.integer("max_completion_tokens", 1, default=most),
             sampling=sampling(fields, (top or 0) if logprobs else None),
             response_format=read_format(fields),
             thinking=think,

@@ -181,8 +181,7 @@ def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str,
         for said, results in rounds(blocks):
             messages.append(_assistant(said, seal, offer))
             for one in results:
-                content = read_parts(one, "content", FORMS, ())
-                messages.append(result_of(one.text("tool_use_id"), "", content))
+                messages.append(result_of(one.text("tool_use_id"), "", read_parts(one, "content", FORMS, ())))
         return messages
     if not blocks:
         raise fields.wrong("content", "is empty; at least one block is needed")
@@ -194,8 +193,8 @@ def _user(role: str, blocks: Sequence[Fields]) -> list[dict[str, Any]]:
     parts: list[dict[str, Any]] = []
     for block in blocks:
         if block.text("type") == "tool_result":
-            content = read_parts(block, "content", FORMS, ())
-            results.append({"role": "tool", "tool_call_id": block.text("tool_use_id"), "content": content})
+            id = block.text("tool_use_id")
+            results.append({"role": "tool", "tool_call_id": id, "content": read_parts(block, "content", FORMS, ())})
         else:
             parts.append(read_part(block, FORMS))
     return [*results, {"role": role, "content": in_one(parts)}] if parts else results
