@@ -162,6 +162,13 @@ def test_one_odd_name_among_many_properties_is_found_in_few_steps() -> None:
         constrain("qwen3-coder", as_tools({"f": {"type": "object", "properties": properties}}), "required")
 
 
+@pytest.mark.parametrize("name", ["a", "enum", "const", "properties", "$defs"])
+def test_names_below_a_property_are_checked_whatever_its_name_is(name: str) -> None:
+    inner = {"type": "object", "properties": {"x>y": {"type": "string"}}, "required": ["x>y"]}
+    with pytest.raises(ConstraintError, match="properties: the name 'x>y' cannot be written in dialect 'minimax-m3'"):
+        constrain("minimax-m3", as_tools({"f": {"type": "object", "properties": {name: inner}}}), "required")
+
+
 def test_a_text_that_holds_a_quote_without_escapes_is_not_listed() -> None:
     for name in ("functiongemma", "gemma4"):
         quote = unspool.get_dialect(name).codec.quote

@@ -279,7 +279,7 @@ class Run:
         recording: Recording | None = None
         if self._session is not None and service.sessions is not None:
             recording = self._session.recording(service, prepared, asked, await service.sessions.examine(service))
-            asked = await recording.begin(getattr(service.engine, "context", None), begun=self._begun)
+            asked = await recording.begin(getattr(service.engine, "context", None))
         most = None if asked.echo else asked.max_tokens or None
         try:
             await self._pass_on(index, watched(service.engine.generate(asked)), most, recording)

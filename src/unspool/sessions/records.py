@@ -12,7 +12,7 @@ from ..engines import Engine
 from ..request.continuation import Rounds
 from ..request.prompts import Prompts
 from ..request.settings import Settings
-from ..store import NoRecord, Reading, Record, Writing
+from ..store import NoRecord, Writing
 
 
 class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -193,61 +193,16 @@ def put_about(writing: Writing, about: About) -> None:
     writing.pin(OWNER, SESSION, about.id, about.status == "open")
 
 
-class Row(msgspec.Struct, array_like=True, frozen=True):
-    """Something to store below a session. ``parent`` is a call that must be stored before. Of the kind `SESSION`, the
-    data are a problem of the session."""
-
-    kind: str
-    id: str
-    data: bytes
-    parent: str = ""
-
-
-class Entry(msgspec.Struct, array_like=True, frozen=True):
-    """Rows in the reserve, with the session's id and time of creation."""
-
-    id: str
-    created: float
-    rows: list[Row]
+def put_call(writing: Writing, id: str, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> None:
+    """Store a call of a session, and what it refers to; `NoRecord` if its parent is not stored."""
+    if record.parent and writing.get(OWNER, CALL, record.parent) is None:
+        raise NoRecord(f"the call {record.parent} is not stored")
+    above = (SESSION, id)
+    for digest, blob in blobs.items():
+        writing.put(OWNER, BLOB, f"{id}/{digest.hex()}", blob, parent=above)
+    writing.put(OWNER, CALL, record.id, msgspec.msgpack.encode(Stored(model, record)), parent=above)
 
 
-def rows_of_call(id: str, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> list[Row]:
-    """A call of a session, and what it refers to."""
-    rows = [Row(BLOB, f"{id}/{digest.hex()}", blob) for digest, blob in blobs.items()]
-    return [*rows, Row(CALL, record.id, msgspec.msgpack.encode(Stored(model, record)), record.parent)]
-
-
-def row_of_rounds(id: str, found: Remembered) -> Row:
-    """An answer of several rounds of a session."""
-    return Row(ROUNDS, f"{id}/{found.keys[0].hex()}", msgspec.msgpack.encode(found))
-
-
-def put_rows(writing: Writing, id: str, rows: Sequence[Row]) -> None:
-    """Store rows of a session; `NoRecord` if what they need is not stored."""
-    for row in rows:
-        if row.kind == SESSION:
-            about = about_of(writing, id)
-            if about is None:
-                raise NoRecord(f"there is no session {id!r}")
-            about.problems = [*dict.fromkeys((*about.problems, row.data.decode()))]
-            put_about(writing, about)
-            continue
-        if row.parent and writing.get(OWNER, CALL, row.parent) is None:
-            raise NoRecord(f"the call {row.parent} is not stored")
-        writing.put(OWNER, row.kind, row.id, row.data, parent=(SESSION, id))
-
-
-def put_entry(writing: Writing, entry: Entry) -> None:
-    """Store what waited in the reserve, unless its session was deleted."""
-    about = about_of(writing, entry.id)
-    if about is not None and about.created == entry.created:
-        put_rows(writing, entry.id, entry.rows)
-
-
-def about_in(record: Record) -> About:
-    return msgspec.msgpack.decode(record.data, type=About)
-
-
-def about_of(reading: Reading, id: str) -> About | None:
-    found = reading.get(OWNER, SESSION, id)
-    return None if found is None else about_in(found)
+def put_rounds(writing: Writing, id: str, found: Remembered) -> None:
+    """Store an answer of several rounds of a session."""
+    writing.put(OWNER, ROUNDS, f"{id}/{found.keys[0].hex()}", msgspec.msgpack.encode(found), parent=(SESSION, id))

@@ -6,7 +6,6 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -14,24 +13,9 @@ import msgspec
 from ..engines import EngineError
 from ..regex import Regex
 from ..request.fields import BadRequest
-from ..store import Reading, Record, RecordExists, Store, StoreError, Writing
+from ..store import Reading, Record, RecordExists, Store, Writing
 from .examine import Examined, examine
-from .records import (
-    BLOB,
-    CALL,
-    OWNER,
-    ROUNDS,
-    SESSION,
-    About,
-    Entry,
-    Limits,
-    Model,
-    Remembered,
-    Stored,
-    about_in,
-    put_entry,
-)
-from .reserve import Reserve
+from .records import BLOB, CALL, OWNER, ROUNDS, SESSION, About, Limits, Model, Remembered, Stored
 from .session import Refused, Session
 
 log = logging.getLogger("unspool.sessions")
@@ -54,9 +38,8 @@ class Sessions:
     PREFIX: Final = "unspool-session-"
 
     def __init__(self, store: Store) -> None:
+        store.claim("sessions")
         self._store = store
-        self._reserve = Reserve(store.claim("sessions"))
-        self._restore()
         self._by_key: dict[str, str] = {}
         self._open: OrderedDict[str, Session] = OrderedDict()
         self._opening: dict[str, asyncio.Task[Session | None]] = {}
@@ -90,7 +73,7 @@ class Sessions:
             await self._store.writing(write)
         except RecordExists:
             raise Refused(f"id: there is a session {about.id!r} already", 409) from None
-        return self._opened(Session(about, self._store, self._reserve))
+        return self._opened(Session(about, self._store))
 
     async def get(self, id: str) -> Session | None:
         """A session by its id; ``None`` if there is none."""
@@ -119,7 +102,7 @@ class Sessions:
     async def all(self, after: int | None = None, limit: int = 100) -> list[tuple[int, About]]:
         """Sessions, in the order in which they were made, each with its place in that order, from a place on."""
         found = await self._store.reading(lambda r: r.children(OWNER, SESSION, after=after, limit=limit))
-        return [(record.at, about_in(record)) for record in found]
+        return [(record.at, _about(record)) for record in found]
 
     async def delete(self, session: Session) -> None:
         """Forget a session and all its calls; `Refused` (409) if a request is in flight."""
@@ -132,19 +115,8 @@ class Sessions:
         except Exception:  # of the store: it is still there
             session.deleted = False
             raise
-        self._reserve.done(id)
         self._open.pop(id, None)
         self._by_key.pop(session.about.key, None)
-
-    def _restore(self) -> None:
-        """Store what waited for it when the last process ended."""
-        entries = [msgspec.msgpack.decode(data, type=Entry) for data in self._reserve.entries()]
-        try:
-            for entry in entries:
-                self._store.write(partial(put_entry, entry=entry)).result()
-        except StoreError as error:
-            raise StoreError(f"calls of sessions wait for the store, which cannot take them: {error}") from None
-        self._reserve.clear()
 
     async def _load(self, id: str) -> Session | None:
 
@@ -153,7 +125,7 @@ class Sessions:
             if record is None:
                 return None
             blobs = {bytes.fromhex(one.id.rpartition("/")[2]): one.data for one in _every(r, BLOB, id)}
-            session = Session(about_in(record), self._store, self._reserve, blobs)
+            session = Session(_about(record), self._store, blobs)
             for one in _every(r, CALL, id):
                 stored = msgspec.msgpack.decode(one.data, type=Stored)
                 session.load(stored.model, stored.call)
@@ -207,6 +179,10 @@ class Sessions:
         if not found.problems:
             log.info("sessions of model %s are exact, with %s log-probabilities", name, found.logprobs or "unnamed")
         return found
+
+
+def _about(record: Record) -> About:
+    return msgspec.msgpack.decode(record.data, type=About)
 
 
 def _every(reading: Reading, kind: str, id: str) -> Iterator[Record]:

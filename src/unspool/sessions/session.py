@@ -7,9 +7,8 @@ import threading
 import time
 from array import array
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
 from hashlib import sha256
 from typing import Any, Final, Literal, TypeVar
 
@@ -23,28 +22,12 @@ from ..request.continuation import Continued, Written
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..rl.rollouts import Call, Link, Rollout, rows_of
-from ..store import Store, StoreError
+from ..store import Store, StoreError, Writing
 from ..wire.encoding import clean, cleaned, encode
 from .capture import Capture, Output
 from .examine import Examined
 from .kinds import Kinds
-from .records import (
-    SESSION,
-    About,
-    Entry,
-    Model,
-    Node,
-    Recorded,
-    Remembered,
-    Row,
-    ids_of,
-    packed,
-    put_about,
-    put_rows,
-    row_of_rounds,
-    rows_of_call,
-)
-from .reserve import Reserve
+from .records import About, Model, Node, Recorded, Remembered, ids_of, packed, put_about, put_call, put_rounds
 from .tree import Tree
 
 log = logging.getLogger("unspool.sessions")
@@ -66,9 +49,7 @@ _WANTED: Final = (
 """The fields of requests that say how tokens are chosen."""
 
 _LOST: Final = "a call could not be recorded; the server's log says why"
-_UNKEPT: Final = "calls are not in the store yet; the server's log says why"
-_FULL: Final = "the session's calls cannot be stored: the disk or the store is full; the server's log says more"
-_LONG: Final = 32_768  # for how many tokens of an output room is set aside, at most
+_UNKEPT: Final = "calls are not in the store yet, and are lost if the server ends now; the server's log says why"
 
 _Request = TypeVar("_Request", bound=ChatRequest)
 
@@ -89,15 +70,14 @@ class Session:
         size: about how many bytes it takes in memory.
     """
 
-    def __init__(self, about: About, store: Store, reserve: Reserve, blobs: dict[bytes, bytes] | None = None) -> None:
+    def __init__(self, about: About, store: Store, blobs: dict[bytes, bytes] | None = None) -> None:
         self.about = about
         self._store = store
-        self.reserve = reserve
         self.blobs = blobs or {}
         self._records: list[tuple[str, Recorded]] = []
         self._rounds: list[Remembered] = []
         self._keeping: Future[Any] | None = None
-        self._unkept: deque[Row] = deque()  # what the store could not take yet, in order
+        self._unkept: deque[Callable[[Writing], None]] = deque()  # what the store could not take yet, in order
         self._trees: dict[str, Tree] = {}
         self._lock = threading.Lock()  # a thread may be the first that needs a tree
         self._idle = asyncio.Event()
@@ -256,33 +236,26 @@ class Session:
         self._records.append((model, record))
         self._trees[model].add(record)
         self._count(record)
-        return self._write(*rows_of_call(self.about.id, model, record, new))
+        return self._write(lambda w: put_call(w, self.about.id, model, record, new))
 
-    def _write(self, *new: Row) -> "Future[None]":
+    def _write(self, *works: Callable[[Writing], None]) -> "Future[None]":
         """Write something to the store, behind what it could not take earlier. What this returns never fails: what the
-        store cannot take now is kept in the reserve, and tried again with what comes next."""
-        waiting = [self._unkept.popleft() for _ in range(len(self._unkept))]
-        rows = [*waiting, *new]
-        id = self.about.id
+        store cannot take now is tried again with what comes next."""
+        works = (*(self._unkept.popleft() for _ in range(len(self._unkept))), *works)
         settled: Future[None] = Future()
+
+        def write(writing: Writing) -> None:
+            for work in works:
+                work(writing)
 
         def written(error: BaseException | None) -> None:
             if error is not None:
-                log.error("%s: a call could not be stored yet: %s", id, error)
-                self._unkept.extend(rows)
-                kept = [*new] if self.reserve.has(id) else rows
-                entry = msgspec.msgpack.encode(Entry(id, self.about.created, kept))
-                try:
-                    if kept:
-                        self.reserve.keep(id, entry, self._write)
-                except OSError as worse:
-                    log.error("%s: it is lost if the server ends now: %s", id, worse)
-            elif not self._unkept:
-                self.reserve.done(id)
+                log.error("%s: a call could not be stored yet: %s", self.about.id, error)
+                self._unkept.extend(works)
             settled.set_result(None)
 
         try:
-            self._store.write(partial(put_rows, id=id, rows=rows)).add_done_callback(lambda f: written(f.exception()))
+            self._store.write(write).add_done_callback(lambda done: written(done.exception()))
         except StoreError as error:
             written(error)
         return settled
@@ -291,7 +264,7 @@ class Session:
         """Keep an answer of several rounds, as which the agent will send them back."""
         self.load_rounds(found)
         self._trees[found.model].add_rounds(found.keys, found.rounds)
-        self._keeping = self._write(row_of_rounds(self.about.id, found))
+        self._keeping = self._write(lambda w: put_rounds(w, self.about.id, found))
 
     async def settled(self) -> None:
         """Wait until all that is remembered of answers is kept."""
@@ -303,7 +276,7 @@ class Session:
         log.error("%s: a call could not be recorded", self.about.id, exc_info=error)
         if _LOST not in self.about.problems:
             self.about.problems.append(_LOST)
-            self._write(Row(SESSION, self.about.id, _LOST.encode()))
+            self._write(lambda w: put_about(w, self.about))
 
     @property
     def problems(self) -> list[str]:
@@ -400,11 +373,7 @@ class Recording:
         self._tree = session.tree(model)
         self._model = model
         self._request = prepared.request
-        prompt = self._prompt = prepared.continued or _written_by_client(asked)
-        parent = self._tree.nodes[prompt.parent] if prompt.follows and prompt.parent else None
-        self._follows = parent is not None
-        # Where what the prompt adds to the parent's begins.
-        self._at, self._characters = (0, 0) if parent is None else (parent.length, parent.characters)
+        self._prompt = prepared.continued or _written_by_client(asked)
         self._asked = asked
         self._examined = examined
         self._capture = Capture()
@@ -412,27 +381,14 @@ class Recording:
         self._began = time.monotonic()
         self._holds = False
         self._most: int | None = None
-        self._room = 0
         self.take = self._capture.take
 
-    async def begin(self, context: int | None, *, begun: bool) -> engines.Request:
+    async def begin(self, context: int | None) -> engines.Request:
         """The request with the tokens that the session has for it; see `Session.hold`. An output has at most
-        ``context`` tokens. `Refused` (507) if there is no room to keep the call, unless the answer has ``begun``."""
+        ``context`` tokens."""
         asked = self._asked
-        most = self._most = await self._session.hold(context if asked.max_tokens is None else asked.max_tokens)
+        self._most = await self._session.hold(context if asked.max_tokens is None else asked.max_tokens)
         self._holds = True
-        prompt = self._prompt
-        added = len(prompt.prompt) - self._characters + len(prompt.ids or ()) - self._at
-        room = 16_384 + 4 * added + 24 * min(_LONG, most or _LONG)  # characters have at most 4 bytes, tokens about 24
-        try:
-            if await self._session.reserve.hold(room):
-                self._room = room
-            elif not begun:
-                raise Refused(_FULL, 507)
-        except BaseException:
-            self._holds = False
-            self._session.free(most)
-            raise
         if self._session.about.limits.tokens is not None:
             self._asked = msgspec.structs.replace(asked, max_tokens=self._most)
         return self._asked
@@ -461,18 +417,13 @@ class Recording:
             self._session.failed(error)
 
     def _kept(self, written: Written, stop: str | None, reason: str | None) -> "tuple[Written, Future[Any]]":
-        reserve, room = self._session.reserve, self._room
         try:
             output = self._capture.output(self._model.engine.tokenizer)
             record, blobs = self._record(output, written, stop, reason)
             kept = self._session.record(self._model.settings.model, record, blobs)
-        except BaseException:
-            reserve.free(room)
-            raise
         finally:  # in the same turn of the loop, so that nothing is counted twice
             self._holds = False
             self._session.free(self._most)
-        kept.add_done_callback(lambda _: reserve.free(room))
         return (
             msgspec.structs.replace(written, text=output.text, ids=output.ids or None, cut=False, call=record.id),
             kept,
@@ -483,6 +434,7 @@ class Recording:
     ) -> tuple[Recorded, dict[bytes, bytes]]:
         prompt, asked, request = self._prompt, self._asked, self._request
         problems = list(output.problems)
+        parent = self._tree.nodes[prompt.parent] if prompt.parent else None
         ids = prompt.ids
         if ids is None:
             ids = list(output.prompt_ids or ())
@@ -490,18 +442,20 @@ class Recording:
         elif output.prompt_ids is not None and list(output.prompt_ids) != ids:
             media = "; media have one placeholder each here" if request.media else ""
             problems.append(f"the engine read other tokens than it was sent{media}")
+        follows = prompt.follows and parent is not None
+        at, characters = (parent.length, parent.characters) if follows and parent is not None else (0, 0)
         known = any(p == p for p in output.logprobs)
         kind = self._examined.logprobs if known else ""
         record = Recorded(
             id=f"call_{secrets.token_hex(12)}",
             parent=prompt.parent,
             fork=prompt.fork,
-            follows=self._follows,
+            follows=follows,
             answer=asked.id,
             edges=list(request.edges),
-            prompt_text=prompt.prompt[self._characters :],
-            prompt_ids=packed(ids[self._at :]),
-            results=_results(prompt.prompt[self._characters :], request),
+            prompt_text=prompt.prompt[characters:],
+            prompt_ids=packed(ids[at:]),
+            results=_results(prompt.prompt[characters:], request),
             output_text=output.text,
             output_ids=packed(output.ids),
             logprobs=output.logprobs.tobytes(),

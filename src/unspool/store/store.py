@@ -103,23 +103,18 @@ class Store:
         """`write` without blocking the event loop. Cancelled, it may be done or not."""
         return await asyncio.wrap_future(self.write(work))
 
-    def claim(self, use: str) -> str | None:
+    def claim(self, use: str) -> None:
         """Be the only one that uses the file for something, until the store is closed or the process ends; `StoreError`
-        if somebody else is (Windows has no such locks). Return the path of another file for the same use; ``None`` if
-        the store is in memory."""
-        if self._name is None:
-            return None
-        path = f"{self._name}-{use}"
-        if fcntl is None or use in self._claims:
-            return path
-        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        if somebody else is. Windows has no such locks: there it does nothing."""
+        if self._name is None or fcntl is None or use in self._claims:
+            return
+        lock = os.open(f"{self._name}-{use}", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
             raise StoreError(f"{self._name}: another process keeps its {use} there; give each its own file") from None
         self._claims[use] = lock
-        return path
 
     def close(self) -> None:
         """Finish all writes, and close the file."""
