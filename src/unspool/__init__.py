@@ -45,8 +45,8 @@ __all__ = [
     "load_dialect", "parse", "prove_dialect", "read_toolset", "render", "structure_constraint", "structure_info",
 ]  # fmt: skip
 
-# Names are imported on first use: few programs need all of them, and none is imported before the command `unspool` can
-# be interrupted quietly.
+# Names are imported on first use: few programs need all of them, and the command must begin before its imports to end
+# quietly when these are interrupted.
 _MODULES = {
     name: module
     for module, names in {
@@ -72,9 +72,12 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name in _MODULES:
+        value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    elif any(module.partition(".")[0] == name for module in _MODULES.values()):
+        value = import_module(f".{name}", __name__)  # as in `unspool.events.Event`
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
     globals()[name] = value
     return value
 

@@ -16,6 +16,7 @@ from .common import Misuse, blaming
 if TYPE_CHECKING:
     from ..engines import Recording
 
+_HEAD = 256  # characters that show whether a line is JSON
 _MOST = 64 * 1024 * 1024  # the most characters of a recording's first line, which contains the prompt
 
 
@@ -28,8 +29,10 @@ def find_recordings(argument: str, path: str) -> "list[Recording] | None":
                 return None
         elif file.suffix != ".jsonl":
             with file.open(encoding="utf-8", errors="replace") as stream:
-                lines = iter(partial(stream.readline, _MOST), "")
-                if not begins_recording(next(filter(str.strip, lines), "")):
+                line = next(filter(str.strip, iter(partial(stream.readline, _HEAD), "")), "")
+                if line.lstrip().startswith("{") and not line.endswith("\n"):
+                    line += stream.readline(_MOST)
+                if not begins_recording(line):
                     return None
     return open_recordings(argument, path)
 

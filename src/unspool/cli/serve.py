@@ -166,7 +166,6 @@ def _serve(
 ) -> int:
     """Serve in this process until the end."""
     from ..server import serve
-    from ..store import StoreError
 
     worker = operation.worker
     if worker is not None and not settings["approval_key"]:
@@ -176,8 +175,7 @@ def _serve(
     first, *others = [_served(name, of_model, settings) for name, of_model in of_models.items()]
     if options.sessions and any(one.prompts is None for one in (first, *others)):
         raise Misuse("--sessions: needs the model's chat template; --tokenizer names it")
-    # A store may also fail once it is open: if it cannot take the calls of sessions that wait for it.
-    with blaming("--store", None, StoreError), listen(options) if worker is None else worker.listening() as listener:
+    with listen(options) if worker is None else worker.listening() as listener:
         served = serve(
             first.settings,
             first.engine,

@@ -24,7 +24,7 @@ class Awaited:
 
     A thread that competes for the interpreter's lock holds it most of the time. The event loop releases the lock with
     every event and must acquire it again, which takes long on a busy machine. So every few milliseconds, `check` also
-    waits for one whole turn of the loop that waits (``None``: the work is not done in a thread).
+    waits for one whole turn of ``loop``, the event loop that waits for the work; ``None``: it is not done in a thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:

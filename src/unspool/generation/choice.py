@@ -16,7 +16,7 @@ from .stops import Stops
 
 
 class Times:
-    """When the tokens of an output arrived after the engine was asked, now, by a clock in seconds."""
+    """The times at which the tokens of an output arrived, since the engine was asked, by a clock in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

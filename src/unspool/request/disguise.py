@@ -41,7 +41,7 @@ class Change:
         return value
 
     def json(self, text: str, value: Any) -> str:
-        """The same for the arguments of a call as JSON text, which says this value; ``None`` if it is no JSON."""
+        """The same for the arguments of a call, given as JSON text and as the value in it (``None``: it is no JSON)."""
         return text
 
 

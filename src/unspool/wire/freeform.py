@@ -53,6 +53,9 @@ class Input:
         self._raw.append(piece)
         if self._state in ("behind", "other"):
             return ""
+        if self._state == "inside" and not self._held and '"' not in piece and "\\" not in piece and piece.isascii():
+            self._decoded.append(piece)  # as most pieces
+            return piece
         self._held += piece
         if self._state == "before":
             begun = _BEGIN.match(self._held)

@@ -45,7 +45,7 @@ def _typed(current: Any, text: str) -> Any:
 
 
 def _place(params: Any, name: str) -> tuple[Any, str]:
-    """What has a field, and the field's own name, by its name with dots for inner ones."""
+    """The object that has a field, and the field's own name; ``name`` has dots for inner fields."""
     *path, last = name.split(".")
     for part in path:
         params = getattr(params, part, None)

@@ -119,10 +119,12 @@ def main() -> None:
     import llguidance
 
     tokenizer = read_tokenizer(llguidance, asked.read(begin["tokenizer"]).decode())
-    while line := asked.readline():
+    while (line := asked.readline()).endswith(b"\n"):
         job = json.loads(line)
-        grammar = asked.read(job["size"]).decode()
-        os.write(1, _judge(llguidance, tokenizer, begin["cancel"], job, grammar) + b"\n")
+        grammar = asked.read(job["size"])
+        if len(grammar) < job["size"]:
+            return  # the server ended while it wrote
+        os.write(1, _judge(llguidance, tokenizer, begin["cancel"], job, grammar.decode()) + b"\n")
 
 
 if __name__ == "__main__":

@@ -125,17 +125,20 @@ class _Choice(msgspec.Struct):
     matched_stop: int | str | None = None
 
 
-class _Details(msgspec.Struct):
-    cached_tokens: _Count | None = None  # of the prompt
-    reasoning_tokens: _Count | None = None  # of the completion
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: _Count | None = None
+
+
+class _CompletionDetails(msgspec.Struct):
+    reasoning_tokens: _Count | None = None
 
 
 class _Usage(msgspec.Struct):
     prompt_tokens: _Count = 0
     completion_tokens: _Count | None = None
     total_tokens: _Count | None = None
-    prompt_tokens_details: _Details | None = None
-    completion_tokens_details: _Details | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
 
 
 class _Range(msgspec.Struct):
@@ -209,8 +212,8 @@ def _usage(reported: _Usage) -> Usage:
         prompt_tokens=reported.prompt_tokens,
         completion_tokens=reported.completion_tokens or 0,
         total_tokens=reported.total_tokens,
-        cached_tokens=(reported.prompt_tokens_details or _Details()).cached_tokens,
-        reasoning_tokens=(reported.completion_tokens_details or _Details()).reasoning_tokens,
+        cached_tokens=(reported.prompt_tokens_details or _PromptDetails()).cached_tokens,
+        reasoning_tokens=(reported.completion_tokens_details or _CompletionDetails()).reasoning_tokens,
     )
 
 
