@@ -7,15 +7,18 @@ from hashlib import sha256
 from typing import Any
 
 
-def png(width: int = 4, height: int = 3, color: int = 0) -> bytes:
-    """A whole PNG in one shade of gray."""
+def png(width: int = 4, height: int = 3, color: int = 0, *, frames: int = 0, headers: int = 1) -> bytes:
+    """A whole PNG in one shade of gray; with frames, the headers of an animation."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     rows = zlib.compress((b"\0" + bytes([color]) * width) * height) if width * height < 1 << 20 else b""
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    animation = chunk(b"fcTL", bytes(26)) * frames
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) * headers + animation + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    )
 
 
 def jpeg(width: int = 4, height: int = 3) -> bytes:

@@ -12,7 +12,7 @@ import openai
 import pyarrow as pa
 import pytest
 
-from unspool.engines import Delta, Request
+from unspool.engines import Delta, EngineError, Request
 from unspool.rl.exports import ENCODINGS, FORMATS
 from unspool.server.retries import _Answer, _nowhere
 
@@ -338,8 +338,34 @@ def test_a_retry_of_an_answered_request_gets_the_same_answer(
     assert calls(server, session) == 2
 
 
+class Breaking(Model):
+    """Fails in the middle of its first answer."""
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        count = 0
+        async for delta in super().generate(request):
+            yield delta
+            count += 1
+            if len(self.requests) == 1 and count == 3:
+                raise EngineError("device lost", 500)
+
+
+def test_a_retry_of_a_stream_that_failed_is_answered_anew() -> None:
+    with live(Breaking(lambda request: "Hello."), "hermes", prompts=template(), sessions=True) as server:
+        session = made(server)
+        headers = {**bearer(session["key"]), "Idempotency-Key": "k"}
+        body = {"messages": HI, "stream": True}
+        failed, whole, again = (server.http.post(CHAT, json=body, headers=headers).text for _ in range(3))
+    assert "error" in failed
+    assert whole.endswith("data: [DONE]\n\n")
+    assert again == whole
+
+
 async def test_an_answer_that_is_too_large_for_retries_is_not_kept_while_it_is_written() -> None:
-    answer = _Answer(_nowhere, _nowhere)
+    async def done(send: Any) -> bool:
+        return True
+
+    answer = _Answer(done, _nowhere)
     await answer.work
     await answer.send({"type": "http.response.start", "status": 200})
     for _ in range(100):

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from unspool.sessions import Limits, Sessions
-from unspool.sessions.records import CALL, OWNER, SESSION
+from unspool.sessions.records import CALL, OWNER, SESSION, Recorded, put_call
 from unspool.store import Store
 
 from ..loopback import free_port, listens
@@ -116,6 +116,32 @@ def test_a_full_disk_marks_the_run_and_never_the_answer_and_its_calls_are_stored
         assert tree(found) == [(None, None), (0, None), (1, None)]
     else:  # what was lost stays lost, and nothing refers to it
         check(found, model.record[-1:])
+
+
+async def test_calls_that_wait_for_a_full_store_are_stored_in_their_order_once_there_is_room(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.db")
+    session = await Sessions(store).create("s", {}, Limits(), {})
+    busy = threading.Event()
+
+    def write(id: str, parent: str = "") -> "asyncio.Future[None]":
+        record = Recorded(id=id, parent=parent, prompt_text="x" * 20_000)
+        return asyncio.wrap_future(session._write(lambda w: put_call(w, "s", "m", record, {})))
+
+    store._db.execute("PRAGMA max_page_count = 1")
+    await write("a")
+    second = write("b", "a")
+    store.write(lambda w: busy.wait(PATIENCE))
+    third = write("c", "b")
+    await second
+    fourth = write("d", "b")
+    busy.set()
+    await asyncio.gather(third, fourth)
+    assert session.problems
+    store._db.execute("PRAGMA max_page_count = 1000000")
+    await write("e", "d")
+    assert (session.problems, session.idle) == ([], True)
+    kept = await store.reading(lambda r: r.children(OWNER, CALL, (SESSION, "s")))
+    assert [record.id for record in kept] == ["a", "b", "c", "d", "e"]
 
 
 def test_a_call_is_stored_whole_although_its_client_leaves_meanwhile(tmp_path: Path) -> None:

@@ -118,7 +118,8 @@ class ProtocolEndpoint(_OfProtocol):
         except BadRequest as error:  # the session takes no request now
             await self._send(self._refused(error, scope), scope, send)
 
-    async def _respond(self, session: "Session | None", scope: Scope, body: bytes, send: Send) -> None:
+    async def _respond(self, session: "Session | None", scope: Scope, body: bytes, send: Send) -> bool:
+        """Answer a request, and return whether that ended without an error."""
         async with AsyncExitStack() as closing:
             if session is not None:
                 session.enter()
@@ -128,8 +129,8 @@ class ProtocolEndpoint(_OfProtocol):
                 run = await self._run(scope, body, hold, closing, session)
             except Exception as error:
                 await self._send(self._refused(error, scope), scope, send)
-                return
-            await self._carry_out(run, closing, scope, send)
+                return False
+            return await self._carry_out(run, closing, scope, send)
 
     async def _run(
         self,
@@ -151,18 +152,20 @@ class ProtocolEndpoint(_OfProtocol):
         tools = Tools([*service.tools.servers.values(), *own.servers.values()])
         return Run(service, self._protocol, prepared, client_id(scope), tools, deposit, session)
 
-    async def _carry_out(self, run: Run, closing: AsyncExitStack, scope: Scope, send: Send) -> None:
+    async def _carry_out(self, run: Run, closing: AsyncExitStack, scope: Scope, send: Send) -> bool:
+        """Send the answer of a run; see `_respond`."""
         stream = StreamReply(send, run.id) if run.streamed else None
         with self._service.running(run):
             failure = await run.generate(stream)
             if stream is not None and stream.begun:
                 self._service.answered(scope["path"], "failed" if failure else 200)
-                return
+                return failure is None
             if failure is None:
                 reply = Reply(run.body, request_id=run.id)
             else:
                 reply = failed(self._error_body, failure, run.id)
             await self._send(reply, scope, send)
+            return failure is None
 
     async def _prepare(self, incoming: Incoming) -> Prepared:
         """Prepare a request, in a thread if it is long, or if grammars must be read or derived."""

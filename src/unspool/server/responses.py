@@ -35,24 +35,24 @@ class ResponsesEndpoint(ProtocolEndpoint):
         deposit = _Stored(self._service, owner, fields, earlier, stores(fields, self._service.settings))
         return earlier.continued(fields), deposit
 
-    async def _carry_out(self, run: Run, closing: AsyncExitStack, scope: Scope, send: Send) -> None:
+    async def _carry_out(self, run: Run, closing: AsyncExitStack, scope: Scope, send: Send) -> bool:
         stored = run.deposit
         assert isinstance(stored, _Stored)
         if not stored.background:
-            await super()._carry_out(run, closing, scope, send)
-            return
+            return await super()._carry_out(run, closing, scope, send)
         assert isinstance(run.writer, ResponsesWriter)
         run.writer.empty("in_progress")
         failure = await run.keep()
         if failure is not None:
             await self._send(failed(self._error_body, failure, run.id), scope, send)
-            return
+            return False
         self._background.start(self._service, run, stored.owner, closing.pop_all())
         if run.streamed:
             await self._background.stream(self._service, stored.owner, run.id, -1, send)
             self._service.answered(scope["path"], 200)
         else:
             await self._send(Reply(run.writer.empty("queued"), request_id=run.id), scope, send)
+        return True
 
 
 class InputTokensEndpoint(CountEndpoint):

@@ -27,13 +27,14 @@ _AGE: Final = 600.0  # how long they are kept, in seconds
 _GRACE: Final = 15.0
 """How long an answer of which nothing was sent goes on without a client: clients wait up to 8 s before a retry."""
 
-_Work = Callable[["Session", Scope, bytes, Send], Awaitable[None]]
+_Work = Callable[["Session", Scope, bytes, Send], Awaitable[bool]]
+"""What answers a request, and returns whether that ended without an error."""
 
 
 class _Answer:
     """An answer that several connections may read: the one that asked for it, and retries."""
 
-    def __init__(self, work: Callable[[Send], Awaitable[None]], send: Send) -> None:
+    def __init__(self, work: Callable[[Send], Awaitable[bool]], send: Send) -> None:
         self._send: Send | None = send
         self._changed = asyncio.Event()
         self._retries = 0
@@ -64,9 +65,7 @@ class _Answer:
         """Whether a retry may have it: it is being written, or it is a whole one without an error."""
         if not self._whole or not self.work.done():
             return self._whole
-        if self.work.cancelled() or self.work.exception() is not None or len(self._parts) < 2:
-            return False
-        return self._over and bool(self._parts[0]["status"] == 200)
+        return not self.work.cancelled() and self.work.exception() is None and self.work.result()
 
     async def first(self) -> None:
         """Wait for its end, for the client that asked for it."""
@@ -133,7 +132,10 @@ class Retries:
         answers = self._answers.setdefault(session, OrderedDict())
         known = answers.get(key)
         if again and known is not None and known.good:
-            await known.again(send)
+            try:
+                await known.again(send)
+            finally:
+                _forget(answers)
             return
         answer = _Answer(partial(self._work, session, scope, body), send)
         answers.pop(key, None)

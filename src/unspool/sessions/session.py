@@ -1,12 +1,12 @@
 """`Session`: one agent's run, from its first request to the rows for training."""
 
 import asyncio
+import itertools
 import logging
 import secrets
 import threading
 import time
 from array import array
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from hashlib import sha256
@@ -77,7 +77,9 @@ class Session:
         self._records: list[tuple[str, Recorded]] = []
         self._rounds: list[Remembered] = []
         self._keeping: Future[Any] | None = None
-        self._unkept: deque[Callable[[Writing], None]] = deque()  # what the store could not take yet, in order
+        self._unkept: dict[int, Callable[[Writing], None]] = {}  # what the store does not have yet, in order
+        self._numbers = itertools.count()
+        self._failing = False  # the store could not take something
         self._trees: dict[str, Tree] = {}
         self._lock = threading.Lock()  # a thread may be the first that needs a tree
         self._idle = asyncio.Event()
@@ -239,19 +241,26 @@ class Session:
         return self._write(lambda w: put_call(w, self.about.id, model, record, new))
 
     def _write(self, *works: Callable[[Writing], None]) -> "Future[None]":
-        """Write something to the store, behind what it could not take earlier. What this returns never fails: what the
-        store cannot take now is tried again with what comes next."""
-        works = (*(self._unkept.popleft() for _ in range(len(self._unkept))), *works)
+        """Write something to the store, behind all that it does not have yet: a call comes after its parent. What this
+        returns never fails: what the store cannot take now is tried again with what comes next."""
+        for work in works:
+            self._unkept[next(self._numbers)] = work
         settled: Future[None] = Future()
+        taken: dict[int, Callable[[Writing], None]] = {}
 
         def write(writing: Writing) -> None:
-            for work in works:
+            nonlocal taken
+            taken = self._unkept.copy()
+            for work in taken.values():
                 work(writing)
 
         def written(error: BaseException | None) -> None:
+            self._failing = error is not None
             if error is not None:
                 log.error("%s: a call could not be stored yet: %s", self.about.id, error)
-                self._unkept.extend(works)
+            else:
+                for number in taken:
+                    self._unkept.pop(number, None)
             settled.set_result(None)
 
         try:
@@ -281,7 +290,7 @@ class Session:
     @property
     def problems(self) -> list[str]:
         """What went wrong in recording."""
-        return [*self.about.problems, _UNKEPT] if self._unkept else self.about.problems
+        return [*self.about.problems, _UNKEPT] if self._failing else self.about.problems
 
     @property
     def idle(self) -> bool:

@@ -13,6 +13,7 @@ from unspool.request.parts.formats import BadMedium, recognize
     ("data", "found"),
     [
         (png(), ("image", "image/png", 4, 3)),
+        (png(frames=5), ("image", "image/png", 4, 15)),
         (png(70_000, 2), ("image", "image/png", 70_000, 2)),
         (jpeg(), ("image", "image/jpeg", 4, 3)),
         (gif(), ("image", "image/gif", 4, 3)),
@@ -51,8 +52,10 @@ def test_a_cut_header_is_malformed_wherever_it_is_cut(whole: bytes) -> None:
         assert found is None or found == kind
 
 
-@pytest.mark.parametrize("data", [png(0, 3), jpeg(0, 3), gif(0, 0, frame=(0, 0)), gif(frames=0), b"\xff\xd8\xff\xd9"])
-def test_an_image_without_pixels_is_malformed(data: bytes) -> None:
+@pytest.mark.parametrize(
+    "data", [png(0, 3), png(headers=2), jpeg(0, 3), gif(0, 0, frame=(0, 0)), gif(frames=0), b"\xff\xd8\xff\xd9"]
+)
+def test_an_image_without_pixels_or_with_several_headers_is_malformed(data: bytes) -> None:
     with pytest.raises(BadMedium):
         recognize(data)
 
@@ -60,6 +63,7 @@ def test_an_image_without_pixels_is_malformed(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data",
     [
+        png()[:33] + bytes(1_000_000),
         b"\xff\xd8" + b"\xff" * 1_000_000,
         b"\xff\xd8" + b"\xff\xe0\x00\x02" * 250_000,
         b"\xff\xd8" + b"\xff\xd0" * 500_000,

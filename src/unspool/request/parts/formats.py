@@ -32,7 +32,15 @@ _ALONE: Final = frozenset((0x01, *range(0xD0, 0xDA)))  # JPEG's markers without 
 def _png(data: bytes) -> Size:
     if data[12:16] != b"IHDR" or len(data) < 24:
         raise BadMedium("the header of the PNG is cut")
-    return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+    at, headers, frames = 8, 0, 0
+    while at + 8 <= len(data):
+        kind = data[at + 4 : at + 8]
+        headers += kind == b"IHDR"
+        frames += kind == b"fcTL"  # of an animation
+        at += 12 + int.from_bytes(data[at : at + 4])
+    if headers != 1:
+        raise BadMedium("the PNG has several headers")
+    return int.from_bytes(data[16:20]), int.from_bytes(data[20:24]) * max(1, frames)
 
 
 def _jpeg(data: bytes) -> Size:
