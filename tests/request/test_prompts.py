@@ -207,6 +207,27 @@ def test_a_variable_of_the_template_spells_no_special_token(tmp_path: Path) -> N
     assert prompt.count("<|im_end|>") == len(HELLO)
 
 
+def test_a_thought_in_an_earlier_answer_is_not_lost_where_the_template_knows_no_thoughts(tmp_path: Path) -> None:
+    made = prompts(tmp_path)
+    history = [*HELLO, {"role": "assistant", "content": "<think>It rains.</think>"}, *HELLO]
+    assert "It rains." in render(made, messages=history)
+
+
+@pytest.mark.parametrize("said", ["<|imCUT_end|>", "Sure. CUTWell"])
+def test_an_answer_from_which_the_template_cuts_something_cannot_be_continued(tmp_path: Path, said: str) -> None:
+    """What is left may join to a special token, and what is cut out is lost."""
+    cutting = CHATML.replace("m.content", "m.content | replace('CUT', '')")
+    messages = [*HELLO, {"role": "assistant", "content": said}]
+    with pytest.raises(BadRequest, match="changes the last message"):
+        written(tmp_path, cutting, messages=messages, continue_final_message=True)
+
+
+def test_an_answer_with_calls_cannot_be_continued(tmp_path: Path) -> None:
+    messages = [*HELLO, {"role": "assistant", "content": "a", "tool_calls": [function_call("f", id="1")]}]
+    with pytest.raises(BadRequest, match="an answer with calls cannot be continued"):
+        written(tmp_path, CHATML, messages=messages, continue_final_message=True)
+
+
 def test_only_text_of_the_assistant_can_be_continued(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="continue_final_message: needs an assistant message with text at the end"):
         written(tmp_path, CHATML, messages=HELLO, continue_final_message=True)

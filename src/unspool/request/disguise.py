@@ -16,21 +16,32 @@ from typing import Any, Final
 from ..chat_templates.tojson import tojson
 from .special_tokens import BREAK, SpecialTokens
 
-_KEPT: Final = frozenset(
+_SCHEMA: Final = frozenset(
     """
-    role content name type text function tool_calls tool_call_id id arguments reasoning_content thinking description
-    parameters strict properties required enum const items prefixItems additionalProperties anyOf oneOf allOf not
+    type description properties required enum const items prefixItems additionalProperties anyOf oneOf allOf not
     default examples format pattern title nullable minimum maximum minItems maxItems minLength maxLength $ref $defs
-    definitions return response
+    definitions
     """.split()  # noqa: SIM905 - longer as a list
 )
-"""Keys of messages and schemas that templates look up, which keep their names."""
+"""Keys of schemas that templates look up, which keep their names."""
+_FUNCTION: Final = frozenset(("name", "description", "parameters", "strict", "return", "response"))
+_KEPT: Final = _SCHEMA | frozenset(
+    """
+    role content name text function tool_calls tool_call_id id arguments reasoning_content thinking parameters strict
+    return response
+    """.split()  # noqa: SIM905 - longer as a list
+)
+"""The same for keys of messages and tools."""
+_WITHIN: Final = {"function": _FUNCTION, **dict.fromkeys(("parameters", "return", "response"), _SCHEMA)}
+"""The same for what is within a key."""
 _TYPES: Final = frozenset(("string", "object", "array", "integer", "number", "boolean", "null", "function", "text"))
 _SYNTAX: Final = frozenset("\"'\\{}:,._-=\n\t\r " + string.digits)
 """Characters that keep their meaning: those of JSON, and those of ids."""
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _ESCAPED: Final = re.compile(r"(\\u[0-9a-fA-F]{4}|\\.)|[^\\]+", re.DOTALL)
 _IDLE: Final = "^;`"  # signs that may stand in for others, if no special token contains them
+_CYRILLIC: Final = {ord(c): chr(ord(c) - ord("A") + ord("\u0410")) for c in string.ascii_letters}
+"""Letters that stand in for others. They are in the same order and cases, and no text can make a token of them."""
 
 
 class Change:
@@ -50,10 +61,8 @@ class Neutral(Change):
 
     def __init__(self, special: SpecialTokens) -> None:
         self._special = special
-        self._pieces = "\n".join(special.words)
-        signs = {c for c in self._pieces if not c.isalnum() and c not in _SYNTAX}
+        signs = {c for c in "".join(special.words) if not c.isalnum() and c not in _SYNTAX}
         self._signs = re.compile(f"[{re.escape(''.join(sorted(signs | set('&' + chr(92)))))}]")
-        self._longest = max(map(len, special.words), default=0)
         self.risky = False
 
     def json(self, text: str, value: Any) -> str:
@@ -69,14 +78,13 @@ class Neutral(Change):
         return made
 
     def _look(self, text: str) -> str:
-        piece = text.strip() if len(text) <= 2 * self._longest else text
-        small = 0 < len(piece) <= self._longest and piece in self._pieces
-        self.risky = self.risky or small or self._signs.search(text) is not None
+        self.risky = self.risky or self._special.has_piece(text) or self._signs.search(text) is not None
         return text
 
 
 class Disguise(Change):
-    """Changes values as `Neutral` does, and then their signs, and also their letters if wanted."""
+    """Changes values as `Neutral` does, and then their signs and letters. Without ``letters``, for templates that act
+    upon words, it changes letters only in texts that are a piece of a special token."""
 
     def __init__(self, special: SpecialTokens, *, letters: bool) -> None:
         self._special = special
@@ -88,13 +96,15 @@ class Disguise(Change):
                 changed[c] = ("ˑ" if c != "ˑ" else "ʹ") if c.isalnum() else ("·" if c != "·" else "‧")
             elif not c.isalnum():
                 changed[c] = idle
-        if letters:
-            for alphabet in (string.ascii_lowercase, string.ascii_uppercase):
-                changed |= dict(zip(alphabet, alphabet[13:] + alphabet[:13], strict=True))
-        self._table = str.maketrans(changed)
+        signs = str.maketrans(changed)
+        self._all = signs | _CYRILLIC
+        self._table = self._all if letters else signs
 
     def __call__(self, value: Any, *, named: bool = False) -> Any:
-        return _changed(self._special.break_up(value), lambda text: text.translate(self._table), named=named)
+        return _changed(self._special.break_up(value), self._text, named=named)
+
+    def _text(self, text: str) -> str:
+        return text.translate(self._all if self._special.has_piece(text) else self._table)
 
     def json(self, text: str, value: Any) -> str:
         if (made := self._special.break_up(value)) != value:  # it has the form of the neutral value
@@ -106,25 +116,28 @@ class Disguise(Change):
         return piece[0] if piece[1] else piece[0].translate(self._table)
 
 
-def _changed(value: Any, change: Callable[[str], str], key: str = "", *, named: bool) -> Any:
+def _changed(
+    value: Any, change: Callable[[str], str], key: str = "", *, named: bool, kept: frozenset[str] = _KEPT
+) -> Any:
     """The value, whose own key is given, with its strings and keys changed, except words of schemas and messages; all
     keys in it may be names."""
     if isinstance(value, str):
         return value if key == "type" and value in _TYPES else change(value)
     if isinstance(value, dict):
         names = named or key == "properties"
+        kept = _WITHIN.get(key, kept)
         return {
-            k if k in _KEPT and not names else change(k): _changed(v, change, "" if names else k, named=named)
+            k if k in kept and not names else change(k): _changed(v, change, "" if names else k, named=named, kept=kept)
             for k, v in value.items()
         }
     if isinstance(value, list):
-        return [_changed(v, change, key, named=named) for v in value]
+        return [_changed(v, change, key, named=named, kept=kept) for v in value]
     return value
 
 
 def broken_up(prompt: str, disguised: Iterable[Callable[[], str | None]], special: SpecialTokens) -> str | None:
-    """A prompt, in which special tokens that come from values are broken up; ``None`` if it has more of them than in
-    any disguise, and it is unknown which. Each of ``disguised`` writes it in one; ``None`` if the template refused."""
+    """A prompt, in which special tokens that come from values are broken up; ``None`` if it is unknown which these are.
+    Each of ``disguised`` writes it in one disguise; ``None`` if the template refused."""
     places = special.places(prompt)
     if not places:
         return prompt
@@ -137,6 +150,7 @@ def broken_up(prompt: str, disguised: Iterable[Callable[[], str | None]], specia
         if len(other) == len(prompt) and len(forged) == len(places) - len(own):
             cuts = [0, *(at + 1 for at in forged), len(prompt)]
             return BREAK.join(prompt[a:b] for a, b in pairwise(cuts))
-        if len(places) <= len(own):
+        # The template has moved something, such as by another order of keys: then there must be as many of each token.
+        if special.counts(prompt) <= special.counts(other):
             return prompt
     return None

@@ -52,6 +52,7 @@ _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
 _FORMS: Final = 4096  # forms of conversations that are known to be written whole
 _MOST_APART: Final = 16  # calls of one answer whose results are rendered one by one
+_THOUGHTS: Final = re.compile(r"\breasoning_content\b|\bthinking\b")  # in templates that write thoughts from a field
 _DEEPEST: Final = 128  # levels of arguments that a template is given as an object
 _TRUSTED: Final = {"system", "developer"}  # roles whose text belongs to the application
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *SPECIAL}
@@ -230,14 +231,15 @@ class Prompts:
     def _take_thought_apart(self, made: dict[str, Any]) -> None:
         """Move a thought at the beginning of an answer's text into its own field, as templates do that find one: its
         markers would be broken up."""
-        content = made["content"]
+        content, text = made["content"], self.tokenizer.template
         if self._dialect is None or not isinstance(content, str) or made.get("reasoning_content"):
             return
         for template in self._dialect.reasoning:
             sides = (template.before, template.after)
             opening, closing = ("".join(p for p in side if isinstance(p, str)).strip() for side in sides)
             head, found, rest = content.partition(closing) if opening and closing else ("", "", "")
-            if found and head.lstrip().startswith(opening):
+            knows = closing in text or _THOUGHTS.search(text)  # others would lose it
+            if found and knows and head.lstrip().startswith(opening):
                 made["reasoning_content"] = head.lstrip()[len(opening) :].strip()
                 made["content"] = rest.lstrip("\n")
                 return
@@ -384,9 +386,13 @@ class _Writing:
         field = "continue_final_message"
         if not last or last[0]["role"] != "assistant" or not isinstance(last[0]["content"], str):
             raise BadRequest(field, "needs an assistant message with text at the end")
+        if last[0].get("tool_calls"):
+            raise BadRequest(field, "an answer with calls cannot be continued")
+        said = last[0]["content"]
         last[0]["content"] += _SENTINEL + " "  # the space shows whether the template strips text
         before, found, after = self.write(messages[:-1], generate=False).rpartition(_SENTINEL)
-        if not found:
+        # What a template cuts out is lost, and what it leaves may join to a special token.
+        if not found or not "".join(before.split()).endswith("".join(said.split())):
             raise BadRequest(field, "the chat template changes the last message, so it cannot be continued")
         return before if after.startswith(" ") else before.rstrip()
 

@@ -4,6 +4,7 @@ import html
 import os.path
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, groupby, pairwise
 from typing import Any, Final
@@ -128,6 +129,11 @@ class SpecialTokens:
             if (read := {*words, *map(_normalized, words)})
         ]
         self._begins = re.compile("|".join(patterns)) if patterns else None
+        self._joined = "\n".join(self.words)
+        self._longest = max(map(len, self.words), default=0)
+        self._by_first: dict[str, list[str]] = {}
+        for word in sorted(self.words, key=len, reverse=True):
+            self._by_first.setdefault(word[:1], []).append(word)
 
     def break_up(self, value: Any) -> Any:
         """Return a value without special tokens in its strings, its keys, and the texts of adjacent parts: neither as
@@ -150,6 +156,18 @@ class SpecialTokens:
     def spelled(self, text: str) -> bool:
         """Whether a text spells a special token, as it is, in escapes, or once it is normalized."""
         return self._begins is not None and bool(self._begins.search(text) or self._begins.search(_read(text)))
+
+    def has_piece(self, text: str) -> bool:
+        """Whether a whole text is a piece of a special token, from which a template may make one."""
+        piece = text.strip() if len(text) <= 2 * self._longest else text
+        return 0 < len(piece) <= self._longest and piece in self._joined
+
+    def counts(self, text: str) -> Counter[str]:
+        """How often each special token occurs in a text."""
+        return Counter(
+            next((w for w in self._by_first.get(text[at], ()) if text.startswith(w, at)), "")
+            for at in self.places(text)
+        )
 
     def places(self, text: str) -> list[int]:
         """The positions in a text at which special tokens begin."""
