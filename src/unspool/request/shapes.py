@@ -19,7 +19,7 @@ import hashlib
 import html
 import json
 import re
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -123,18 +123,23 @@ def _renamed(message: Mapping[str, Any], traits: Traits) -> _Message:
 
 def _identify_results(messages: Sequence[_Message]) -> None:
     """Give results without an id that of the first unanswered call, of the same tool if they name one."""
-    open_: list[Any] = []
+    every: OrderedDict[Any, set[Any]] = OrderedDict()  # the ids of unanswered calls, with their names
+    of_tool: dict[Any, OrderedDict[Any, None]] = {}  # the same ids by name
     for message in messages:
         if message.get("tool_calls"):
-            open_ = [c for c in message["tool_calls"] if c.get("id")]
-        elif message["role"] == "tool":
-            id, name = message.get("tool_call_id"), message.get("name")
-            if not id:
-                fitting = [c for c in open_ if not name or c["function"].get("name") == name]
-                id = fitting[0]["id"] if fitting else None
+            every, of_tool = OrderedDict(), {}
+            for call in message["tool_calls"]:
+                id, name = call.get("id"), call["function"].get("name")
                 if id:
-                    message["tool_call_id"] = id
-            open_ = [c for c in open_ if c["id"] != id]
+                    every.setdefault(id, set()).add(name)
+                    of_tool.setdefault(name, OrderedDict())[id] = None
+        elif message["role"] == "tool":
+            name = message.get("name")
+            id = message.get("tool_call_id") or next(iter(of_tool.get(name, ()) if name else every), None)
+            if id:
+                message["tool_call_id"] = id
+            for name in every.pop(id, ()):
+                del of_tool[name][id]
 
 
 def _name_results(messages: Sequence[_Message]) -> None:
@@ -306,15 +311,16 @@ def _one_by_one(messages: Sequence[_Message], nothing: str | None) -> list[_Mess
         while at < len(messages) and messages[at]["role"] == "tool":
             results.append(messages[at])
             at += 1
+        of_call: dict[Any, list[_Message]] = {}
+        for result in results:
+            of_call.setdefault(result.get("tool_call_id"), []).append(result)
         for i, call in enumerate(calls):
             one = {**message, "tool_calls": [call]}
             if i:  # the text and the reasoning stand before the first one
                 one = {**_without(one, *_THOUGHTS), "content": nothing}
             made.append(one)
-            mine = [r for r in results if r.get("tool_call_id") == call.get("id")]
-            made += mine
-            results = [r for r in results if not any(r is m for m in mine)]
-        made += results
+            made += of_call.pop(call.get("id"), ())
+        made += [r for r in results if r.get("tool_call_id") in of_call]
     return made
 
 
