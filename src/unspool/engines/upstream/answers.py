@@ -71,9 +71,9 @@ def _versions(reported: Sequence[_Version]) -> tuple[tuple[str, int, int], ...]:
     return tuple((str(one.version), one.start, one.end) for one in reported if one.version is not None)
 
 
-def _sampled(ids: tuple[int, ...], known: Sequence[float | None], **more: Any) -> Sampled:
-    """The tokens as they were sampled; if the numbers of log-probabilities differ, nobody knows which is whose."""
-    return Sampled(ids=ids, logprobs=tuple(known) if len(known) == len(ids) else (None,) * len(ids), **more)
+def _of_each(ids: tuple[int, ...], known: Sequence[float | None]) -> tuple[float | None, ...]:
+    """The log-probabilities of tokens; if their numbers differ, nobody knows which is whose."""
+    return tuple(known) if len(known) == len(ids) else (None,) * len(ids)
 
 
 def _without_end(delta: Delta) -> Delta:
@@ -188,11 +188,11 @@ def _chosen(choice: _Choice, ids: tuple[int, ...], logprobs: _Logprobs) -> Sampl
     """The tokens of a choice, if the engine reports them."""
     if choice.token_ids is None and not choice.weight_versions:
         return None
-    return _sampled(
-        ids,
-        logprobs.token_logprobs or [p.logprob for p in logprobs.content or ()],
+    return Sampled(
+        ids=ids,
+        logprobs=_of_each(ids, logprobs.token_logprobs or [p.logprob for p in logprobs.content or ()]),
         prompt_ids=None if choice.prompt_token_ids is None else tuple(choice.prompt_token_ids),
-        versions=_versions(choice.weight_versions or ()),
+        versions=_versions(choice.weight_versions) if choice.weight_versions else (),
     )
 
 
@@ -315,7 +315,8 @@ def _described(ids: tuple[int, ...], known: Sequence[_Listed], meta: _Meta) -> S
     if not versions and meta.weight_version is not None and meta.finish_reason is not None:
         versions = ((str(meta.weight_version), 0, meta.completion_tokens),)
     experts = meta.routed_experts or "" if meta.finish_reason is not None else ""
-    return _sampled(ids, [p for p, _, _ in known] if same else (), versions=versions, experts=experts)
+    logprobs = _of_each(ids, [p for p, _, _ in known] if same else ())
+    return Sampled(ids=ids, logprobs=logprobs, versions=versions, experts=experts)
 
 
 def _listed(meta: _Meta) -> list[_Probability]:
@@ -358,7 +359,8 @@ def read_native(data: bytes, alternatives: int | None = 0, keep_end: bool = Fals
     sampled = None
     if capture:
         known = [p.logprob for p in reported] if [p.id for p in reported] == event.tokens else ()
-        sampled = _sampled(tuple(event.tokens), known, count=event.tokens_predicted)
+        ids = tuple(event.tokens)
+        sampled = Sampled(ids=ids, logprobs=_of_each(ids, known), count=event.tokens_predicted)
     entries = () if alternatives is None else _entries(reported, alternatives)
     found = Delta(text=event.content, logprobs=entries, sampled=sampled)
     if not event.stop:
