@@ -123,12 +123,12 @@ def test_the_server_survives_a_thousand_clients_of_a_model_that_computes(computi
     survives(computing, lambda: burst(computing.port, 1000, leaving, bodies=bodies, after=2.0))
 
 
-def test_a_text_that_is_too_long_is_refused_by_its_characters(computing: Victim) -> None:
+def test_a_text_that_is_too_long_is_refused_by_its_characters(computing: Victim, long: bool) -> None:
     def attack() -> None:
-        for size, status in ((3_000_000, 400), (14_000_000, 400)):
+        for size in [14_000_000] if long else [3_000_000, 14_000_000]:
             taken = computing.stopwatch()
             got, text = computing.ask(CHAT, {"messages": [{"role": "user", "content": "long " * (size // 5)}]})
-            assert (got, taken() < 5) == (status, True), text
+            assert (got, taken() < 5) == (400, True), text
         assert computing.ask("/parse", {"text": "x" * 1_000_001})[0] == 400
 
     survives(computing, attack)
