@@ -129,7 +129,7 @@ def test_a_text_that_is_too_long_is_refused_by_its_characters(computing: Victim,
             taken = computing.stopwatch()
             got, text = computing.ask(CHAT, {"messages": [{"role": "user", "content": "long " * (size // 5)}]})
             assert (got, taken() < 5) == (400, True), text
-        assert computing.ask("/parse", {"text": "x" * 1_000_001})[0] == 400
+        assert computing.ask("/parse", {"text": "x" * (16_000_001 if long else 1_000_001)})[0] in (400, 413)
 
     survives(computing, attack)
 
