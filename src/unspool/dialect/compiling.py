@@ -40,7 +40,7 @@ from .markers import (
 from .patterns import ANY, DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Pattern, closing, joined, pattern, solid, worded
 from .plan import ArgumentPlan, CallPlan, Plan, ReasoningPlan
 from .syntax import Syntax
-from .template import ObjectShape, Piece, Template, parse_template, unstarted
+from .template import ObjectShape, Piece, Template, parse_template, text_of, unstarted
 
 _M = TypeVar("_M", bound=Marker)
 _FENCE = Regex(r"```\w*")
@@ -60,10 +60,6 @@ def _margin(texts: list[str]) -> str:
     return whole
 
 
-def _literals(parts: tuple[Piece, ...]) -> str:
-    return "".join(p for p in parts if isinstance(p, str))
-
-
 def _unstarted(parts: tuple[Piece, ...], starts: tuple[str, ...]) -> tuple[Piece, ...]:
     """A template's opening without the ``start`` that the prompt already contains."""
     if parts and isinstance(parts[0], str) and (rest := unstarted(parts[0], starts)) != parts[0]:
@@ -79,14 +75,14 @@ def _openings(t: Template, d: Dialect) -> list[tuple[Piece, ...]]:
         return [rest]
     if not rest and t.body == "reasoning":
         return [t.before]  # nothing opens no reasoning; where the prompt does, the stage says so
-    shared = _literals(t.before).removesuffix(_literals(rest)).strip()
+    shared = text_of(t.before).removesuffix(text_of(rest)).strip()
     return [rest, t.before] if shared and shared not in map(str.strip, d.start) else [rest]
 
 
 def marked(parts: tuple[Piece, ...], anywhere: tuple[str, ...] = ()) -> bool:
     """Whether an opening counts anywhere in text: a letter or digit distinguishes it (the language of a code fence
     does not), or the file says so."""
-    text = _literals(parts)
+    text = text_of(parts)
     if parts and isinstance(parts[0], str) and parts[0].startswith(tuple(a for a in anywhere if a.strip(_BRACKETS))):
         return True
     if parts and isinstance(parts[0], str) and parts[0].startswith("```"):

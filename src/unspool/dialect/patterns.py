@@ -509,45 +509,52 @@ def _atoms(
     return atoms
 
 
-def _divided(parts: tuple[Piece, ...]) -> list[Atom]:  # a branch for each kind of piece
+def _divided(parts: tuple[Piece, ...]) -> list[Atom]:
+    """The atoms of some parts, without white space at the ends."""
     atoms: list[Atom] = []
-    seen: set[str] = set()
     before = ""
-    for i, part in enumerate(parts):
+    for part, after in itertools.zip_longest(parts, parts[1:], fillvalue=""):
         if isinstance(part, Field):
-            if part.name == "any":
-                atoms.append(Atom(ANY, "any"))
-            else:
-                _soft(atoms)
-                if part.name in ("key", "name") and part.name in seen:
-                    atoms.append(Atom(SAME, part.name))
-                else:
-                    quote, after = before[-1:], parts[i + 1] if i + 1 < len(parts) else ""
-                    quoted = quote in ('"', "'") and isinstance(after, str) and after.startswith(quote)
-                    tag = before.endswith("<")
-                    atoms.append(Atom(_KINDS[part.name], part.name, quote if quoted else "", tag=tag))
-                seen.add(part.name)
-                _soft(atoms)
+            _add_field(atoms, part.name, before, after if isinstance(after, str) else "")
             before = ""
-            continue
-        at = 0
-        for m in _SOFT.finditer(part):
-            if m.start() > at:
-                atoms.append(Atom(LITERAL, part[at : m.start()]))
-            _soft(atoms)
-            if atoms and atoms[-1].kind == SPACE:
-                atoms[-1].text = m.group()
-            at = m.end()
-        if at < len(part):
-            atoms.append(Atom(LITERAL, part[at:]))
-        if part[-1] == ">" and part[-2:] != "[>":
-            _soft(atoms)
-        before = part
+        else:
+            _add_literal(atoms, part)
+            before = part
     while atoms and atoms[-1].kind == SPACE:
         atoms.pop()
     while atoms and atoms[0].kind == SPACE:
         atoms.pop(0)
     return atoms
+
+
+def _add_field(atoms: list[Atom], name: str, before: str, after: str) -> None:
+    """Add a field, with the literals beside it; a key or a name that is written again is the same."""
+    if name == "any":
+        atoms.append(Atom(ANY, "any"))
+        return
+    _soft(atoms)
+    if name in ("key", "name") and any(atom.kind != LITERAL and atom.text == name for atom in atoms):
+        atoms.append(Atom(SAME, name))
+    else:
+        quote = before[-1:] if before[-1:] in ('"', "'") and after.startswith(before[-1]) else ""
+        atoms.append(Atom(_KINDS[name], name, quote, tag=before.endswith("<")))
+    _soft(atoms)
+
+
+def _add_literal(atoms: list[Atom], text: str) -> None:
+    """Add a literal, in which there may be white space where the template writes some, and behind a tag."""
+    at = 0
+    for m in _SOFT.finditer(text):
+        if m.start() > at:
+            atoms.append(Atom(LITERAL, text[at : m.start()]))
+        _soft(atoms)
+        if atoms and atoms[-1].kind == SPACE:
+            atoms[-1].text = m.group()
+        at = m.end()
+    if at < len(text):
+        atoms.append(Atom(LITERAL, text[at:]))
+    if text[-1] == ">" and text[-2:] != "[>":
+        _soft(atoms)
 
 
 def _soft(atoms: list[Atom]) -> None:

@@ -45,6 +45,11 @@ class Field(msgspec.Struct, frozen=True, gc=False):
 Piece = str | Field
 
 
+def text_of(parts: tuple[Piece, ...]) -> str:
+    """The text of some pieces, without their fields."""
+    return "".join(p for p in parts if isinstance(p, str))
+
+
 class Template(msgspec.Struct, frozen=True):
     """A parsed template."""
 

@@ -29,6 +29,7 @@ from ..chat_templates.worker import Late, Limits, Rendered
 from ..dialect.file import Dialect
 from ..dialect.patterns import solid
 from ..dialect.registry import list_dialects
+from ..dialect.template import text_of
 from ..engines.media import is_medium
 from ..errors import TemplateError
 from ..infer.sources import SPECIAL
@@ -235,8 +236,7 @@ class Prompts:
         if self._dialect is None or not isinstance(content, str) or made.get("reasoning_content"):
             return
         for template in self._dialect.reasoning:
-            sides = (template.before, template.after)
-            opening, closing = ("".join(p for p in side if isinstance(p, str)).strip() for side in sides)
+            opening, closing = text_of(template.before).strip(), text_of(template.after).strip()
             head, found, rest = content.partition(closing) if opening and closing else ("", "", "")
             knows = closing in text or _THOUGHTS.search(text)  # others would lose it
             if found and knows and head.lstrip().startswith(opening):

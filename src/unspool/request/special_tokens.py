@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import chain, groupby, pairwise
 from typing import Any, Final
 
@@ -131,9 +132,6 @@ class SpecialTokens:
         self._begins = re.compile("|".join(patterns)) if patterns else None
         self._joined = "\n".join(self.words)
         self._longest = max(map(len, self.words), default=0)
-        self._by_first: dict[str, list[str]] = {}
-        for word in sorted(self.words, key=len, reverse=True):
-            self._by_first.setdefault(word[:1], []).append(word)
 
     def break_up(self, value: Any) -> Any:
         """Return a value without special tokens in its strings, its keys, and the texts of adjacent parts: neither as
@@ -161,6 +159,14 @@ class SpecialTokens:
         """Whether a whole text is a piece of a special token, from which a template may make one."""
         piece = text.strip() if len(text) <= 2 * self._longest else text
         return 0 < len(piece) <= self._longest and piece in self._joined
+
+    @cached_property
+    def _by_first(self) -> dict[str, list[str]]:
+        """The words by their first characters, the longest first."""
+        found: dict[str, list[str]] = {}
+        for word in sorted(self.words, key=len, reverse=True):
+            found.setdefault(word[:1], []).append(word)
+        return found
 
     def counts(self, text: str) -> Counter[str]:
         """How often each special token occurs in a text."""

@@ -1,7 +1,6 @@
 """`Session`: one agent's run, from its first request to the rows for training."""
 
 import asyncio
-import itertools
 import logging
 import secrets
 import threading
@@ -77,8 +76,7 @@ class Session:
         self._records: list[tuple[str, Recorded]] = []
         self._rounds: list[Remembered] = []
         self._keeping: Future[Any] | None = None
-        self._unkept: dict[int, Callable[[Writing], None]] = {}  # what the store does not have yet, in order
-        self._numbers = itertools.count()
+        self._unkept: dict[Callable[[Writing], None], None] = {}  # what the store does not have yet, in order
         self._failing = False  # the store could not take something
         self._trees: dict[str, Tree] = {}
         self._lock = threading.Lock()  # a thread may be the first that needs a tree
@@ -243,15 +241,14 @@ class Session:
     def _write(self, *works: Callable[[Writing], None]) -> "Future[None]":
         """Write something to the store, behind all that it does not have yet: a call comes after its parent. What this
         returns never fails: what the store cannot take now is tried again with what comes next."""
-        for work in works:
-            self._unkept[next(self._numbers)] = work
+        self._unkept.update(dict.fromkeys(works))
         settled: Future[None] = Future()
-        taken: dict[int, Callable[[Writing], None]] = {}
+        taken: dict[Callable[[Writing], None], None] = {}
 
         def write(writing: Writing) -> None:
             nonlocal taken
             taken = self._unkept.copy()
-            for work in taken.values():
+            for work in taken:
                 work(writing)
 
         def written(error: BaseException | None) -> None:
@@ -259,8 +256,8 @@ class Session:
             if error is not None:
                 log.error("%s: a call could not be stored yet: %s", self.about.id, error)
             else:
-                for number in taken:
-                    self._unkept.pop(number, None)
+                for work in taken:
+                    self._unkept.pop(work, None)
             settled.set_result(None)
 
         try:
