@@ -1,5 +1,8 @@
 """The plan of a dialect, for the machine: its markers, in the order and the sets in which they count."""
 
+import re
+from functools import cached_property
+
 import msgspec
 
 from ..policy import Policy
@@ -45,7 +48,7 @@ class CallPlan(msgspec.Struct, eq=False):
     string_ends: Scan  # the markers that end a call even inside an open string, if the policy says so
 
 
-class ArgumentPlan(msgspec.Struct, eq=False):
+class ArgumentPlan(msgspec.Struct, eq=False, dict=True):
     """Arguments in markup."""
 
     parameters: list[Parameter]
@@ -61,6 +64,13 @@ class ArgumentPlan(msgspec.Struct, eq=False):
     """Closings of arguments that are one tag: where no argument is open, they close nothing."""
     others: list[Pattern]  # other markers that end a call: the next call, or the end of the turn
     _awaited: dict[tuple[int, ...], Awaited] = {}
+
+    @cached_property
+    def begins(self) -> re.Pattern[str]:
+        """Matches what begins an argument, up to its first field, and white space before that; the group that matches
+        has the number of its template, from 1."""
+        heads = [f"({p.opening.head().whole() or ''})" for p in self.parameters]
+        return re.compile(rf"\s*+(?:{'|'.join(heads)})")
 
     def awaited(self, within: Parameter | None, children: list[Parameter]) -> Awaited | None:
         """What may come next among arguments in markup; ``None`` if a separator must come between them.

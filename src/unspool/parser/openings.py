@@ -244,6 +244,9 @@ class Openings(msgspec.Struct, eq=False):
         """Whether an argument in markup opens at ``i``, or JSON instead, or a stray closing of one stands there; by the
         rules of `Lookout`."""
         arguments = self.look.plan.arguments
+        begun = arguments.begins.match(self.tape.buf, i)
+        if begun and begun.lastindex and self.look.stands(arguments.parameters[begun.lastindex - 1].opening, i) >= 0:
+            return i
         r = self.look.argument(arguments.parameters, i)
         if r < 0 and self.tape.buf[i] == "{":
             return i

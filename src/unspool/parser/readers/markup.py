@@ -12,6 +12,7 @@ from ...dialect.follows import ARGUMENT_END
 from ...dialect.loose import MAX_AGAIN, Loose
 from ...dialect.markers import BLOCK_END, Form, Parameter
 from ...dialect.patterns import MAX_FIELD, MAX_SPACE, MORE, NO, skip_space
+from ...dialect.plan import ArgumentPlan
 from ...events import Status
 from ...schema import Schema
 from ..call import Call
@@ -35,20 +36,24 @@ class Reading:
 
 
 def plain_arguments(
-    parameters: list[Parameter], schema: Schema | None, quoted: bool, text: str, i: int
+    plan: ArgumentPlan, schema: Schema | None, text: str, i: int
 ) -> tuple[dict[str, str], int]:  # hot: reads most whole calls
     """The complete plain arguments that begin at ``i``, one after the other, as JSON by their keys, and their end.
 
     The first argument that is not plain ends them. What follows the last one must be looked at.
     """
     found: dict[str, str] = {}
+    parameters, begins, quoted = plan.parameters, plan.begins.match, plan.quoted
     while True:
-        for parameter in parameters:
+        begun = begins(text, i)
+        at = None if begun is None else begun.lastindex
+        if begun is None or at is None:
+            return found, i
+        for parameter in parameters[at - 1 :]:
             m = None if parameter.plain is None else parameter.plain.match(text, i)
             if m is not None:
                 break
-            begin = skip_space(text, i)
-            if parameter.opening.begins(text, begin) and parameter.opening.match(text, begin, {}) != NO:
+            if parameter.opening.match(text, begun.start(at), {}) != NO:
                 return found, i
         else:
             return found, i
@@ -72,7 +77,7 @@ def whole_call(openings: Openings, schema: Schema | None, form: Form, name: str,
     plan = openings.look.plan
     if plan.arguments.comma.atoms:
         return None
-    found, closed = plain_arguments(plan.arguments.parameters, schema, plan.arguments.quoted, text, i)
+    found, closed = plain_arguments(plan.arguments, schema, text, i)
     end = skip_space(text, closed)
     if not found or end - closed > MAX_SPACE or end == len(text):
         return None
