@@ -20,6 +20,7 @@ from ..support import (
     DIALECTS,
     QUOTED,
     THINKING,
+    XML,
     alike,
     calling,
     function_call,
@@ -790,6 +791,14 @@ def test_brackets_before_an_argument_or_its_blocks_closing_are_dropped(dialect: 
     without, message = (read(before.rstrip() + brackets + closing, dialect) for brackets in ("", extra))
     assert said(message)[2] == said(without)[2]
     assert notices(message) == ["stray_close", *notices(without)]
+
+
+@pytest.mark.parametrize(**named(d for d in XML if d.calls[0].before and d.call[0].after))
+def test_a_block_whose_call_has_no_opening_is_text_with_all_its_closings(dialect: Dialect) -> None:
+    opening = fill(dialect.call[0].opening, name="bash", number="1").strip()
+    raw = write_calls(dialect, [("bash", {"cmd": "ls"})]).replace(opening, "", 1)
+    message = read(raw, dialect)
+    assert (message.content.strip(), message.tool_calls) == (raw.strip(), [])
 
 
 # -- token ids -----------------------------------------------------------------------------------------------------

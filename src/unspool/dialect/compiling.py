@@ -613,7 +613,7 @@ def _recover(parts: _Parts) -> Scan:  # a line for each kind of marker
     # In a block, the next call ends one that nothing closes.
     inside = [] if any(f.closing for f in parts.forms) else [f for f in parts.inside if f.marked]
     others = [*parts.starts, *marked, *(Opening(CALL, f.opening, form=f) for f in inside)]
-    blocks = [(b, b.closing) for b in parts.blocks if worded(b.closing.first) or b.closing.weight > 1]
+    blocks = [(b, b.closing) for b in parts.blocks if text(b.closing).strip("]}) ")]  # not brackets alone
     return Scan(
         [
             *_broken_ends(parts.forms, sure=all(b.marked for b in parts.blocks)),

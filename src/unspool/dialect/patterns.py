@@ -345,7 +345,9 @@ class Pattern:
             fields[atom.text] = m.group()
             return m.end()
         if kind == SAME:
-            value = fields[atom.text]
+            value = fields.get(atom.text)
+            if value is None:  # an element of a list has no key
+                return NO
             if text.startswith(value, i):
                 return i + len(value)
             return MORE if value.startswith(text[i:n]) else NO
@@ -403,7 +405,7 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
     if atom.kind == ANY:
         return MORE if end < 0 else end
     value = text[i:end].strip() if end >= 0 else without_beginning(text[i:n], atom.stops)
-    if "\n" in value or (atom.tag and "<" in value):
+    if "\n" in value or (atom.tag and "<" in value) or value.startswith("</") or (atom.quote and atom.quote in value):
         return NO
     if end < 0:
         return MORE

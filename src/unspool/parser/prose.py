@@ -528,7 +528,7 @@ class Prose(Steps):
         if not (begun or strays) or look.quoted(p):
             return NO
         pairs = [(o.block, o.form) for o in begun if o.block is not None and o.form is not None]
-        look.spare(p, *(b.closing if b.opening.atoms else f.closing for b, f in pairs), *strays)
+        look.spare(p, *(closing for b, f in pairs for closing in (b.closing, f.closing)), *strays)
         if not begun:
             return NO
         self._ledger.text(self._tape.base + p)

@@ -12,7 +12,10 @@ from tests.support import (
     XML,
     alike,
     assert_calls,
+    calling,
     chunkings,
+    dialect_of,
+    function_call,
     is_marked,
     many_cuts,
     named,
@@ -24,7 +27,8 @@ from tests.support import (
     values,
 )
 from tests.writing import fill, write_calls
-from unspool import Dialect, Parser, get_dialect
+from unspool import Dialect, Parser, get_dialect, render
+from unspool.dialect.compiling import compile_plan
 from unspool.dialect.template import literal
 
 NESTING = [d for d in UNTYPED if d.item]
@@ -51,6 +55,46 @@ def every_way(dialect: Dialect, raw: str, **options: Any) -> tuple[list[tuple[st
     """Values, statuses and notices."""
     message = alike(dialect, raw, many_cuts(raw), **{"tools": TOOLS, **options})
     return values(message), [c.status for c in message.tool_calls], notices(message)
+
+
+# -- openings that break off -------------------------------------------------------------------------------------------
+
+BROKEN = [
+    d for d in XML if d.call[0].after and not any(p.opening in p.begun for p in compile_plan(d).arguments.parameters)
+]
+
+
+@pytest.mark.parametrize(**named(BROKEN))
+def test_an_opening_that_breaks_off_before_the_calls_closing_is_dropped(dialect: Dialect) -> None:
+    before = argument(dialect, "state", "\0").partition("\0")[0]
+    written = argument(dialect, "city", "Paris").rstrip() + "\n"
+    for rest in ("state", "") if dialect.call[0].closing.strip().startswith("</") else ("state",):
+        raw = write_calls(dialect, [("h", f"{written}{before.partition('state')[0]}{rest}\n")])
+        assert every_way(dialect, raw) == ([("h", {"city": "Paris"})], ["ok"], ["stray_open"])
+
+
+@pytest.mark.parametrize(**named(BROKEN))
+def test_what_an_opening_that_breaks_off_is_followed_by_is_no_part_of_the_value_before_it(dialect: Dialect) -> None:
+    before = argument(dialect, "state", "\0").partition("\0")[0]
+    written = argument(dialect, "city", "Paris").rstrip() + "\n"
+    raw = write_calls(dialect, [("h", f"{written}{before.partition('state')[0]}state\nFrance\n")])
+    message = alike(dialect, raw, many_cuts(raw), tools=TOOLS)
+    [found] = message.tool_calls
+    assert found.arguments.startswith('{"city": "Paris"')
+    assert (found.status, notices(message)) == ("invalid", ["bad_arguments"])
+
+
+@pytest.mark.parametrize("written", ["</parameter/>", "</parameter1>", "</parameter", "</parameterfunction>"])
+def test_of_closings_that_begin_alike_the_longest_counts(written: str) -> None:
+    dialect = get_dialect("qwen3-coder")
+    raw = f"<tool_call>\n<function=h>\n<parameter=city>\nParis\n{written}\n</function>\n</tool_call>"
+    assert every_way(dialect, raw) == ([("h", {"city": "Paris"})], ["ok"], [])
+
+
+def test_an_element_of_a_list_does_not_end_at_a_closing_that_names_a_key() -> None:
+    dialect = dialect_of('base = "minimax-m3"\nspellings."]<]minimax[>[</{key}>" = ["</{key}>"]')
+    raw = render(calling(function_call("h", {"l": ["</b>", "c"]})), "minimax-m3")
+    assert every_way(dialect, raw) == ([("h", {"l": ["</b>", "c"]})], ["ok"], [])
 
 
 # -- closings that are missing -----------------------------------------------------------------------------------------

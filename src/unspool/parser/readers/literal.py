@@ -66,8 +66,9 @@ _JSON_SPACE = Regex(r"[ \t\n\r]*+")
 _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
 _EQUALS = Regex(r"([A-Za-z_][\w.-]{0,255}+)\s{0,64}+=\s{0,64}+")
 """Matches a key and what some models write in place of a colon."""
-_NEXT_KEY = Regex(r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+|"[^"\n]{1,64}+")\s{0,64}+:""")
-"""Matches a key behind a value that lacks its quotes, or the comma after it."""
+_BEFORE = r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+|"[^"\n]{1,64}+")\s{0,64}+"""
+_NEXT_KEY, _NEXT_KEYWORD = Regex(f"{_BEFORE}:"), Regex(f"{_BEFORE}[:=]")
+"""Match a key behind a value that lacks its quotes, or the comma after it; in parentheses, ``=`` may follow it."""
 _NEXT_KEY_MAYBE = Regex(r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+\s{0,64}+|"[^"\n]{0,64}+(?:"\s{0,64}+)?)?\Z""")
 _PLAIN_VALUE = re.compile(rf"[\"'\[{{0-9-]|{'|'.join(PYTHON_WORDS)}")
 
@@ -619,7 +620,8 @@ class LiteralReader:
     def _member(self, text: str, i: int, n: int, c: str) -> int:
         """A key, or the bracket that closes the object around it."""
         if c == "}" or c == ")":
-            if (self.mode == FIRST_KEY and self.stack[-1] != "d") or (self._comma and self._lenient("trailing comma")):
+            empty = self.mode == FIRST_KEY and (self._how.quoted or self.stack[-1] != "d")
+            if empty or (self._comma and self._lenient("trailing comma")):
                 return self._close(text, i, c)
             return self._fail(text, i, f"{c!r} where a key is expected")
         return self._key(text, i, n, c)
@@ -696,12 +698,15 @@ class LiteralReader:
 
     def _quoted_key(self, text: str, i: int, n: int) -> int:
         """Read a key in JSON with other quotes, where keys may be bare."""
+        if text[i] == "{" and self.stack[-1] == "(" and self.mode == FIRST_KEY:  # parentheses around the object
+            self.stack.append("d")
+            return i + 1
         opens = self._string_opens(text, i, n, text[i])
         if opens:
             return self._open_string(text, i, n, True) if opens > 0 else -1
         bare = _BARE_KEY.match(text, i)
         equals = _EQUALS.match(text, i) if "=" in bare.group() else None
-        begins = 0 if equals is None else self._value_begins(text, equals.end())
+        begins = 0 if equals is None else 1 if self.stack[-1] == "(" else self._value_begins(text, equals.end())
         if begins < 0:
             return -1
         if begins and equals is not None:
@@ -725,7 +730,8 @@ class LiteralReader:
         """Whether a key follows at ``i``, in an object with other quotes: 1, 0, or -1 if that is undecided."""
         if not self.stack or self.stack[-1] == "[":
             return 0
-        return 1 if _NEXT_KEY.match(text, i) else -1 if _NEXT_KEY_MAYBE.match(text, i) else 0
+        key = _NEXT_KEYWORD if self.stack[-1] == "(" else _NEXT_KEY
+        return 1 if key.match(text, i) else -1 if _NEXT_KEY_MAYBE.match(text, i) else 0
 
     def _name_follows(self, text: str, i: int, n: int) -> int:
         """Whether a keyword argument begins where a comma was left out: 1, 0, or -1 if that is undecided."""

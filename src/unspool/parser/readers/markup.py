@@ -14,6 +14,7 @@ from ...dialect.markers import BLOCK_END, Form, Parameter
 from ...dialect.patterns import MAX_FIELD, MAX_SPACE, MORE, NO, skip_space
 from ...dialect.plan import ArgumentPlan
 from ...events import Status
+from ...regex import Prefix
 from ...schema import Schema
 from ..call import Call
 from ..ledger import CAP
@@ -25,6 +26,8 @@ from .reader import Mode, Reader, Whole
 from .value import Value, ValueKind, marked_by, plain_value
 from .whole import MAX_DEPTH
 from .wrapped import WRAPPERS
+
+_BROKEN_OFF: Final = Prefix(rf"[^\n<>]{{0,{MAX_FIELD}}}+\s{{0,{MAX_SPACE}}}+")
 
 
 class Reading:
@@ -189,12 +192,27 @@ class MarkupReader(Reader):
         if buf[j] == "{" and len(self.containers.levels) == 1 and not level.given:
             self.mode = Mode.JSON
             return True
+        broken = self._opens_nothing(level, j)
+        if broken == MORE and not tape.final:
+            return False
+        if broken >= 0:
+            self._call.notice("stray_open", buf[j:broken].strip())
+            tape.i = broken
+            return True
         closings, openings = self._plan.calls.closings, [p.opening for p in self._children(level) if p.opening.first]
         surplus = NO if level.parameter is not None else self._openings.surplus(j, [*closings, *openings])
         if surplus >= 0:
             self._call.notice_surplus(buf[j:surplus])
             tape.i = surplus
         return surplus >= 0 or (surplus == NO and self._fails(j))
+
+    def _opens_nothing(self, level: Level, i: int) -> int:
+        """The end of an argument's opening at ``i`` that breaks off before a closing of the call; `NO` or `MORE`."""
+        end = self._begun(self._children(level), i)
+        if end < 0:
+            return end
+        end = _BROKEN_OFF.match(self._tape.buf, end).end()
+        return MORE if end == len(self._tape.buf) else min(self._look.first(self._plan.calls.closings, end), end)
 
     def _unnamed(self, level: Level, i: int) -> int:
         """Begin the argument at ``i`` whose opening lacks its tag, and is named by its closing: as `_opening`."""
@@ -544,7 +562,9 @@ class MarkupReader(Reader):
         look = self._look
         certain = look.certain(p)
         # Only its own closings: another alternative's may be text here (`</param>` in CDATA).
-        r = first_of(look.stands(c, p, dict(value.fields)) for c in value.parameter.closings)
+        ends = [look.stands(c, p, dict(value.fields)) for c in value.parameter.closings]
+        # One may begin another: the longest counts.
+        r = max(ends) if max(ends) >= 0 and (self._tape.final or MORE not in ends) else min(ends)
         if r >= 0:
             tag = self._tape.buf[p:r] if value.parameter.repeats else ""
             r = r if certain else self._counts(tag, r)
@@ -640,12 +660,16 @@ class MarkupReader(Reader):
             return i if tape.ended else MORE
         level = self.containers.levels[-1]
         if level.parameter is None:
-            r = first_of((look.argument(plan.arguments.parameters, j), self._begins_unnamed(j)))
+            r = first_of((self._begun(plan.arguments.parameters, j), self._begins_unnamed(j)))
             if r < 0:
                 r = first_of((r, self._openings.behind(ARGUMENT_END, j)))
         else:
             # In a container: another element, its closing, or the turn's end.
             r = look.stands(level.parameter.closing, j, dict(level.fields))
-            inner = first_of((look.argument(self._children(level), j), self._begins_unnamed(j)))
+            inner = first_of((self._begun(self._children(level), j), self._begins_unnamed(j)))
             r = first_of((r, inner, look.end_here(j)))
         return i if r >= 0 or (r == MORE and tape.ended) else r
+
+    def _begun(self, parameters: list[Parameter], i: int) -> int:
+        """The end of what begins an argument at ``i``."""
+        return self._look.first((pattern for p in parameters for pattern in p.begun), i)
