@@ -138,6 +138,18 @@ def test_a_text_that_the_template_leaves_out_is_a_clear_error() -> None:
         prompts(choosy).render(asked([said("user", "a"), said("assistant", "the secret"), said("user", "b")]))
 
 
+@pytest.mark.parametrize("written", ["m.tool_calls", "m.tool_calls[0].function.arguments | tojson"])
+@pytest.mark.parametrize("left_out", ["not tools", "loop.last", "m.content", "loop.index0 == 3"])
+def test_a_call_that_the_template_leaves_out_somewhere_is_written_as_json(left_out: str, written: str) -> None:
+    calls = f"{{{{ {written} if m.tool_calls and not ({left_out}) else '' }}}}"
+    made = prompts(PLAIN.replace("{{ m.tool_calls or '' }}", calls))
+    for content in (None, "Bsay"):
+        history = [said("user", "Aask"), called(call({"city": "Bcity"}), content=content), result("Cresult")]
+        history += [called(call({"city": "Dcity"}))]
+        for tools in (None, []):
+            assert lost(history, made.render(asked(history, tools))) == []
+
+
 HISTORIES = [
     ["one", 'say "yes"', 'say "yes"', "ok", "last"],
     [f"word{i % 3}" for i in range(9)],

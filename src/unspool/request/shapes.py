@@ -94,6 +94,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
         if self.system:  # some write it in front of the last message alone, and only if that is a user's
             yield self.but(system=False, later=False)
             yield least.but(beside=False, system=False)
+        yield least.but(calls=False)  # some write calls only if there are tools, or an answer behind them
+        yield least.but(calls=False, results=False)
 
 
 def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Message]:
@@ -433,15 +435,24 @@ def _missing_letters(messages: Sequence[Mapping[str, Any]], prompt: str, switche
 
 
 def with_words(messages: Iterable[Mapping[str, Any]], head: str) -> tuple[list[_Message], list[list[str]]]:
-    """The same messages with words that begin so in place of their texts, and the words of each."""
+    """The same messages with words that begin so in place of their texts and of the arguments of calls, and the words
+    of each."""
     made: list[_Message] = []
     words: list[list[str]] = []
 
     def word(text: str) -> str:
         if not text.strip():
             return text
-        words[-1].append(f"{head}x{len(made)}x{len(words[-1])}x")
+        words[-1].append(f"{head}x{len(words)}x{len(words[-1])}x")
         return words[-1][-1]
+
+    def call(given: Mapping[str, Any]) -> dict[str, Any]:
+        arguments = given["function"]["arguments"]
+        if isinstance(arguments, dict):  # some templates leave out those that are null
+            arguments = {k: v if v is None else word("value") for k, v in arguments.items()}
+        else:
+            arguments = f'{{"key": "{word("value")}"}}'
+        return {**given, "function": {**given["function"], "arguments": arguments}}
 
     for message in messages:
         content = message.get("content")
@@ -451,6 +462,8 @@ def with_words(messages: Iterable[Mapping[str, Any]], head: str) -> tuple[list[_
         elif content:
             content = [{**p, "text": word(p["text"])} if isinstance(p.get("text"), str) else p for p in content]
         made.append({**message, "content": content})
+        if message.get("tool_calls"):
+            made[-1]["tool_calls"] = [call(one) for one in message["tool_calls"]]
     return made, words
 
 
