@@ -236,6 +236,9 @@ def test_namespaces_have_flat_names_for_the_model_and_their_own_for_the_client()
             server.post("/v1/responses", input="Go", tools=[SPACE], tool_choice=choice)
     names = [c["function"]["name"] for c in server.engine.requests[1].messages[1]["tool_calls"]]
     assert names == ["crm.find", "crm.note"]
+    first, second = (t["function"] for t in server.engine.requests[0].tools)
+    assert first["description"].startswith("crm: Customers.")
+    assert "Customers." not in second.get("description", "")
     assert [r.tool_choice for r in server.engine.requests[2:]] == [
         {"type": "function", "function": {"name": "crm.note"}},
         {"type": "function", "function": {"name": "crm.find"}},

@@ -140,6 +140,8 @@ def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
         {"id": "3", "role": "tool", "toolCallId": "1", "content": "r"},
         {"id": "4", "role": "activity", "activityType": "x", "content": {}},
         {"id": "5", "role": "tool", "toolCallId": "1", "content": "", "error": "failed"},
+        {"id": "6", "role": "tool", "toolCallId": "1", "content": "half", "error": "failed"},
+        {"id": "7", "role": "tool", "toolCallId": "1", "content": "failed", "error": "failed"},
     ]
     with live(engine) as server:
         context = [{"description": "page", "value": "home"}]
@@ -150,15 +152,61 @@ def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
         {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "th"},
         {"role": "tool", "tool_call_id": "1", "content": "r"},
         {"role": "tool", "tool_call_id": "1", "content": "failed"},
+        {"role": "tool", "tool_call_id": "1", "content": "half\n\nfailed"},
+        {"role": "tool", "tool_call_id": "1", "content": "failed"},
     ]
 
 
-def test_a_refusal_of_an_earlier_answer_is_its_content() -> None:
+@pytest.mark.parametrize(("content", "shown"), [(None, "No."), ("", "No."), ("Well.", "Well.\n\nNo.")])
+def test_a_refusal_of_an_earlier_answer_is_in_its_content(content: Any, shown: str) -> None:
     engine = Scripted(["ok"])
-    refused = {"role": "assistant", "content": None, "refusal": "No."}
+    refused = {"role": "assistant", "content": content, "refusal": "No."}
     with live(engine) as server:
         assert server.post("/v1/chat/completions", model="m", messages=[*HELLO, refused, *HELLO]).status_code == 200
-    assert engine.requests[0].messages[1]["content"] == "No."
+    assert engine.requests[0].messages[1]["content"] == shown
+
+
+@pytest.mark.parametrize("role", ["system", "user", "tool"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tool_calls", [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]),
+        ("tool_results", [{"id": "1", "name": "f", "arguments": "{}", "content": "r"}]),
+        ("reasoning_content", "th"),
+        ("reasoning", "th"),
+        ("reasoning_details", [{"text": "th"}]),
+        ("refusal", "No."),
+    ],
+)
+def test_what_only_answers_have_is_refused_elsewhere(role: str, field: str, value: Any) -> None:
+    message = {"role": role, "content": "a", "tool_call_id": "1"}
+    with live(Scripted(["ok", "ok"])) as server:
+        for given in (value, None, type(value)()):
+            asked = [*HELLO, {**message, field: given}]
+            reply = server.post("/v1/chat/completions", model="m", messages=asked)
+            assert reply.status_code == (400 if given else 200)
+            assert not given or reply.json()["error"]["message"].startswith(f"messages[1].{field}: ")
+
+
+def test_searches_at_anthropic_are_calls_with_results_of_the_history() -> None:
+    engine = Scripted(["ok"])
+    found = [{"type": "web_search_result", "title": "Title", "url": "https://a.example", "encrypted_content": "x"}]
+    found += [{"type": "web_search_result", "url": "https://b.example", "encrypted_content": "x"}]
+    failed = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
+    blocks: list[Any] = [{"type": "text", "text": "Let me look."}]
+    for id, content in (("s1", found), ("s2", failed)):
+        blocks += [{"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": id}}]
+        blocks += [{"type": "web_search_tool_result", "tool_use_id": id, "content": content}]
+    blocks += [{"type": "text", "text": "It is a."}]
+    with live(engine) as server:
+        messages = [*HELLO, {"role": "assistant", "content": blocks}, *HELLO]
+        assert server.post("/v1/messages", model="m", max_tokens=9, messages=messages).status_code == 200
+    _, *history, _ = engine.requests[0].messages
+    assert [m["content"] for m in history] == [
+        "Let me look.", "Title\nhttps://a.example\n\nhttps://b.example", None, "max_uses_exceeded", "It is a.",
+    ]  # fmt: skip
+    calls = [call["function"] for m in history for call in m.get("tool_calls", ())]
+    assert calls == [{"name": "web_search", "arguments": f'{{"query": "{id}"}}'} for id in ("s1", "s2")]
 
 
 def test_reasoning_after_a_message_of_ag_ui_belongs_to_it_and_is_dropped_without_one() -> None:

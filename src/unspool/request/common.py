@@ -99,6 +99,13 @@ def in_one(parts: list[dict[str, Any]]) -> Any:
     return parts
 
 
+def with_text(content: Any, text: str | None) -> Any:
+    """A content with a further text at its end, unless that is its whole text."""
+    if not content or not text or content == text:
+        return content or text
+    return [*content, {"type": "text", "text": f"\n\n{text}"}] if isinstance(content, list) else f"{content}\n\n{text}"
+
+
 def check_messages(fields: Fields, field: str, limits: Limits) -> None:
     messages = fields.raw.get(field)
     if isinstance(messages, list) and len(messages) > limits.messages:

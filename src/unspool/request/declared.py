@@ -19,7 +19,7 @@ from ..grammar.bounds import derivation
 from ..grammar.freeform import Freeform, read_lark
 from ..tools import ServerTool
 from ..wire.freeform import INPUT, Kind
-from .common import call_of, read_parameters, tool
+from .common import call_of, read_parameters, tool, with_text
 from .fields import Fields
 from .server_tools import SERVED, WORDS, ServerTools
 
@@ -114,9 +114,12 @@ def _take(one: Fields, found: Declared, namespace: str, *, loaded: bool) -> None
     one.one_of("type", ("function", "custom") if namespace else (*_KINDS, *_HOSTED))
     if kind == "namespace":
         inner = one.text("name")
-        one.text("description", None)
+        about, at = one.text("description", None), len(found.tools)
         for each in one.objects("tools"):
             _take(each, found, inner, loaded=loaded)
+        if about and len(found.tools) > at:  # a template has no place for it, so the first tool says it
+            first = found.tools[at]["function"]
+            first["description"] = with_text(f"{inner}: {about}", first.get("description"))
         return
     if kind == SEARCH and not found.search:  # the server has no search, so it declares all tools
         found.dropped.add(SEARCH)

@@ -20,6 +20,8 @@ ITEMS: Final = (
 """Items of Responses' input about the server's tools."""
 HIDDEN: Final = "unspool"
 """The field of a stored item with what clients do not get: the call and the results of a search."""
+RESULTS: Final = ("mcp_tool_result", "web_search_tool_result")
+"""Blocks of an answer in Messages with the results of tools that ran on a server."""
 REFUSED: Final = "The call was not allowed"
 _LOST: Final = "The call was allowed, but its result is not known."
 
@@ -167,7 +169,7 @@ def rounds(blocks: Sequence[Fields]) -> Iterator[tuple[list[Fields], list[Fields
     said: list[Fields] = []
     results: list[Fields] = []
     for block in blocks:
-        if block.raw.get("type") == "mcp_tool_result":
+        if block.raw.get("type") in RESULTS:
             results.append(block)
             continue
         if results:

@@ -19,6 +19,7 @@ from ..common import (
     thinking,
     tool,
     toolset,
+    with_text,
 )
 from ..fields import Fields
 from ..parts.reading import AGUI
@@ -126,8 +127,8 @@ def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
             last = last if role == "tool" else None
             call_id = {"tool_call_id": one.text("toolCallId")} if role == "tool" else {}
             content = read_content(one, AGUI)
-            if role == "tool":  # a failed call may have nothing else
-                content = content or one.text("error", content)
+            if role == "tool":
+                content = with_text(content, one.text("error", None))
             message = {"role": role, **call_id, "content": content}
         messages.append(message)
         if role == "assistant":

@@ -9,7 +9,7 @@ from ...wire import chat as wire
 from ...wire import mindie as mindie_wire
 from ...wire import trace as trace_wire
 from ..chat_request import ChatRequest
-from ..common import check_messages, check_served, sampling, thinking, toolset
+from ..common import check_messages, check_served, sampling, thinking, toolset, with_text
 from ..declared import custom_call, read_nested, read_nested_choice
 from ..fields import BadRequest, Fields
 from ..parts.reading import CHAT, Forms, read_parts
@@ -21,6 +21,9 @@ from .base import WireProtocol
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 FORMATS = ("text", "json_object", "json_schema")
 MAX_LOGPROBS = 20
+_ANSWERED = ("tool_calls", "tool_results", "reasoning_content", "reasoning", "reasoning_details", "refusal")
+"""Fields that only messages of the assistant have."""
+_IDLE: tuple[Any, ...] = (None, "", [])
 
 
 class ChatProtocol(WireProtocol):
@@ -197,7 +200,7 @@ def _message(fields: Fields) -> dict[str, Any]:
     if content is not None:
         message["content"] = content
     if role == "assistant":
-        message["content"] = content or fields.text("refusal", content)
+        message["content"] = with_text(content, fields.text("refusal", None))
         details = [d.raw.get("text") or d.raw.get("summary") for d in fields.objects("reasoning_details", ())]
         told = "".join(text for text in details if isinstance(text, str))
         if reasoning := fields.raw.get("reasoning_content") or fields.raw.get("reasoning") or told:
@@ -208,13 +211,14 @@ def _message(fields: Fields) -> dict[str, Any]:
 
 
 def _check_role(fields: Fields, role: str, content: Any) -> None:
-    """Refuse what would be lost, and calls of others than the assistant."""
+    """Refuse what would be lost."""
     if fields.has("function_call"):
         raise fields.wrong("function_call", "is not supported; use tool_calls")
     if fields.has("audio") and not content:
         raise fields.wrong("audio", "is not supported: no sounds are stored; send content")
-    if role != "assistant" and fields.raw.get("tool_calls") not in (None, []):
-        raise fields.wrong("tool_calls", f"a message of role {role!r} has none")
+    for field in _ANSWERED if role != "assistant" else ():
+        if fields.raw.get(field) not in _IDLE:
+            raise fields.wrong(field, f"a message of role {role!r} has none")
 
 
 def _call(fields: Fields) -> dict[str, Any]:

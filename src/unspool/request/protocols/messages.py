@@ -181,7 +181,9 @@ def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str,
         for said, results in rounds(blocks):
             messages.append(_assistant(said, seal, offer))
             for one in results:
-                messages.append(result_of(one.text("tool_use_id"), "", read_parts(one, "content", FORMS, ())))
+                found = one.raw["type"] == "web_search_tool_result"
+                content = _found(one) if found else read_parts(one, "content", FORMS, ())
+                messages.append(result_of(one.text("tool_use_id"), "", content))
         return messages
     if not blocks:
         raise fields.wrong("content", "is empty; at least one block is needed")
@@ -200,6 +202,14 @@ def _user(role: str, blocks: Sequence[Fields]) -> list[dict[str, Any]]:
     return [*results, {"role": role, "content": in_one(parts)}] if parts else results
 
 
+def _found(block: Fields) -> str:
+    """What a search at Anthropic found, as far as it can be read."""
+    if isinstance(block.raw.get("content"), dict):
+        return str(block.object("content").text("error_code", ""))
+    found = [(one.text("title", "") or "", one.text("url", "") or "") for one in block.objects("content", ())]
+    return "\n\n".join("\n".join(filter(None, one)) for one in found)
+
+
 def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dict[str, Any]:
     texts: list[str] = []
     reasoning: list[str] = []
@@ -212,7 +222,7 @@ def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dic
             reasoning.append(opened(seal, block, "signature", block.text("thinking") or None))
         elif kind == "redacted_thinking" and seal is not None:
             reasoning.append(opened(seal, block, "data", None))
-        elif kind in ("tool_use", "mcp_tool_use"):
+        elif kind in ("tool_use", "mcp_tool_use", "server_tool_use"):
             arguments = wire.tool_arguments(block.object("input").raw)
             name = block.text("name")
             if kind == "mcp_tool_use":
