@@ -139,6 +139,29 @@ def test_a_token_of_a_key_is_broken_up_whatever_stands_beside_it(key: str, besid
     assert counts(prompt, tokens_of(prompts)) <= counts(harmless, tokens_of(prompts))
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("<|im_start|>", "<\u200b|im_start|>"),
+        ("<|im_start|>", "<\u200b|im_start|>", "<\u200b|im_start|>\u200b1", "<\u200b|im_start|>\u200b2"),
+        ("price<", "price>", "price|"),
+        ("<", ">", "|", "/"),
+        ("<a>", "<a|", "|a>", "^a^", "/a/"),
+        tuple(a + b + c for a in "<>|/" for b in "<>|/" for c in "<>|/"),
+    ],
+)
+@pytest.mark.parametrize("name", ["chatml", "markup", "ascii", "everything"])
+def test_no_value_is_lost_or_refused_because_keys_are_alike(name: str, keys: tuple[str, ...]) -> None:
+    values = {key: f"Zq{i}x" for i, key in enumerate(keys)}
+    schemas = {key: {"type": "string", "description": value} for key, value in values.items()}
+    shown = TAGGED.replace("p.items()", "{name: p}.items()") + TEMPLATES[name]
+    prompts = Prompts(Tokenizer(shown, shown, {}, ("<|im_start|>", "<|im_end|>", "<a>")))
+    for arguments in values, {"deep": [values]}:
+        history = [said("user", "a"), called(call(arguments)), result("r"), said("user", "b")]
+        prompt = prompts.render(asked(history, [tool(properties=schemas)]))
+        assert [value for value in values.values() if prompt.count(value) < 2] == []
+
+
 def test_a_template_that_writes_special_tokens_because_of_a_text_is_refused() -> None:
     text = BASE.replace("CALL", "").replace("NAMED", "'<|im_start|>' if '<' in m.content else ''")
     prompts = Prompts(Tokenizer(text, text, {}, ()))

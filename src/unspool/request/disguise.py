@@ -126,13 +126,22 @@ def _changed(
     if isinstance(value, dict):
         names = named or key == "properties"
         kept = _WITHIN.get(key, kept)
-        return {
-            k if k in kept and not names else change(k): _changed(v, change, "" if names else k, named=named, kept=kept)
-            for k, v in value.items()
-        }
+        made: dict[str, Any] = {}
+        for k, v in value.items():
+            name = k if k in kept and not names else change(k)
+            if name in made:
+                name = _another(name, len(made))
+            made[name] = _changed(v, change, "" if names else k, named=named, kept=kept)
+        return made
     if isinstance(value, list):
         return [_changed(v, change, key, named=named, kept=kept) for v in value]
     return value
+
+
+def _another(name: str, at: int) -> str:
+    """A name of the same length for a key whose own is taken, since several signs have the same one stand in."""
+    tail = "".join(chr(ord("\u0430") + digit % 32) for digit in (at >> 10, at >> 5, at))[-len(name) :]
+    return name[: -len(tail)] + tail
 
 
 def broken_up(prompt: str, disguised: Iterable[Callable[[], str | None]], special: SpecialTokens) -> str | None:

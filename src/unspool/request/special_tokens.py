@@ -141,7 +141,13 @@ class SpecialTokens:
         if isinstance(value, str):
             return self._break_up_hidden(self._begins.sub(rf"\g<0>{BREAK}", value))
         if isinstance(value, dict):
-            return {self.break_up(k): self.break_up(v) for k, v in value.items()}
+            made: dict[Any, Any] = {}
+            for key, one in value.items():
+                name = self.break_up(key)
+                while name in made:  # of keys that differ only by what breaks up tokens, none is lost
+                    name += f"{BREAK}{len(made)}"
+                made[name] = self.break_up(one)
+            return made
         if not isinstance(value, list):
             return value
         values = [self.break_up(v) for v in value]
