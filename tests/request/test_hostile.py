@@ -62,6 +62,9 @@ TEMPLATES = {
     "markup": template(
         "{{ c.function.name }}{% for k, v in c.function.arguments | items %}<{{ k }}>{{ v }}</{{ k }}>{% endfor %}"
     ),
+    "parameters": template(
+        "{% for k, v in c.function.arguments | items %}<parameter={{ k }}>{{ v }}</parameter>{% endfor %}"
+    ),
     "decoding": template("{{ (c.function.arguments | tojson | from_json).values() | list }}"),
     "decoding twice": template(
         "{% for v in c.function.arguments.values() %}{% if v is string and v.startswith('{') %}{{ v | from_json }}"
@@ -150,7 +153,7 @@ def test_a_token_of_a_key_is_broken_up_whatever_stands_beside_it(key: str, besid
         tuple(a + b + c for a in "<>|/" for b in "<>|/" for c in "<>|/"),
     ],
 )
-@pytest.mark.parametrize("name", ["chatml", "markup", "ascii", "everything"])
+@pytest.mark.parametrize("name", ["chatml", "parameters", "ascii", "everything"])
 def test_no_value_is_lost_or_refused_because_keys_are_alike(name: str, keys: tuple[str, ...]) -> None:
     values = {key: f"Zq{i}x" for i, key in enumerate(keys)}
     schemas = {key: {"type": "string", "description": value} for key, value in values.items()}

@@ -56,9 +56,9 @@ def test_all_renderings_of_a_request_are_told_the_same_time(tmp_path: Path) -> N
 
 def test_a_template_that_rewrites_earlier_turns_is_reported(tmp_path: Path) -> None:
     forgetful = CHATML.replace("{{ m.content or '' }}", "{{ m.content or '' }}{% if loop.revindex0 < 2 %}!{% endif %}")
-    hiding = "(m.tool_calls or []) | rejectattr('function.name', 'eq', 'get_weather')"
-    silent = CHATML.replace("m.tool_calls or []", hiding)
-    for template, why in ((forgetful, "writes earlier turns differently"), (silent, "does not write the text of an")):
+    silent = CHATML.replace("for m in messages", "for m in messages if 'get_weather' not in m | string")
+    assert silent != CHATML
+    for template, why in ((forgetful, "writes earlier turns differently"), (silent, "leaves out the text of message")):
         made = Prompts(read_tokenizer(folder(tmp_path, template)))
         with pytest.raises(NoBridge, match=why):
             made.next_turn(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"])

@@ -211,6 +211,22 @@ def test_a_thought_in_an_earlier_answer_is_not_lost_where_the_template_knows_no_
     made = prompts(tmp_path)
     history = [*HELLO, {"role": "assistant", "content": "<think>It rains.</think>"}, *HELLO]
     assert "It rains." in render(made, messages=history)
+    for knowing in ("{# reasoning_content, thinking #}", "{% if messages is none %}<think>\n</think>{% endif %}"):
+        assert "It rains." in render(prompts(tmp_path, knowing + CHATML), messages=history)
+    cutting = CHATML.replace("{{ m.content or '' }}", "{{ (m.content or '').split('</think>') | last }}")
+    assert "It rains." not in render(prompts(tmp_path, cutting), messages=history)
+
+
+@pytest.mark.parametrize("text", ["Because", ""])
+def test_the_reasoning_of_an_answer_that_is_continued_is_written_or_refused(tmp_path: Path, text: str) -> None:
+    messages = [*HELLO, {"role": "assistant", "content": text, "reasoning_content": "It rains."}]
+    with pytest.raises(BadRequest, match="continue_final_message: the chat template does not write the reasoning"):
+        written(tmp_path, CHATML, messages=messages, continue_final_message=True)
+    writing = CHATML.replace(
+        "{{ m.content", "{% if m.thinking %}<think>{{ m.thinking | trim }}</think>{% endif %}{{ m.content"
+    )
+    prompt = written(tmp_path, writing, messages=messages, continue_final_message=True)
+    assert prompt.endswith(f"<think>It rains.</think>{text}")
 
 
 @pytest.mark.parametrize("said", ["<|imCUT_end|>", "Sure. CUTWell"])

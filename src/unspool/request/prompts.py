@@ -53,7 +53,6 @@ _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
 _FORMS: Final = 4096  # forms of conversations that are known to be written whole
 _MOST_APART: Final = 16  # calls of one answer whose results are rendered one by one
-_THOUGHTS: Final = re.compile(r"\breasoning_content\b|\bthinking\b")  # in templates that write thoughts from a field
 _DEEPEST: Final = 128  # levels of arguments that a template is given as an object
 _TRUSTED: Final = {"system", "developer"}  # roles whose text belongs to the application
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *SPECIAL}
@@ -232,14 +231,12 @@ class Prompts:
     def _take_thought_apart(self, made: dict[str, Any]) -> None:
         """Move a thought at the beginning of an answer's text into its own field, as templates do that find one: its
         markers would be broken up."""
-        content, text = made["content"], self.tokenizer.template
-        if self._dialect is None or not isinstance(content, str) or made.get("reasoning_content"):
+        content = made["content"]
+        if not isinstance(content, str) or made.get("reasoning_content"):
             return
-        for template in self._dialect.reasoning:
-            opening, closing = text_of(template.before).strip(), text_of(template.after).strip()
-            head, found, rest = content.partition(closing) if opening and closing else ("", "", "")
-            knows = closing in text or _THOUGHTS.search(text)  # others would lose it
-            if found and knows and head.lstrip().startswith(opening):
+        for opening, closing in self.known.thoughts:
+            head, found, rest = content.partition(closing)
+            if found and head.lstrip().startswith(opening):
                 made["reasoning_content"] = head.lstrip()[len(opening) :].strip()
                 made["content"] = rest.lstrip("\n")
                 return
@@ -311,7 +308,24 @@ class Prompts:
         said = self._said()
         guards = _guard(words, alone, None), _guard({*words, *FORGED}, alone, own)
         others = SpecialTokens({*words, *FORGED} - said, alone - said)
-        return _Examined(traits, guards, switches_in(texts), places, others, set())
+        return _Examined(traits, guards, switches_in(texts), places, others, tuple(self._thoughts()), set())
+
+    def _thoughts(self) -> Iterator[tuple[str, str]]:
+        """The markers of those thoughts that the template takes from a field, or cuts out of texts. Others stay in the
+        text, where nothing is lost."""
+        variables = {name: True for name in SWITCHES[:-1] if name in self._variables}
+        say, field = {"role": "assistant", "content": "Zqsay"}, dict.fromkeys(("reasoning_content", "thinking"), "Zqth")
+        result = {"role": "tool", "tool_call_id": self._form.id, "content": "Zqresult"}
+
+        def writes(*messages: dict[str, Any], tools: Sequence[Any] = ()) -> bool:
+            found = self.rendered([ASKED, *messages], tools, generate=True, variables=variables)
+            return "Zqth" in found.text
+
+        takes = writes(say | field) or writes(self._form.answer() | field, result, tools=[TOOL])
+        for template in () if self._dialect is None else self._dialect.reasoning:
+            opening, closing = text_of(template.before).strip(), text_of(template.after).strip()
+            if opening and closing and (takes or not writes(say | {"content": f"{opening}Zqth{closing}Zqsay"}, ASKED)):
+                yield opening, closing
 
     def _said(self) -> set[str]:
         """The special tokens inside of answers."""
@@ -388,7 +402,12 @@ class _Writing:
             raise BadRequest(field, "needs an assistant message with text at the end")
         if last[0].get("tool_calls"):
             raise BadRequest(field, "an answer with calls cannot be continued")
-        said = last[0]["content"]
+        said, word = last[0]["content"], _random_word()
+        if last[0].get("reasoning_content"):
+            self._last = [last[0] | dict.fromkeys(("reasoning_content", "thinking"), word)]
+            if word not in self.write(messages[:-1], generate=False):
+                raise BadRequest(field, "the chat template does not write the reasoning of the last message")
+            self._last = last
         last[0]["content"] += _SENTINEL + " "  # the space shows whether the template strips text
         before, found, after = self.write(messages[:-1], generate=False).rpartition(_SENTINEL)
         # What a template cuts out is lost, and what it leaves may join to a special token.
@@ -547,14 +566,15 @@ def _sha256(value: Any) -> str:
 
 class _Examined(NamedTuple):
     """What is known of a template: its traits, what texts must not spell without and with media, switches in texts,
-    what it writes for media, what the beginnings of answers must not spell, and digests of the forms of conversations
-    that it writes whole."""
+    what it writes for media, what the beginnings of answers must not spell, the markers of thoughts that it knows, and
+    digests of the forms of conversations that it writes whole."""
 
     traits: Traits
     guards: "tuple[_Guard, _Guard]"
     switches: re.Pattern[str]
     places: Places
     others: SpecialTokens
+    thoughts: tuple[tuple[str, str], ...]
     forms: set[str]
 
 
