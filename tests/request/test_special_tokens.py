@@ -78,6 +78,28 @@ def test_every_character_that_is_ascii_once_it_is_normalized_is_read_as_that() -
         assert [one for one in odd if not marks.spelled(f"<{one}>")] == []
 
 
+@pytest.mark.parametrize("normal", [normalizers.NFD(), normalizers.NFKD()])
+@pytest.mark.parametrize("text", ["<|im_start|\u226f", "\\u003c|im_start|\\u226f", "&lt;|im_start|&ngt;"])
+def test_no_sign_that_a_tokenizer_takes_apart_ends_a_token(normal: normalizers.Normalizer, text: str) -> None:
+    made = byte_level()
+    made.normalizer = normal
+    made.add_special_tokens([AddedToken("<|im_start|>", special=True, normalized=True)])
+
+    def decoded(text: str) -> str:
+        return html.unescape(re.sub(r"\\u(....)", lambda m: chr(int(m[1], 16)), text))
+
+    assert added(made, decoded(text))
+    assert not added(made, decoded(SpecialTokens(["<|im_start|>"]).break_up(text)))
+
+
+def test_a_token_with_an_open_part_is_known_by_what_stands_before_that() -> None:
+    marks = SpecialTokens(markers(["a<think:{any}>b", "'<｜hy_User{}｜>'.format(id)", "<{}>", "[|{any}|]"]))
+    for token in "<think:opensource>", "<think:q7>", "<｜hy_User:q7｜>":
+        assert not marks.spelled(marks.break_up(f"x{token}"))
+        assert marks.break_up(token) != token
+    assert marks.break_up("<q> [|q|]") == "<q> [|q|]"
+
+
 def test_text_without_special_tokens_is_unchanged() -> None:
     marks = SpecialTokens(FAMILIES["qwen"])
     values: list[Any] = ["a < b <|im_star", "，＜think＜ ﬁ \x01", "", 3, None, True, ["<", {"a": ["<|im_"]}]]

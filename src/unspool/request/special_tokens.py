@@ -31,13 +31,17 @@ _COMPATIBLE: Final = (
     *(range(0xFB29, 0xFB2A), range(0x107A5, 0x107A6), range(0x1CCD6, 0x1CCFA), range(0x1FBF0, 0x1FBFA)),
 )
 """The blocks of Unicode with other forms of ASCII characters."""
-_NORMAL: Final = {chr(c): "" for c in (*range(1, 9), 11, *range(14, 32), *range(127, 160))} | {
-    c: normal
-    for c in map(chr, chain.from_iterable(_COMPATIBLE))
-    if (normal := unicodedata.normalize("NFKC", c)) != c and normal.isascii()
-}
+_NORMAL: Final = (
+    {"\u226e": "<", "\u226f": ">"}
+    | {chr(c): "" for c in (*range(1, 9), 11, *range(14, 32), *range(127, 160))}
+    | {
+        c: normal
+        for c in map(chr, chain.from_iterable(_COMPATIBLE))
+        if (normal := unicodedata.normalize("NFKC", c)) != c and normal.isascii()
+    }
+)
 """What tokenizers that normalize, as SentencePiece's do, read in place of some characters: of control characters
-nothing, and ASCII in place of full-width and other forms of it."""
+nothing, and ASCII in place of full-width and other forms of it, and of signs that are taken apart (NFD)."""
 _NORMALIZED: Final = re.compile(
     f"[{re.escape(''.join(c for c in _NORMAL if ord(c) < 0x10000))}]"
     "|[\U000107a5\U0001ccd6-\U0001ccf9\U0001d400-\U0001f1ff\U0001fbf0-\U0001fbf9]"
@@ -45,9 +49,15 @@ _NORMALIZED: Final = re.compile(
 _READ: Final = re.compile(f"{_ESCAPE.pattern}|{_NORMALIZED.pattern}")
 
 
+_ANY: Final = re.compile(r"\{(?:any)?\}")
+
+
 def markers(texts: Iterable[str]) -> set[str]:
-    """What looks like a special token in texts that a template or a dialect writes."""
-    return {found for text in texts for found in _MARKER.findall(text)}
+    """What looks like a special token in texts that a template or a dialect writes; of one with a part that is open,
+    such as ``<think:{any}>`` or ``'<think{}>'.format(id)``, what stands before that."""
+    found = {token for text in texts for token in _MARKER.findall(text)}
+    heads = {token: _ANY.split(token)[0] for token in found}
+    return {head if any(map(str.isalnum, head)) else token for token, head in heads.items()}
 
 
 _PROBED: Final = re.compile(r"Zq[a-z]+")
