@@ -108,3 +108,16 @@ def test_the_server_answers_health_while_templates_hang(templated: Victim) -> No
             time.sleep(0.1)
         assert {one.result()[0] for one in hanging} <= {400, 503}  # 503: it had no processor time
     templated.small()
+
+
+@pytest.mark.sampled(0)
+def test_slow_renderings_of_clients_that_stay_delay_others_little(templated: Victim) -> None:
+    alone = templated.small()
+    with ThreadPoolExecutor(12) as clients:
+        hanging = [clients.submit(templated.ask, CHAT, hostile("loop"), 120) for _ in range(12)]
+        time.sleep(0.5)
+        for _ in range(2):
+            assert templated.small() < alone + 5.0, "all twelve together compute for half a minute"
+        assert not all(one.done() for one in hanging)
+        assert {one.result()[0] for one in hanging} <= {400, 503}
+    templated.small()

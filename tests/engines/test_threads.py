@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from unspool.engines.threads import Abandoned, Awaited, Threads
+from unspool.engines.threads import Abandoned, Awaited, Threads, TooLong
 
 
 @pytest.fixture
@@ -115,3 +115,25 @@ async def test_a_cancelled_task_ends_with_its_work_and_waiting_work_releases_its
     await asyncio.gather(running, return_exceptions=True)
     assert ended.is_set(), "what a request holds is counted until its work has ended"
     threads.close()
+
+
+async def test_work_that_takes_long_goes_on_until_other_work_waits_for_its_thread(threads: Threads) -> None:
+    started, ended = asyncio.Event(), threading.Event()
+    slow = asyncio.ensure_future(threads.run(spinning(started, ended), most=0.02))
+    await started.wait()
+    await asyncio.sleep(0.2)
+    assert not slow.done()
+    quick = asyncio.ensure_future(threads.run(lambda _: "quick", most=0.02))
+    with pytest.raises(TooLong):
+        await slow
+    assert ended.is_set()
+    assert await quick == "quick"
+
+
+async def test_work_that_nothing_can_give_up_keeps_its_result(threads: Threads) -> None:
+    def work(awaited: Awaited) -> str:
+        time.sleep(0.2)
+        return "slow"
+
+    slow, quick = (asyncio.ensure_future(threads.run(one, most=0.02)) for one in (work, lambda _: "quick"))
+    assert [await slow, await quick] == ["slow", "quick"]

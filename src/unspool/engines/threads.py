@@ -19,6 +19,10 @@ class Abandoned(Exception):
     """Nobody waits for the result any more."""
 
 
+class TooLong(Exception):
+    """Work was given up because it took long while other work waited for a thread."""
+
+
 class Awaited:
     """Lets work find out whether somebody still waits for it. Work in several steps calls `check` between them.
 
@@ -61,13 +65,15 @@ class Awaited:
 class _Job(Generic[_T]):
     """Work for a thread. It is released once it begins or nobody waits, since it may contain a whole request."""
 
-    __slots__ = ("awaited", "work")
+    __slots__ = ("awaited", "began", "work")
 
     def __init__(self, work: Callable[[Awaited], _T], awaited: Awaited) -> None:
         self.work: Callable[[Awaited], _T] | None = work
         self.awaited = awaited
+        self.began: float | None = None
 
     def __call__(self) -> _T:
+        self.began = time.monotonic()
         work, self.work = self.work, None
         assert work is not None, "what was cancelled does not begin"
         with bounds.awaited(self.awaited.check):
@@ -80,9 +86,11 @@ class Threads:
 
     def __init__(self, count: int, name: str) -> None:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix=f"unspool-{name}")
+        self._jobs: set[_Job[Any]] = set()
 
-    async def run(self, work: Callable[[Awaited], _T]) -> _T:
-        """Run ``work`` in a thread, and return its result or raise its error.
+    async def run(self, work: Callable[[Awaited], _T], most: float | None = None) -> _T:
+        """Run ``work`` in a thread, and return its result or raise its error. `TooLong` if it takes more than ``most``
+        seconds while other work waits for a thread.
 
         A task that is cancelled here ends when the work has ended, because the memory of a request is in use, and
         counted, until then. Cancelled again, it ends at once.
@@ -92,7 +100,10 @@ class Threads:
         running = self._pool.submit(job)
         done = asyncio.wrap_future(running)
         done.add_done_callback(retrieve)
+        self._jobs.add(job)
         try:
+            if most is not None and await self._gives_way(job, done, most):
+                raise TooLong
             return await asyncio.shield(done)
         except asyncio.CancelledError:
             job.awaited.leave()
@@ -102,7 +113,18 @@ class Threads:
                 await asyncio.wait((done,))
             raise
         finally:
+            self._jobs.discard(job)
             del done, running  # the error in them holds this frame, which would hold them, and with them the request
+
+    async def _gives_way(self, job: "_Job[Any]", done: "asyncio.Future[Any]", most: float) -> bool:
+        """Wait for a job, or give it up once it takes too long; whether it was."""
+        while not (await asyncio.wait((done,), timeout=most))[0]:
+            late = job.began is not None and time.monotonic() - job.began > most
+            if late and any(other.began is None for other in self._jobs):
+                job.awaited.leave()
+                await asyncio.wait((done,))
+                return isinstance(done.exception(), Abandoned)
+        return False
 
     def close(self) -> None:
         """Stop the threads after their current work."""

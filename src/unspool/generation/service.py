@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ..engines import Engine
 from ..engines.base import engine_name
-from ..engines.threads import Awaited, Threads
+from ..engines.threads import Awaited, Threads, TooLong
 from ..request.chat_request import ChatRequest
 from ..request.continuation import Turns
 from ..request.parts.reading import urls
@@ -30,6 +30,8 @@ log = logging.getLogger("unspool.server")
 _T = TypeVar("_T")
 _LONG: Final = 256 * 1024
 """The size in bytes from which a request gets its own thread, so that it does not delay short ones."""
+_PATIENCE: Final = 0.3
+"""The seconds after which work that keeps other work waiting begins again in a thread for such work."""
 
 
 class Answer(Protocol):
@@ -51,6 +53,26 @@ async def patrol(watched: Collection[Any], seconds: float) -> None:
         now = loop.time()
         for one in list(watched):
             one.look(now)
+
+
+class _Lanes:
+    """Threads for one kind of work, so that neither large nor slow work delays the rest."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self._plain = Threads(count, name)
+        self._long, self._slow = Threads(1, f"long-{name}"), Threads(1, f"slow-{name}")
+
+    async def run(self, size: int, work: Callable[[Awaited], _T]) -> _T:
+        if size >= _LONG:
+            return await self._long.run(work)
+        try:
+            return await self._plain.run(work, _PATIENCE)
+        except TooLong:
+            return await self._slow.run(work)
+
+    def close(self) -> None:
+        for threads in (self._plain, self._long, self._slow):
+            threads.close()
 
 
 class Service:
@@ -86,16 +108,17 @@ class Service:
         # The services of all models of the server, including this one, with the default first.
         self.models: tuple[Service, ...] = (self,)
         self.sessions: Sessions | None = None  # the runs of agents that are recorded; ``None`` if none are
-        self._threads = Threads(4, "requests"), Threads(1, "long-requests")  # they mostly wait for templates
-        self._asides = Threads(1, "texts"), Threads(1, "long-texts")
+        self._threads = _Lanes(4, "requests")  # they mostly wait for templates
+        self._asides = _Lanes(1, "texts")
 
     async def in_thread(self, size: int, work: Callable[[Awaited], _T]) -> _T:
-        """Do slow work in a thread; see `Threads.run`. Large requests, by their bytes, get their own thread."""
-        return await self._threads[size >= _LONG].run(work)
+        """Do slow work in a thread; see `Threads.run`. Large requests, by their bytes, get their own thread, and so do
+        those that turn out to be slow while others wait: the work begins again there."""
+        return await self._threads.run(size, work)
 
     async def aside(self, size: int, work: Callable[[Awaited], _T]) -> _T:
         """The same in other threads, for requests that generate nothing, so that they delay no answer."""
-        return await self._asides[size >= _LONG].run(work)
+        return await self._asides.run(size, work)
 
     @contextmanager
     def holding(self) -> Iterator[Callable[[int], None]]:
@@ -144,8 +167,8 @@ class Service:
             self.telemetry.answered(status)
 
     def close(self) -> None:
-        for threads in (*self._threads, *self._asides):
-            threads.close()
+        self._threads.close()
+        self._asides.close()
 
     def gauges(self) -> dict[str, tuple[str, int]]:
         return {
