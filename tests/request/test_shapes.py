@@ -150,6 +150,15 @@ def test_a_call_that_the_template_leaves_out_somewhere_is_written_as_json(left_o
             assert lost(history, made.render(asked(history, tools))) == []
 
 
+@pytest.mark.parametrize("content", [None, "", []])
+def test_a_message_without_text_is_no_error_where_the_template_refuses_it(content: Any) -> None:
+    refusing = "%}{% if not m.content and not m.tool_calls %}{{ raise_exception('empty') }}{% endif %}<{{"
+    made = prompts(PLAIN.replace("%}<{{", refusing))
+    empty = said("assistant", content)
+    assert made.render(asked([said("user", "Aask"), empty, said("user", "Bask")])) == "<user>Aask\n\nBask"
+    assert made.render(asked([empty])) == "<user>(No message of the user.)"
+
+
 HISTORIES = [
     ["one", 'say "yes"', 'say "yes"', "ok", "last"],
     [f"word{i % 3}" for i in range(9)],

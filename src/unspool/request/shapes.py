@@ -66,7 +66,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     beside: bool = True  # text beside calls
     after: bool = True  # a user's message behind results
     again: bool = True  # an answer behind results, after text beside the call
-    empty: bool = True  # messages without text; where one is missing, others say that there is none
+    empty: bool = True  # messages without text; if not, they are left out, and one that is missing says that it is none
     parts: bool = False  # whether contents must be lists of parts
     described: bool = False  # whether tools and parameters need a description
     bare: bool = True  # tools without a description, parameters or properties
@@ -94,8 +94,12 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
         if self.system:  # some write it in front of the last message alone, and only if that is a user's
             yield self.but(system=False, later=False)
             yield least.but(beside=False, system=False)
-        yield least.but(calls=False)  # some write calls only if there are tools, or an answer behind them
-        yield least.but(calls=False, results=False)
+        bare = least.but(beside=False, empty=False)
+        yield bare
+        yield bare.but(calls=False)  # some write calls only if there are tools, or an answer behind them
+        yield bare.but(calls=False, results=False)
+        if self.system:
+            yield bare.but(calls=False, results=False, system=False)
 
 
 def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Message]:
@@ -106,6 +110,8 @@ def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Messag
         _name_results(made)
     if traits.ids:
         made = [_with_short_ids(m) for m in made]
+    if not traits.empty:
+        made = [m for m in made if m["role"] == "tool" or m.get("tool_calls") or m.get("content")]
     made = _systems(made, traits)
     if traits.results:
         made = list(_moved(made, traits.held))
@@ -448,10 +454,12 @@ def with_words(messages: Iterable[Mapping[str, Any]], head: str) -> tuple[list[_
 
     def call(given: Mapping[str, Any]) -> dict[str, Any]:
         arguments = given["function"]["arguments"]
-        if isinstance(arguments, dict):  # some templates leave out those that are null
-            arguments = {k: v if v is None else word("value") for k, v in arguments.items()}
-        else:
+        if not isinstance(arguments, dict):
             arguments = f'{{"key": "{word("value")}"}}'
+        elif all(v is None for v in arguments.values()):  # some templates leave out those that are null
+            arguments = {"key": word("value")}
+        else:
+            arguments = {k: v if v is None else word("value") for k, v in arguments.items()}
         return {**given, "function": {**given["function"], "arguments": arguments}}
 
     for message in messages:
