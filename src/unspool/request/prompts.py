@@ -489,8 +489,9 @@ class _Writing:
         if form not in self._known.forms:
             written = self._rendered(shape([*stand_ins, *self._last], traits), self._neutral, generate)
             if not written.error:  # else it reads what the texts say
+                found = set(re.findall(f"{self._prompts.word}(?:x[0-9]+){{2}}x", written.text))
                 for i, mine in enumerate(words):
-                    if not all(word in written.text for word in mine):
+                    if not found.issuperset(mine):
                         return i
             if len(self._known.forms) >= _FORMS:
                 self._known.forms.clear()
