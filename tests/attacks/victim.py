@@ -9,12 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.loopback import ask
 from tests.server.processes import Process
 from tests.server.support import until
 from tests.tokenizer import FOLDER
@@ -42,16 +41,7 @@ class Victim(Process):
 
     def ask(self, path: str, body: Any = None, timeout: float = PATIENCE) -> tuple[int, str]:
         """The status and the text of an answer."""
-        data = None if body is None else json.dumps(body).encode()
-        asked = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json"}
-        )
-        try:
-            with urllib.request.urlopen(asked, timeout=timeout) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
+        return ask(self.url + path, body, timeout)
 
     def gauges(self) -> dict[str, int]:
         """The current values of the gauges of `/metrics`."""

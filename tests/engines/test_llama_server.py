@@ -20,11 +20,11 @@ import numpy as np
 import pytest
 
 import unspool
-from tests.loopback import free_port
+from tests.loopback import free_port, process
 from tests.support import closed_tool
 from unspool.engines import Request, Sampling
 
-from .processes import GREEDY, collect, connected, generated, process, text
+from .processes import GREEDY, collect, connected, generated, text
 from .succession import BOS, EOS, LOOP, MARKERS, OUTPUT, chains, joined, layers, rounded, weights
 
 pytestmark = [pytest.mark.llama, pytest.mark.filterwarnings("ignore")]

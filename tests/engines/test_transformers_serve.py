@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken
 
-from tests.loopback import free_port
+from tests.loopback import free_port, process
 from tests.tokenizer import byte_level
 from unspool.engines import EngineError, Request, Sampling
 
-from .processes import GREEDY, collect, connected, generated, process, text
+from .processes import GREEDY, collect, connected, generated, text
 from .succession import BOS, EOS, LOOP, MARKERS, OUTPUT, TEMPLATE, chains, joined, rounded, weights
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore")]

@@ -6,8 +6,6 @@ renders itself of the same messages, and what it writes with the answer of its o
 
 import importlib
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,13 +14,15 @@ import pytest
 
 import unspool
 
+from .. import loopback
+from ..loopback import told
 from ..media import png
 from ..request.parts.test_places import ADDED, SEEING
 from ..request.parts.test_reading import PROTOCOLS, image
 from ..sessions.proxy import Proxy, Sampling
 from .test_vllm_engine import END, ENGINE, unspool_serve
 from .test_vllm_host import make_tokenizer
-from .vllm_server import CONFIG, VISION, VISION_PATH, post, serving
+from .vllm_server import CONFIG, VISION, VISION_PATH, serving
 
 pytestmark = [pytest.mark.vllm_engine, pytest.mark.filterwarnings("default")]
 
@@ -112,14 +112,11 @@ def body(protocol: str, parts: list[Any], role: str, **more: Any) -> dict[str, A
 
 def ask(served: Served, protocol: str, asked: dict[str, Any]) -> str:
     """The text of an answer, whole or streamed."""
-    request = urllib.request.Request(
-        served.url + PATHS[protocol], json.dumps(asked).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=120) as answer:
-        told = answer.read().decode()
+    status, answer = loopback.ask(served.url + PATHS[protocol], asked)
+    assert status == 200, answer
     if not asked.get("stream") and protocol != "ag-ui":
-        return whole(protocol, json.loads(told))
-    return "".join(piece(protocol, one) for one in events(told))
+        return whole(protocol, json.loads(answer))
+    return "".join(piece(protocol, one) for one in events(answer))
 
 
 def events(stream: str) -> list[Any]:
@@ -171,15 +168,14 @@ def parts(protocol: str, count: int) -> list[Any]:
 def test_vllm_reads_what_it_renders_itself(served: Served, protocol: str, count: int, role: str, stream: bool) -> None:
     asked = body(protocol, parts(protocol, count), role, stream=stream)
     if role == "tool" and not served.scale_out:
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            ask(served, protocol, asked)
-        assert refused.value.code == 400
-        assert "--enable-scale-out" in refused.value.read().decode()
+        status, refused = loopback.ask(served.url + PATHS[protocol], asked)
+        assert status == 400
+        assert "--enable-scale-out" in refused
         return
     said = ask(served, protocol, asked)
     first, sampled = generated(served)
     own = body("chat", parts("chat", count), role)
-    wanted = post(f"{served.engine}{PATHS['chat']}", {**own, "skip_special_tokens": True, "return_token_ids": True})
+    wanted = told(f"{served.engine}{PATHS['chat']}", {**own, "skip_special_tokens": True, "return_token_ids": True})
     (choice,) = wanted["choices"]
     assert first["prompt_token_ids"] == wanted["prompt_token_ids"]
     assert sampled.ids == choice["token_ids"]
@@ -188,7 +184,7 @@ def test_vllm_reads_what_it_renders_itself(served: Served, protocol: str, count:
     if served.scale_out:
         # vLLM moves images in results of Messages, and knows no AG-UI.
         like = "chat" if role == "tool" or protocol == "ag-ui" else protocol
-        rendered = post(f"{served.engine}{PATHS[like]}/render", body(like, parts(like, count), role))
+        rendered = told(f"{served.engine}{PATHS[like]}/render", body(like, parts(like, count), role))
         assert first["prompt_token_ids"] == rendered["token_ids"]
         assert first["mm_placeholders"] == rendered["features"]["mm_placeholders"]
         assert len(first["mm_placeholders"]["image"]) == count
@@ -200,11 +196,10 @@ def test_another_image_is_answered_otherwise(served: Served) -> None:
 
 
 def test_a_session_keeps_what_was_sampled_after_images_and_does_not_call_it_exact(served: Served) -> None:
-    session = post(f"{served.url}/sessions", {})
+    session = told(f"{served.url}/sessions", {})
     asked = body("chat", parts("chat", 2), "user", temperature=1.0, seed=3)
-    post(f"{served.url}/sessions/{session['id']}/v1/chat/completions", asked)
-    with urllib.request.urlopen(f"{served.url}/sessions/{session['id']}/trajectory", timeout=60) as answer:
-        (call,) = json.load(answer)["calls"]
+    told(f"{served.url}/sessions/{session['id']}/v1/chat/completions", asked)
+    (call,) = told(f"{served.url}/sessions/{session['id']}/trajectory")["calls"]
     _, sampled = generated(served)
     assert session["exact"]
     assert not call["exact"]

@@ -18,7 +18,7 @@ from unspool.engines.upstream import Upstream
 from unspool.request.prompts import Prompts, Tokenizer
 from unspool.rl import Rollout, read_rollout, to_trl
 
-from ..plugins.vllm_server import post
+from ..loopback import told
 from ..plugins.vllm_server import serving as serving_vllm
 from ..server.support import Live, live
 from ..sessions.proxy import Proxy
@@ -116,7 +116,7 @@ def test_grpo_learns_what_vllm_sampled(tmp_path: Path) -> None:
     }
     program = (str(VLLM), "-m", "vllm.entrypoints.cli.main")
     with serving_vllm(folder, flags, environment, None, program) as url, Proxy(url).running() as proxy:
-        post(f"{url}/update_weight_version", {"new_version": "step-3"})
+        told(f"{url}/update_weight_version", {"new_version": "step-3"})
         prompts = Prompts(Tokenizer(tiny.TEMPLATE, tiny.TEMPLATE, {"eos_token": "<|im_end|>"}, tiny.MARKS))
         engine = Upstream(proxy.url, tokenizer=words.backend_tokenizer)
         with live(engine, "hermes", prompts=prompts, sessions=True) as server:
