@@ -141,56 +141,21 @@ def train(model: Any, words: Any, server: Live, proxy: Proxy, folder: Path, near
     Returns:
         the runs that it learnt from.
     """
-    from datasets import Dataset
-    from trl import GRPOConfig, GRPOTrainer
-
+    tiny = importlib.import_module("tests.rl.tiny")
     runs: list[Rollout] = []
-    trained: list[Any] = []
-    learnt: list[Any] = []
-
-    class Watched(GRPOTrainer):  # type: ignore[misc]
-        """The trainer, which keeps what it trains on, and the log-probabilities that it computes."""
-
-        def _get_per_token_logps_and_entropies(self, *given: Any, **named: Any) -> Any:
-            computed = super()._get_per_token_logps_and_entropies(*given, **named)
-            if computed[0].requires_grad:
-                learnt.append(computed[0].detach())
-            return computed
-
-        def _compute_loss(self, model: Any, inputs: Any) -> Any:
-            trained.append(inputs)
-            return super()._compute_loss(model, inputs)
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
         new = [run(server, prompt, seed) for seed, prompt in enumerate(prompts)]
         runs.extend(new)
         return to_trl(new)
 
-    arguments = GRPOConfig(
-        output_dir=str(folder / "out"),
-        per_device_train_batch_size=2,
-        num_generations=2,
-        max_completion_length=400,
-        max_steps=1,
-        learning_rate=1e-5,
-        report_to=[],
-        use_cpu=True,
-        save_strategy="no",
-        logging_strategy="no",
-        bf16=False,
-    )
-    trainer = Watched(
-        model=model.float(),
-        reward_funcs=lambda completions, reward, **_: reward,
-        args=arguments,
-        train_dataset=Dataset.from_list([{"prompt": ASKED}] * 2),
-        processing_class=words,
-        rollout_func=rollout,
-    )
-    trainer.train()
+    def reward(completions: Any, reward: list[float], **_: Any) -> list[float]:
+        return reward
+
+    options = {"max_completion_length": 400, "learning_rate": 1e-5}
+    inputs, logps, _ = tiny.learn(model.float(), words, rollout, reward, folder / "out", ASKED, **options)
     judge(runs, proxy)
     assert [one for one in runs if "<|im_end|><|im_end|>" in words.decode(one.rows[0].input_ids)] == []
-    (inputs,), (logps,) = trained, learnt
     mask = inputs["completion_mask"].bool() & inputs["tool_mask"].bool()
     for one, row, here, found in zip(runs, inputs["completion_ids"], mask, logps, strict=True):
         (given,) = one.rows
