@@ -20,18 +20,13 @@ from ..media import png
 from ..request.parts.test_places import ADDED, SEEING
 from ..request.parts.test_reading import PROTOCOLS, image
 from ..sessions.proxy import Proxy, Sampling
+from ..wire.readers import PATHS, events, text_of
 from .test_vllm_engine import END, ENGINE, unspool_serve
 from .test_vllm_host import make_tokenizer
 from .vllm_server import CONFIG, VISION, VISION_PATH, serving
 
 pytestmark = [pytest.mark.vllm_engine, pytest.mark.filterwarnings("default")]
 
-PATHS: Final = {
-    "chat": "/v1/chat/completions",
-    "responses": "/v1/responses",
-    "messages": "/v1/messages",
-    "ag-ui": "/ag-ui",
-}
 TOKENS: Final = {
     "image_token_id": "<|image_pad|>",
     "video_token_id": "<|video_pad|>",
@@ -114,33 +109,7 @@ def ask(served: Served, protocol: str, asked: dict[str, Any]) -> str:
     """The text of an answer, whole or streamed."""
     status, answer = loopback.ask(served.url + PATHS[protocol], asked)
     assert status == 200, answer
-    if not asked.get("stream") and protocol != "ag-ui":
-        return whole(protocol, json.loads(answer))
-    return "".join(piece(protocol, one) for one in events(answer))
-
-
-def events(stream: str) -> list[Any]:
-    """The events of a stream."""
-    data = [line.removeprefix("data:").strip() for line in stream.splitlines() if line.startswith("data:")]
-    return [json.loads(one) for one in data if one != "[DONE]"]
-
-
-def whole(protocol: str, answer: Any) -> str:
-    """The text of a whole answer."""
-    if protocol == "chat":
-        return answer["choices"][0]["message"]["content"] or ""
-    parts = answer["content"] if protocol == "messages" else [p for o in answer["output"] for p in o["content"]]
-    return "".join(part["text"] for part in parts)
-
-
-def piece(protocol: str, event: Any) -> str:
-    """The text of an event of a stream."""
-    if protocol == "chat":
-        return "".join(choice["delta"].get("content") or "" for choice in event["choices"])
-    if protocol == "messages":
-        return event["delta"].get("text", "") if event["type"] == "content_block_delta" else ""
-    kind = "response.output_text.delta" if protocol == "responses" else "TEXT_MESSAGE_CONTENT"
-    return event["delta"] if event["type"] == kind else ""
+    return text_of(protocol, answer)
 
 
 def generated(served: Served) -> tuple[Any, Sampling]:

@@ -11,7 +11,8 @@ from tests.loopback import told
 from tests.media import png, url
 from tests.request.parts.test_reading import PROTOCOLS, image
 from tests.server.support import Live, live
-from tests.server.test_parts import PATHS, body, text_of
+from tests.server.test_parts import body
+from tests.wire.readers import PATHS, text_of
 from unspool import get_dialect
 from unspool.cli import main
 from unspool.engines.local import Launch, LlamaProcess, Local
