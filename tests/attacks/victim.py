@@ -16,6 +16,7 @@ from typing import Any
 from tests.loopback import ask
 from tests.server.processes import Process
 from tests.server.support import until
+from tests.server.workshop import call
 from tests.tokenizer import FOLDER
 
 from .upstream import upstream
@@ -137,8 +138,8 @@ def workshop(folder: Path, other: str = "") -> Path:
         QUICK: "Hello.",
         **{f"{name} it": call(name) for name in ("guarded", "add", "hang", "flood", "die", "split")},
     }
-    calls["add many"] = "".join(call("add", a=i) for i in range(200))
-    calls["hang many"] = "".join(call("hang", a=i) for i in range(200))
+    calls["add many"] = "\n".join(call("add", a=i) for i in range(200))
+    calls["hang many"] = "\n".join(call("hang", a=i) for i in range(200))
     for words, text in calls.items():
         lines += [{"type": "request", "match": words}, {"type": "chunk", "text": text, "finish_reason": "stop"}]
     lines += [{"type": "request"}, {"type": "chunk", "text": "It is done.", "finish_reason": "stop"}]
@@ -155,11 +156,6 @@ def workshop(folder: Path, other: str = "") -> Path:
         f"mcp-config = '{tools}'\nreasoning-key = '{key}'\n[models.scripted]\n{model}[models.other]\n{second}"
     )
     return config
-
-
-def call(name: str, **arguments: Any) -> str:
-    """A call as the model of `workshop` writes it."""
-    return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>\n"
 
 
 def _written(file: Path, lines: list[dict[str, Any]]) -> str:

@@ -26,10 +26,6 @@ async def collect(engine: Upstream, prompt: str = PROMPT, **fields: Any) -> list
     return [d async for d in engine.generate(Request(**{"prompt": prompt, "sampling": GREEDY, **fields}))]
 
 
-def text(deltas: list[Delta]) -> str:
-    return "".join(d.text for d in deltas)
-
-
 def generated(url: str, prompt: str = PROMPT, options: Mapping[str, Any] | None = None, **fields: Any) -> list[Delta]:
     async def main() -> list[Delta]:
         async with connected(url, **(options or {})) as engine:

@@ -231,10 +231,6 @@ async def collect(engine: Upstream, asked: Request | None = None) -> list[Delta]
     return [delta async for delta in engine.generate(asked or request())]
 
 
-def text(deltas: list[Delta]) -> str:
-    return "".join(d.text for d in deltas)
-
-
 async def fault(engine: Upstream, asked: Request | None = None) -> tuple[str, EngineError]:
     """The text up to an error, and the error."""
     found = ""
