@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
 import pytest
 import yaml
 
 from unspool.cli import parsers
 
-from .server.support import PATIENCE
+from .loopback import told
+from .server.processes import Process
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
@@ -68,26 +68,11 @@ def test_the_containers_command_serves_and_its_health_check_sees_it(built: Path,
     assert line[0] == "unspool"
     line[0] = str(built / "bin" / line[0])
     line += ["--engine", f"replay:{ROOT / RECORDING}"]
-    process = subprocess.Popen([*line, "--port", "0"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    try:
-        port = listening(process)
-        check = [str(built / "bin" / "python"), *(word.replace("8192", port) for word in check[1:])]
+    with Process(command=line, cwd=tmp_path) as server:
+        check = [str(built / "bin" / "python"), *(word.replace("8192", str(server.port)) for word in check[1:])]
         assert subprocess.run(check, capture_output=True).returncode == 0
-    finally:
-        process.terminate()
-        assert process.stderr is not None
-        lines = [json.loads(line) for line in process.stderr]
-        process.wait(PATIENCE)
-        process.stderr.close()
-    assert any(line["logger"] == "unspool.access" and line["path"] == "/health" for line in lines)
+    assert any(line["logger"] == "unspool.access" and line["path"] == "/health" for line in server.logged())
     assert subprocess.run(check, capture_output=True).returncode != 0
-
-
-def listening(process: "subprocess.Popen[str]") -> str:
-    """The port that a server took, as its log says once it listens everywhere."""
-    assert process.stderr is not None
-    ports = (re.search(r"listening on http://0\.0\.0\.0:(\d+)", line) for line in process.stderr)
-    return next(port[1] for port in ports if port is not None)
 
 
 @pytest.fixture
@@ -130,19 +115,14 @@ def test_the_image_is_built_and_serves_as_a_user_without_rights(image: list[str]
     words = json.loads(instructions("ENTRYPOINT")[-1]) + json.loads(instructions("CMD")[-1])
     check = json.loads(DOCKERFILE.split("HEALTHCHECK", 1)[1].split("CMD ", 1)[1].splitlines()[0])
     words += ["--engine", f"replay:/recordings/{RECORDING.name}"]
-    process = subprocess.Popen([*image, *words, "--port", "0"], stderr=subprocess.PIPE, text=True)
-    try:
-        port = listening(process)
-        check = [word.replace("8192", port) for word in check]
+    with Process(command=[*image, *words]) as server:
+        check = [word.replace("8192", str(server.port)) for word in check]
         assert subprocess.run([*image, *check]).returncode == 0
         wrote = subprocess.run([*image, "sh", "-c", "id -u; touch /etc/x"], capture_output=True, text=True)
         assert (wrote.stdout, wrote.returncode) == (instructions("USER")[-1] + "\n", 1)
         asked = {"messages": [{"role": "user", "content": "Hello!"}]}
-        answer = httpx2.post(f"http://127.0.0.1:{port}/v1/chat/completions", json=asked, timeout=PATIENCE).json()
+        answer = told(f"http://127.0.0.1:{server.port}/v1/chat/completions", asked)
         assert answer["choices"][0]["message"]["content"].startswith("Hello!")
-    finally:
-        process.terminate()
-        process.communicate(timeout=PATIENCE)
     assert subprocess.run([*image, *check], stderr=subprocess.DEVNULL).returncode != 0
 
 

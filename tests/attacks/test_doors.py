@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from ..server.workshop import call
 from .clients import burst
 from .upstream import upstream
-from .victim import CHAT, QUICK, Victim, call, survives, workshop
+from .victim import CHAT, QUICK, Victim, survives, workshop
 
 RESPONSES, MESSAGES, AGUI = "/v1/responses", "/v1/messages", "/ag-ui"
 SURROGATE = "\ud800"
-CALLS = call("f", a=1) * 3000
+CALLS = f"{call('f', a=1)}\n" * 3000
 """200,000 characters of calls."""
 
 

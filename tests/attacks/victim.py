@@ -9,14 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.loopback import ask
 from tests.server.processes import Process
 from tests.server.support import until
+from tests.server.workshop import call
 from tests.tokenizer import FOLDER
 
 from .upstream import upstream
@@ -42,16 +42,7 @@ class Victim(Process):
 
     def ask(self, path: str, body: Any = None, timeout: float = PATIENCE) -> tuple[int, str]:
         """The status and the text of an answer."""
-        data = None if body is None else json.dumps(body).encode()
-        asked = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json"}
-        )
-        try:
-            with urllib.request.urlopen(asked, timeout=timeout) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
+        return ask(self.url + path, body, timeout)
 
     def gauges(self) -> dict[str, int]:
         """The current values of the gauges of `/metrics`."""
@@ -147,8 +138,8 @@ def workshop(folder: Path, other: str = "") -> Path:
         QUICK: "Hello.",
         **{f"{name} it": call(name) for name in ("guarded", "add", "hang", "flood", "die", "split")},
     }
-    calls["add many"] = "".join(call("add", a=i) for i in range(200))
-    calls["hang many"] = "".join(call("hang", a=i) for i in range(200))
+    calls["add many"] = "\n".join(call("add", a=i) for i in range(200))
+    calls["hang many"] = "\n".join(call("hang", a=i) for i in range(200))
     for words, text in calls.items():
         lines += [{"type": "request", "match": words}, {"type": "chunk", "text": text, "finish_reason": "stop"}]
     lines += [{"type": "request"}, {"type": "chunk", "text": "It is done.", "finish_reason": "stop"}]
@@ -165,11 +156,6 @@ def workshop(folder: Path, other: str = "") -> Path:
         f"mcp-config = '{tools}'\nreasoning-key = '{key}'\n[models.scripted]\n{model}[models.other]\n{second}"
     )
     return config
-
-
-def call(name: str, **arguments: Any) -> str:
-    """A call as the model of `workshop` writes it."""
-    return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>\n"
 
 
 def _written(file: Path, lines: list[dict[str, Any]]) -> str:

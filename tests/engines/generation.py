@@ -5,8 +5,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import cache
 from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer
 
+from tests.tokenizer import byte_level
 from unspool.engines import Delta, Engine, Request
 
 EOS = 256
@@ -17,12 +18,8 @@ def byte_tokenizer() -> Tokenizer:
     """A tokenizer in which each byte is the token with the same number. The end of a sequence comes after the bytes."""
     plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = [b for b in range(256) if b not in plain]
-    letters = {chr(b) if b in plain else chr(256 + others.index(b)): b for b in range(256)}
-    tokenizer = Tokenizer(models.BPE(vocab=letters, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(["<eos>"])
-    return tokenizer
+    letters = [chr(b) if b in plain else chr(256 + others.index(b)) for b in range(256)]
+    return byte_level(letters, special=["<eos>"])
 
 
 async def collect(engine: Engine, request: Request) -> list[Delta]:

@@ -20,11 +20,12 @@ import numpy as np
 import pytest
 
 import unspool
-from tests.loopback import free_port
+from tests.loopback import free_port, process
 from tests.support import closed_tool
 from unspool.engines import Request, Sampling
 
-from .processes import GREEDY, collect, connected, generated, process, text
+from .generation import text_of
+from .processes import GREEDY, collect, connected, generated
 from .succession import BOS, EOS, LOOP, MARKERS, OUTPUT, chains, joined, layers, rounded, weights
 
 pytestmark = [pytest.mark.llama, pytest.mark.filterwarnings("ignore")]
@@ -136,7 +137,7 @@ def test_the_kind_of_the_server_is_detected(url: str, kind: str) -> None:
 
 def test_the_raw_text_keeps_its_markers(url: str, kind: str) -> None:
     deltas = generated(url)
-    assert text(deltas) == joined()
+    assert text_of(deltas) == joined()
     assert len([d for d in deltas if d.text]) > 5, "it streams"
     assert deltas[-1].finish_reason == "stop"
     usage = deltas[-1].usage
@@ -149,7 +150,7 @@ def test_the_raw_text_keeps_its_markers(url: str, kind: str) -> None:
 
 def test_the_limit_is_kept_and_reported(url: str) -> None:
     deltas = generated(url, max_tokens=3)
-    assert text(deltas) == joined(OUTPUT[:3])
+    assert text_of(deltas) == joined(OUTPUT[:3])
     assert deltas[-1].finish_reason == "length"
 
 
@@ -173,7 +174,7 @@ def test_closing_stops_the_server(url: str) -> None:
                     await anext(stream)
                 await stream.aclose()
             begun = time.monotonic()
-            assert text(await collect(engine)) == joined()
+            assert text_of(await collect(engine)) == joined()
             return time.monotonic() - begun
 
     assert asyncio.run(main()) < 5
@@ -185,7 +186,7 @@ def test_a_required_call_is_valid_whatever_the_weights(random_url: str, dialect:
     asked: dict[str, Any] = {"tools": TOOLS, "tool_choice": "required", "stage": "content"}
     constraint = unspool.constrain(dialect, **asked, parallel_tool_calls=False)
     sampling = Sampling(temperature=1.0, seed=seed)
-    raw = text(generated(random_url, max_tokens=2000, sampling=sampling, constraint=constraint))
+    raw = text_of(generated(random_url, max_tokens=2000, sampling=sampling, constraint=constraint))
     message = unspool.parse(raw, dialect, **asked)
     assert [c.status for c in message.tool_calls] == ["ok"], raw
     schemas = {t["function"]["name"]: t["function"]["parameters"] for t in TOOLS}
@@ -217,8 +218,8 @@ def test_control_tokens_are_shown_if_the_server_can_show_them(kind: str, tmp_pat
     write(tmp_path / "model.gguf", hidden=True)
     for base in serve(kind, tmp_path / "model.gguf", tmp_path):
         if kind == "llama-cpp-python":
-            assert text(generated(base)) == ""
+            assert text_of(generated(base)) == ""
         else:
             shown = tuple(t for t in OUTPUT if t != "get_weather")
-            assert text(generated(base, options={"markers": shown})) == joined(shown)
-            assert text(generated(base)) == ""
+            assert text_of(generated(base, options={"markers": shown})) == joined(shown)
+            assert text_of(generated(base)) == ""

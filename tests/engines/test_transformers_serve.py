@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken
 
-from tests.loopback import free_port
+from tests.loopback import free_port, process
 from tests.tokenizer import byte_level
 from unspool.engines import EngineError, Request, Sampling
 
-from .processes import GREEDY, collect, connected, generated, process, text
+from .generation import text_of
+from .processes import GREEDY, collect, connected, generated
 from .succession import BOS, EOS, LOOP, MARKERS, OUTPUT, TEMPLATE, chains, joined, rounded, weights
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore")]
@@ -74,7 +75,7 @@ def url(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_the_raw_text_keeps_its_markers(url: str) -> None:
     deltas = generated(url, max_tokens=50)
-    assert text(deltas) == joined()
+    assert text_of(deltas) == joined()
     assert len([d for d in deltas if d.text]) > 5, "it streams"
     assert deltas[-1].finish_reason == "stop"
     usage = deltas[-1].usage
@@ -84,7 +85,7 @@ def test_the_raw_text_keeps_its_markers(url: str) -> None:
 
 def test_the_limit_is_kept_and_reported(url: str) -> None:
     deltas = generated(url, max_tokens=3)
-    assert text(deltas) == joined(OUTPUT[:3])
+    assert text_of(deltas) == joined(OUTPUT[:3])
     assert deltas[-1].finish_reason == "length"
 
 
@@ -92,7 +93,7 @@ def test_concurrent_outputs_do_not_mix(url: str) -> None:
     async def main() -> list[str]:
         async with connected(url) as engine:
             found = await asyncio.gather(*(collect(engine, max_tokens=50) for _ in range(8)))
-        return [text(deltas) for deltas in found]
+        return [text_of(deltas) for deltas in found]
 
     assert asyncio.run(main()) == [joined()] * 8
 

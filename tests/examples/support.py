@@ -4,20 +4,18 @@ import asyncio
 import contextlib
 import importlib.util
 import json
-import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from tokenizers import Tokenizer
 
-from ..server.support import until
+from ..server.support import running
 from ..tokenizer import FOLDER
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -92,17 +90,3 @@ def page_with_delay(name: str, seconds: float) -> Starlette:
         return Response(status_code=404)
 
     return Starlette(routes=[Route(f"/{name}", page), Route("/delay", delay)])
-
-
-@contextlib.contextmanager
-def running(app: Any) -> Iterator[str]:
-    """Run an ASGI application on a free port during the block, and yield its address."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, ws="none", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    until(lambda: server.started)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()

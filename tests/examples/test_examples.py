@@ -20,9 +20,9 @@ from unspool.engines.upstream import Upstream
 from unspool.request.prompts import Prompts, read_tokenizer
 from unspool.server import create_app
 
-from ..server.support import Live, chunks, live
+from ..server.support import Live, chunks, live, running
 from ..tokenizer import FOLDER
-from .support import EXAMPLES, RAW, example, page_with_delay, raw_endpoint, running
+from .support import EXAMPLES, RAW, example, page_with_delay, raw_endpoint
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
 ASKED: Any = {

@@ -14,6 +14,7 @@ from unspool.engines.upstream import Upstream
 from ..engines.local.test_real import Serving, serving
 from ..engines.upstream.support import DONE, Connection, Fake, event, threaded
 from ..engines.upstream.support import Asked as Arrived
+from ..loopback import told
 from ..server.support import live
 from ..server.writing import TOKENIZER, template
 
@@ -69,9 +70,8 @@ def evaluated(folder: Path, model: str, url: str, task: dict[str, Any]) -> tuple
 
 
 def answers(served: Serving, path: str, **fields: Any) -> Any:
-    status, text = served.json(path, {"max_tokens": 6, "temperature": 0, "stop": ["\n"], "seed": 1234, **fields})
-    assert status == 200, text
-    return json.loads(text)["choices"][0]
+    asked = {"max_tokens": 6, "temperature": 0, "stop": ["\n"], "seed": 1234, **fields}
+    return told(served.url + path, asked)["choices"][0]
 
 
 def test_tasks_of_generation_run_on_the_small_model_by_completions_and_by_chat(tmp_path: Path) -> None:

@@ -7,8 +7,6 @@ sampled, under the grammar of the request.
 import contextlib
 import importlib
 import json
-import os
-import subprocess
 import sys
 import time
 import urllib.request
@@ -23,9 +21,10 @@ import unspool
 from tests.support import closed_tool
 from unspool import Dialect, Stage
 
+from ..loopback import free_port, process
 from .support import NAMED, WEATHER, Gathered, Parts, parts
 from .test_vllm_host import make_tokenizer
-from .vllm_server import free_port, markers, serving, wait, write_model
+from .vllm_server import PATIENCE, markers, serving, write_model
 
 pytestmark = [pytest.mark.vllm_engine, pytest.mark.filterwarnings("default")]
 END = "<|im_end|>"
@@ -184,14 +183,9 @@ def unspool_serve(folder: Path, engine: str, dialect: Dialect, *flags: str) -> I
     port = free_port()
     command = [sys.executable, "-m", "unspool", "serve", "--engine", engine, "--tokenizer", str(folder)]
     command += ["--dialect", dialect.name, "--model", "tiny", "--port", str(port), *flags]
-    with (folder / "serve.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": ROOT})
-    try:
-        wait(process, f"http://127.0.0.1:{port}", folder / "serve.log")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(30)
+    url = f"http://127.0.0.1:{port}"
+    with process(command, f"{url}/health", folder / "serve.log", PATIENCE, PYTHONPATH=ROOT):
+        yield url
 
 
 PLACES = [("hermes", "plug-in"), ("qwen3-coder", "plug-in"), ("hermes", "unspool serve")]

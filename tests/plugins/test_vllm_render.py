@@ -10,10 +10,11 @@ import pytest
 import unspool
 from unspool import Dialect, Stage
 
+from ..loopback import told
 from ..support import present, tools_of
 from .support import STRICT, WEATHER, Gathered, Parts, mode_of, parts, raws
 from .test_vllm_host import make_tokenizer, prompt_of
-from .vllm_server import WAYS, markers, post, serving, write_model
+from .vllm_server import WAYS, markers, serving, write_model
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
 SERVERS = [
@@ -71,7 +72,7 @@ def derendered(server: Server, raw: str, prompt: list[int], request: dict[str, A
         "chat_request": request,
         "prompt_token_ids": prompt,
     }
-    message = post(f"{server.url}/derender", body)["choices"][0]["message"]
+    message = told(f"{server.url}/derender", body)["choices"][0]["message"]
     calls = [(c["function"]["name"], c["function"]["arguments"]) for c in message.get("tool_calls") or []]
     return message.get("reasoning") or "", message.get("content") or "", calls
 
@@ -91,7 +92,7 @@ def streamed(server: Server, raw: str, prompt: list[int], request: dict[str, Any
             "chat_request": {**request, "stream": True},
             "prompt_token_ids": prompt,
         }
-        answer = post(f"{server.url}/derender", body)
+        answer = told(f"{server.url}/derender", body)
         state = answer["stream_state"]
         for delta in (c["delta"] for c in answer["chunk"]["choices"]):
             found.say(delta.get("reasoning"), delta.get("content"))
@@ -128,7 +129,7 @@ def test_derendering_says_what_the_parser_says(server: Server) -> None:
 def test_rendering_carries_our_tag(server: Server, choice: str) -> None:
     mode = mode_of(choice)
     request = server.request([STRICT], tool_choice=mode, parallel_tool_calls=choice != "single")
-    rendered = post(f"{server.url}/render", request)
+    rendered = told(f"{server.url}/render", request)
     carried = json.loads(rendered["sampling_params"]["structured_outputs"]["structural_tag"])
     own = present(unspool.constrain(server.dialect, [STRICT], mode, choice != "single", stage=Stage.CONTENT))
     kind = importlib.import_module("xgrammar").StructuralTag

@@ -6,8 +6,6 @@ renders itself of the same messages, and what it writes with the answer of its o
 
 import importlib
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,22 +14,19 @@ import pytest
 
 import unspool
 
+from .. import loopback
+from ..loopback import told
 from ..media import png
 from ..request.parts.test_places import ADDED, SEEING
 from ..request.parts.test_reading import PROTOCOLS, image
 from ..sessions.proxy import Proxy, Sampling
+from ..wire.readers import PATHS, events, text_of
 from .test_vllm_engine import END, ENGINE, unspool_serve
 from .test_vllm_host import make_tokenizer
-from .vllm_server import CONFIG, VISION, VISION_PATH, post, serving
+from .vllm_server import CONFIG, VISION, VISION_PATH, serving
 
 pytestmark = [pytest.mark.vllm_engine, pytest.mark.filterwarnings("default")]
 
-PATHS: Final = {
-    "chat": "/v1/chat/completions",
-    "responses": "/v1/responses",
-    "messages": "/v1/messages",
-    "ag-ui": "/ag-ui",
-}
 TOKENS: Final = {
     "image_token_id": "<|image_pad|>",
     "video_token_id": "<|video_pad|>",
@@ -112,38 +107,9 @@ def body(protocol: str, parts: list[Any], role: str, **more: Any) -> dict[str, A
 
 def ask(served: Served, protocol: str, asked: dict[str, Any]) -> str:
     """The text of an answer, whole or streamed."""
-    request = urllib.request.Request(
-        served.url + PATHS[protocol], json.dumps(asked).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=120) as answer:
-        told = answer.read().decode()
-    if not asked.get("stream") and protocol != "ag-ui":
-        return whole(protocol, json.loads(told))
-    return "".join(piece(protocol, one) for one in events(told))
-
-
-def events(stream: str) -> list[Any]:
-    """The events of a stream."""
-    data = [line.removeprefix("data:").strip() for line in stream.splitlines() if line.startswith("data:")]
-    return [json.loads(one) for one in data if one != "[DONE]"]
-
-
-def whole(protocol: str, answer: Any) -> str:
-    """The text of a whole answer."""
-    if protocol == "chat":
-        return answer["choices"][0]["message"]["content"] or ""
-    parts = answer["content"] if protocol == "messages" else [p for o in answer["output"] for p in o["content"]]
-    return "".join(part["text"] for part in parts)
-
-
-def piece(protocol: str, event: Any) -> str:
-    """The text of an event of a stream."""
-    if protocol == "chat":
-        return "".join(choice["delta"].get("content") or "" for choice in event["choices"])
-    if protocol == "messages":
-        return event["delta"].get("text", "") if event["type"] == "content_block_delta" else ""
-    kind = "response.output_text.delta" if protocol == "responses" else "TEXT_MESSAGE_CONTENT"
-    return event["delta"] if event["type"] == kind else ""
+    status, answer = loopback.ask(served.url + PATHS[protocol], asked)
+    assert status == 200, answer
+    return text_of(protocol, answer)
 
 
 def generated(served: Served) -> tuple[Any, Sampling]:
@@ -171,15 +137,14 @@ def parts(protocol: str, count: int) -> list[Any]:
 def test_vllm_reads_what_it_renders_itself(served: Served, protocol: str, count: int, role: str, stream: bool) -> None:
     asked = body(protocol, parts(protocol, count), role, stream=stream)
     if role == "tool" and not served.scale_out:
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            ask(served, protocol, asked)
-        assert refused.value.code == 400
-        assert "--enable-scale-out" in refused.value.read().decode()
+        status, refused = loopback.ask(served.url + PATHS[protocol], asked)
+        assert status == 400
+        assert "--enable-scale-out" in refused
         return
     said = ask(served, protocol, asked)
     first, sampled = generated(served)
     own = body("chat", parts("chat", count), role)
-    wanted = post(f"{served.engine}{PATHS['chat']}", {**own, "skip_special_tokens": True, "return_token_ids": True})
+    wanted = told(f"{served.engine}{PATHS['chat']}", {**own, "skip_special_tokens": True, "return_token_ids": True})
     (choice,) = wanted["choices"]
     assert first["prompt_token_ids"] == wanted["prompt_token_ids"]
     assert sampled.ids == choice["token_ids"]
@@ -188,7 +153,7 @@ def test_vllm_reads_what_it_renders_itself(served: Served, protocol: str, count:
     if served.scale_out:
         # vLLM moves images in results of Messages, and knows no AG-UI.
         like = "chat" if role == "tool" or protocol == "ag-ui" else protocol
-        rendered = post(f"{served.engine}{PATHS[like]}/render", body(like, parts(like, count), role))
+        rendered = told(f"{served.engine}{PATHS[like]}/render", body(like, parts(like, count), role))
         assert first["prompt_token_ids"] == rendered["token_ids"]
         assert first["mm_placeholders"] == rendered["features"]["mm_placeholders"]
         assert len(first["mm_placeholders"]["image"]) == count
@@ -200,11 +165,10 @@ def test_another_image_is_answered_otherwise(served: Served) -> None:
 
 
 def test_a_session_keeps_what_was_sampled_after_images_and_does_not_call_it_exact(served: Served) -> None:
-    session = post(f"{served.url}/sessions", {})
+    session = told(f"{served.url}/sessions", {})
     asked = body("chat", parts("chat", 2), "user", temperature=1.0, seed=3)
-    post(f"{served.url}/sessions/{session['id']}/v1/chat/completions", asked)
-    with urllib.request.urlopen(f"{served.url}/sessions/{session['id']}/trajectory", timeout=60) as answer:
-        (call,) = json.load(answer)["calls"]
+    told(f"{served.url}/sessions/{session['id']}/v1/chat/completions", asked)
+    (call,) = told(f"{served.url}/sessions/{session['id']}/trajectory")["calls"]
     _, sampled = generated(served)
     assert session["exact"]
     assert not call["exact"]

@@ -4,17 +4,14 @@ import contextlib
 import json
 import os
 import re
-import socket
-import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from unspool import Dialect
+
+from ..loopback import free_port, process
 
 MODULE = "unspool.plugins.vllm_plugin"
 WAYS: dict[str, tuple[dict[str, str], list[str]]] = {
@@ -52,12 +49,6 @@ def markers(dialect: Dialect) -> list[str]:
     return sorted(found - {"<b>"})
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 def write_model(folder: Path, tokenizer: Any, template: str, **fields: Any) -> None:
     """Write what the front end needs of a model: its tokenizer and its configuration."""
     tokenizer.chat_template = template
@@ -91,39 +82,6 @@ def serving(
         line += ["--enable-auto-tool-choice", "--tool-call-parser", f"unspool_{dialect.name}"]
         line += ["--reasoning-parser", f"unspool_{dialect.name}"] if dialect.reasoning else []
     given = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", **environment}
-    with (folder / LOG).open("wb") as log:
-        process = subprocess.Popen(line, env={**os.environ, **given}, stdout=log, stderr=log, start_new_session=True)
     url = f"http://127.0.0.1:{port}"
-    try:
-        wait(process, url, folder / LOG)
+    with process(line, f"{url}/health", folder / LOG, PATIENCE, **given):
         yield url
-    finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
-    """Wait until a server answers."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        assert process.poll() is None, log.read_text(encoding="utf-8", errors="replace")[-5000:]
-        assert time.monotonic() < until, "the server did not start"
-        try:
-            urllib.request.urlopen(url + "/health", timeout=5).close()
-            return
-        except OSError:
-            time.sleep(0.5)
-
-
-def post(url: str, body: dict[str, Any]) -> Any:
-    """Send a request that must succeed, and return the answer."""
-    asked = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(asked, timeout=120) as answer:
-            return json.load(answer)
-    except urllib.error.HTTPError as error:
-        raise AssertionError(error.read().decode()) from None

@@ -71,47 +71,25 @@ def test_skyrls_own_check_takes_exported_rows_as_steps_of_their_trajectories() -
 
 
 def test_trl_learns_from_exported_rows(tmp_path: Path) -> None:
-    from datasets import Dataset
     from transformers import LlamaConfig, LlamaForCausalLM
-    from trl import GRPOConfig, GRPOTrainer
 
     from . import tiny
 
     words = tiny.tokenizer()
     shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     rewarded: list[Any] = []
-    trained: list[Any] = []
-
-    class Watched(GRPOTrainer):  # type: ignore[misc]
-        def _compute_loss(self, model: Any, inputs: Any) -> Any:
-            trained.append(inputs)
-            return super()._compute_loss(model, inputs)
 
     def score(completions: Any, reward: list[float], role: list[str], rollout: list[str], **_: Any) -> list[float]:
         rewarded.append((reward, role, rollout))
         return reward
 
-    Watched(
-        model=LlamaForCausalLM(LlamaConfig(vocab_size=len(words), pad_token_id=words.pad_token_id, **shape)),
-        reward_funcs=score,
-        args=GRPOConfig(
-            output_dir=str(tmp_path),
-            per_device_train_batch_size=2,
-            num_generations=2,
-            max_completion_length=8,
-            max_steps=1,
-            report_to=[],
-            use_cpu=True,
-            bf16=False,
-            save_strategy="no",
-            logging_strategy="no",
-        ),
-        train_dataset=Dataset.from_list([{"prompt": tiny.ASKED}] * 2),
-        processing_class=words,
-        rollout_func=lambda prompts, trainer: to_trl(rollouts(len(prompts))),
-    ).train()
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(words), pad_token_id=words.pad_token_id, **shape))
+
+    def rollout(prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
+        return to_trl(rollouts(len(prompts)))
+
+    inputs = tiny.learn(model, words, rollout, score, tmp_path, max_completion_length=8).inputs
     assert rewarded == [([0.0, 1.0], ["agent"] * 2, ["r0", "r1"])]
-    (inputs,) = trained
     assert inputs["completion_ids"].tolist() == [[3, 4, 5, 6, 7]] * 2
     learnt = inputs["completion_mask"] * inputs.get("tool_mask", 1)
     assert learnt.tolist() == [[1, 1, 0, 1, 1]] * 2

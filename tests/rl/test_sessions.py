@@ -18,7 +18,7 @@ from unspool.engines.upstream import Upstream
 from unspool.request.prompts import Prompts, Tokenizer
 from unspool.rl import Rollout, read_rollout, to_trl
 
-from ..plugins.vllm_server import post
+from ..loopback import told
 from ..plugins.vllm_server import serving as serving_vllm
 from ..server.support import Live, live
 from ..sessions.proxy import Proxy
@@ -116,7 +116,7 @@ def test_grpo_learns_what_vllm_sampled(tmp_path: Path) -> None:
     }
     program = (str(VLLM), "-m", "vllm.entrypoints.cli.main")
     with serving_vllm(folder, flags, environment, None, program) as url, Proxy(url).running() as proxy:
-        post(f"{url}/update_weight_version", {"new_version": "step-3"})
+        told(f"{url}/update_weight_version", {"new_version": "step-3"})
         prompts = Prompts(Tokenizer(tiny.TEMPLATE, tiny.TEMPLATE, {"eos_token": "<|im_end|>"}, tiny.MARKS))
         engine = Upstream(proxy.url, tokenizer=words.backend_tokenizer)
         with live(engine, "hermes", prompts=prompts, sessions=True) as server:
@@ -141,56 +141,21 @@ def train(model: Any, words: Any, server: Live, proxy: Proxy, folder: Path, near
     Returns:
         the runs that it learnt from.
     """
-    from datasets import Dataset
-    from trl import GRPOConfig, GRPOTrainer
-
+    tiny = importlib.import_module("tests.rl.tiny")
     runs: list[Rollout] = []
-    trained: list[Any] = []
-    learnt: list[Any] = []
-
-    class Watched(GRPOTrainer):  # type: ignore[misc]
-        """The trainer, which keeps what it trains on, and the log-probabilities that it computes."""
-
-        def _get_per_token_logps_and_entropies(self, *given: Any, **named: Any) -> Any:
-            computed = super()._get_per_token_logps_and_entropies(*given, **named)
-            if computed[0].requires_grad:
-                learnt.append(computed[0].detach())
-            return computed
-
-        def _compute_loss(self, model: Any, inputs: Any) -> Any:
-            trained.append(inputs)
-            return super()._compute_loss(model, inputs)
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
         new = [run(server, prompt, seed) for seed, prompt in enumerate(prompts)]
         runs.extend(new)
         return to_trl(new)
 
-    arguments = GRPOConfig(
-        output_dir=str(folder / "out"),
-        per_device_train_batch_size=2,
-        num_generations=2,
-        max_completion_length=400,
-        max_steps=1,
-        learning_rate=1e-5,
-        report_to=[],
-        use_cpu=True,
-        save_strategy="no",
-        logging_strategy="no",
-        bf16=False,
-    )
-    trainer = Watched(
-        model=model.float(),
-        reward_funcs=lambda completions, reward, **_: reward,
-        args=arguments,
-        train_dataset=Dataset.from_list([{"prompt": ASKED}] * 2),
-        processing_class=words,
-        rollout_func=rollout,
-    )
-    trainer.train()
+    def reward(completions: Any, reward: list[float], **_: Any) -> list[float]:
+        return reward
+
+    options = {"max_completion_length": 400, "learning_rate": 1e-5}
+    inputs, logps, _ = tiny.learn(model.float(), words, rollout, reward, folder / "out", ASKED, **options)
     judge(runs, proxy)
     assert [one for one in runs if "<|im_end|><|im_end|>" in words.decode(one.rows[0].input_ids)] == []
-    (inputs,), (logps,) = trained, learnt
     mask = inputs["completion_mask"].bool() & inputs["tool_mask"].bool()
     for one, row, here, found in zip(runs, inputs["completion_ids"], mask, logps, strict=True):
         (given,) = one.rows

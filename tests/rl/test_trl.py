@@ -173,63 +173,24 @@ def test_kinds_limits_which_tokens_are_learnt() -> None:
 
 def test_grpo_learns_from_what_the_model_wrote_and_from_no_result(tmp_path: Path) -> None:
     import torch
-    from datasets import Dataset
     from transformers.utils import get_json_schema
-    from trl import GRPOConfig, GRPOTrainer
 
     words = tiny.tokenizer()
     model = tiny.calling_model(words, [get_json_schema(warm)])
-    gradients: list[Any] = []
-    trained: list[Any] = []
     rewarded: list[Conversation] = []
-
-    class Watched(GRPOTrainer):  # type: ignore[misc]
-        """The trainer, which keeps the gradient of the loss with respect to each token's log-probability."""
-
-        def _get_per_token_logps_and_entropies(self, *given: Any, **named: Any) -> Any:
-            computed = super()._get_per_token_logps_and_entropies(*given, **named)
-            if computed[0].requires_grad:
-                computed[0].register_hook(lambda gradient: gradients.append(gradient.clone()))
-            return computed
-
-        def _compute_loss(self, model: Any, inputs: Any) -> Any:
-            trained.append(inputs)
-            return super()._compute_loss(model, inputs)
 
     def reward(completions: Any, conversation: list[Conversation], **_: Any) -> list[float]:
         rewarded.extend(conversation)
         return [format_score(c.turns[0]) + i for i, c in enumerate(conversation)]
 
-    arguments = GRPOConfig(
-        output_dir=str(tmp_path),
-        per_device_train_batch_size=2,
-        num_generations=2,
-        max_completion_length=200,
-        max_steps=1,
-        learning_rate=1e-3,
-        temperature=0.7,
-        report_to=[],
-        use_cpu=True,
-        save_strategy="no",
-        logging_strategy="no",
-        bf16=False,
-    )
-    host = Watched(
-        model=model,
-        reward_funcs=reward,
-        args=arguments,
-        train_dataset=Dataset.from_list([{"prompt": tiny.ASKED}] * 2),
-        processing_class=words,
-        rollout_func=rollout_func("hermes", tools=[warm]),
-    )
     before = [p.detach().clone() for p in model.parameters()]
-    host.train()
+    options = {"max_completion_length": 200, "learning_rate": 1e-3, "temperature": 0.7}
+    inputs, _, gradient = tiny.learn(model, words, rollout_func("hermes", tools=[warm]), reward, tmp_path, **options)
     assert any(not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
     assert [c.name for c in rewarded[0].calls] == ["warm"]
     assert rewarded[0].calls[0].status == "ok"
     assert "results" in rewarded[0].kinds
-    (gradient,), (inputs,) = gradients, trained
     mask = inputs["completion_mask"].bool()
     assert gradient.shape == mask.shape
     order = [ids[m].tolist() for ids, m in zip(inputs["completion_ids"], mask, strict=True)]

@@ -1,6 +1,8 @@
-"""A tiny random model that calls a tool. Within seconds, it memorizes one transcript from `sft`."""
+"""A tiny random model that calls a tool, which memorizes one transcript from `sft` within seconds; a step of GRPO."""
 
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -68,3 +70,64 @@ def calling_model(words: PreTrainedTokenizerFast, tools: list[Any], said: list[A
         optimizer.step()
         optimizer.zero_grad()
     return model
+
+
+class Learnt(NamedTuple):
+    """What a step learns from: the trainer's inputs, each token's log-probability, and the loss's gradient by it."""
+
+    inputs: Any
+    logprobs: Any
+    gradient: Any
+
+
+def learn(
+    model: Any,
+    words: Any,
+    rollout: Callable[..., Any],
+    reward: Callable[..., list[float]],
+    folder: Path,
+    asked: list[Any] = ASKED,
+    **options: Any,
+) -> Learnt:
+    """Take a step of TRL's GRPO from two rollouts, and return what it learns from."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    trained: list[Any] = []
+    computed: list[Any] = []
+    gradients: list[Any] = []
+
+    class Watched(GRPOTrainer):  # type: ignore[misc]
+        def _get_per_token_logps_and_entropies(self, *given: Any, **named: Any) -> Any:
+            found = super()._get_per_token_logps_and_entropies(*given, **named)
+            if found[0].requires_grad:
+                computed.append(found[0].detach())
+                found[0].register_hook(lambda gradient: gradients.append(gradient.clone()))
+            return found
+
+        def _compute_loss(self, model: Any, inputs: Any) -> Any:
+            trained.append(inputs)
+            return super()._compute_loss(model, inputs)
+
+    arguments = GRPOConfig(
+        output_dir=str(folder),
+        per_device_train_batch_size=2,
+        num_generations=2,
+        max_steps=1,
+        report_to=[],
+        use_cpu=True,
+        bf16=False,
+        save_strategy="no",
+        logging_strategy="no",
+        **options,
+    )
+    Watched(
+        model=model,
+        reward_funcs=reward,
+        args=arguments,
+        train_dataset=Dataset.from_list([{"prompt": asked}] * 2),
+        processing_class=words,
+        rollout_func=rollout,
+    ).train()
+    (inputs,), (logprobs,), (gradient,) = trained, computed, gradients
+    return Learnt(inputs, logprobs, gradient)

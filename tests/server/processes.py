@@ -7,9 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from .support import PATIENCE, until
+
+SERVE = (sys.executable, "-m", "unspool", "serve")
 
 
 class Process:
@@ -22,9 +26,9 @@ class Process:
 
     ends_with = signal.SIGTERM
 
-    def __init__(self, *arguments: str) -> None:
-        line = [sys.executable, "-m", "unspool", "serve", "--port", "0", *arguments]
-        self.process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+    def __init__(self, *arguments: str, command: Sequence[str] = SERVE, cwd: Path | None = None) -> None:
+        line = [*command, "--port", "0", *arguments]
+        self.process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True, cwd=cwd)
         self.lines: list[str] = []
         self._reader = threading.Thread(target=lambda: self.lines.extend(self.process.stderr or ()), daemon=True)
         self._reader.start()

@@ -15,6 +15,7 @@ import ag_ui.core
 import httpx2
 import openai
 import pydantic
+import uvicorn
 import uvicorn.server
 
 from unspool import get_dialect
@@ -246,6 +247,20 @@ def live(
         server.should_exit = True
         thread.join(PATIENCE)
         assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def running(app: Any) -> Iterator[str]:
+    """Run an ASGI application on a free port during the block, and yield its address."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, ws="none", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until(lambda: server.started)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 @contextlib.contextmanager

@@ -15,8 +15,9 @@ from tests.request.parts.test_reading import PROTOCOLS, linked
 from unspool.engines.media import MEDIA
 from unspool.tools import addresses, fetch
 
+from ..wire.readers import PATHS
 from .support import Live, Scripted, live
-from .test_parts import PATHS, body
+from .test_parts import body
 
 
 class Host:

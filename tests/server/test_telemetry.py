@@ -1,10 +1,8 @@
 """OpenTelemetry's spans, as a collector on a real socket decodes them."""
 
 import json
-import logging
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +12,6 @@ from typing import Any
 
 import httpx2
 import pytest
-import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
@@ -30,7 +27,7 @@ from ..engines.upstream.support import DONE, Fake, said, says, threaded
 from ..loopback import answering, sends
 from ..sessions.support import Model, ask, made
 from .processes import Process
-from .support import CHAT, HELLO, Live, Scripted, live, replay, until
+from .support import CHAT, HELLO, Live, Scripted, live, replay, running, until
 from .workshop import Workshop, call, model
 from .writing import template
 
@@ -304,18 +301,12 @@ def test_servers_of_tools_continue_the_trace_in_headers_and_messages(collector: 
         heard.append(((context.headers or {}).get("traceparent"), context.request_context.meta))
         return a + b
 
-    app = tools.streamable_http_app()
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level=logging.ERROR, ws="none"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    until(lambda: server.started)
-    url = f"calc=http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/mcp"
     answers = model(add_please=call("add", a=2, b=3), **{"5": "It is 5."})
-    with traced(answers, dialect="hermes", servers=read_list(url, ToolLimits())) as gateway:
-        asked = {"messages": [{"role": "user", "content": "add please"}]}
-        assert gateway.http.post(CHAT, json=asked, headers={"traceparent": TRACEPARENT}).status_code == 200
-    server.should_exit = True
-    thread.join()
+    with running(tools.streamable_http_app()) as url:
+        servers = read_list(f"calc={url}/mcp", ToolLimits())
+        with traced(answers, dialect="hermes", servers=servers) as gateway:
+            asked = {"messages": [{"role": "user", "content": "add please"}]}
+            assert gateway.http.post(CHAT, json=asked, headers={"traceparent": TRACEPARENT}).status_code == 200
     (span,) = collector.named("execute_tool ")
     ((header, meta),) = heard
     assert header == f"00-{TRACE}-{span.span_id.hex()}-01"

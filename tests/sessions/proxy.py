@@ -1,15 +1,14 @@
 """A proxy between a server and its engine, which records what the engine was sent and what it sampled."""
 
-import asyncio
 import contextlib
 import json
-import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import aiohttp
 import msgspec
 from aiohttp import web
+from anyio.from_thread import start_blocking_portal
 
 
 class Sampling(msgspec.Struct):
@@ -27,31 +26,17 @@ _PROMPTS = ("prompt", "input_ids", "token_ids", "messages")
 @contextlib.contextmanager
 def serving(app: web.Application) -> Iterator[str]:
     """A server in a thread; its URL."""
-    loop, ready, found = asyncio.new_event_loop(), threading.Event(), [""]
 
-    async def begin() -> web.AppRunner:
+    @contextlib.asynccontextmanager
+    async def running() -> AsyncIterator[str]:
         runner = web.AppRunner(app, handler_cancellation=True)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        found[0] = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        ready.set()
-        return runner
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        await runner.cleanup()
 
-    def run() -> None:
-        asyncio.set_event_loop(loop)
-        runner = loop.run_until_complete(begin())
-        loop.run_forever()
-        loop.run_until_complete(runner.cleanup())
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    assert ready.wait(20)
-    try:
-        yield found[0]
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(20)
-        loop.close()
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(running()) as url:
+        yield url
 
 
 class Proxy:

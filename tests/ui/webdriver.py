@@ -11,12 +11,10 @@ import signal
 import socket
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..loopback import free_port
+from ..loopback import free_port, told
 
 KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Right": "\ue014", "Space": " "}
 
@@ -137,14 +135,7 @@ class WebKit(Driven):
         self.url += f"/{session}"
 
     def post(self, url: str, body: dict[str, Any] | None) -> Any:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
-                return json.load(answer)["value"]
-        except urllib.error.HTTPError as error:
-            with error:
-                raise AssertionError(error.read().decode()) from None
+        return told(url, body)["value"]
 
     def send(self, name: str, parameters: dict[str, Any]) -> Any:
         return self.post(f"{self.url}/{name}", None if name == "screenshot" else parameters)

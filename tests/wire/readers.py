@@ -49,6 +49,35 @@ def frames(stream: bytes, done: bool = False) -> list[Frame]:
     return [Frame(name, json.loads(data)) for name, data in found]
 
 
+PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages", "ag-ui": "/ag-ui"}
+
+
+def events(stream: str) -> list[Any]:
+    """The JSON of a stream's frames."""
+    data = [line.removeprefix("data:").strip() for line in stream.split("\n") if line.startswith("data:")]
+    return [json.loads(one) for one in data if one != "[DONE]"]
+
+
+def text_of(protocol: str, answer: str) -> str:
+    """The text of an answer, whole or streamed."""
+    if not answer.startswith("{"):
+        return "".join(_piece(protocol, event) for event in events(answer))
+    whole = json.loads(answer)
+    if protocol == "chat":
+        return whole["choices"][0]["message"]["content"] or ""
+    parts = whole["content"] if protocol == "messages" else [p for o in whole["output"] for p in o["content"]]
+    return "".join(part["text"] for part in parts)
+
+
+def _piece(protocol: str, event: Any) -> str:
+    if protocol == "chat":
+        return "".join(choice["delta"].get("content") or "" for choice in event["choices"])
+    if protocol == "messages":
+        return event["delta"].get("text", "") if event["type"] == "content_block_delta" else ""
+    kind = "response.output_text.delta" if protocol == "responses" else "TEXT_MESSAGE_CONTENT"
+    return event["delta"] if event["type"] == kind else ""
+
+
 def joined(parts: list[str]) -> str:
     assert all(isinstance(p, str) for p in parts)
     return "".join(parts)

@@ -2,6 +2,7 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -15,17 +16,17 @@ class Kept(Generic[_T]):
         self._count = count
         self._most = size
         self._size = 0
-        self._found: OrderedDict[bytes, tuple[_T, int]] = OrderedDict()
+        self._found: OrderedDict[Hashable, tuple[_T, int]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: bytes) -> _T | None:
+    def get(self, key: Hashable) -> _T | None:
         with self._lock:
             if key not in self._found:
                 return None
             self._found.move_to_end(key)
             return self._found[key][0]
 
-    def put(self, key: bytes, thing: _T, size: int, *, anew: bool = False) -> None:
+    def put(self, key: Hashable, thing: _T, size: int, *, anew: bool = False) -> None:
         """Keep a value of about this many bytes; a value that the key already has stays, unless ``anew``."""
         with self._lock:
             if key in self._found:

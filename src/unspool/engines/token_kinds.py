@@ -48,12 +48,17 @@ def names_of(codes: Codes) -> NDArray[np.str_]:
 
 
 def mask_of(codes: Codes, kinds: Iterable[str]) -> NDArray[np.bool_]:
-    """Which tokens are of one of these kinds; a `ValueError` if one is not of `SAMPLED`."""
+    """Which tokens are of one of these kinds; see `sampled_kinds`."""
+    return np.isin(codes, [KINDS.index(kind) for kind in sampled_kinds(kinds)])
+
+
+def sampled_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
+    """A kind, or several; a `ValueError` if one is not of `SAMPLED`."""
     wanted = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     for kind in wanted:
         if kind not in SAMPLED:
             raise ValueError(f"kinds: {kind!r} is not one of {', '.join(SAMPLED)}")
-    return np.isin(codes, [KINDS.index(kind) for kind in wanted])
+    return wanted
 
 
 def counts_of(events: Sequence[Event], count: int) -> dict[str, int]:

@@ -5,8 +5,6 @@ answer, and ends in a unique word; see `unspool.chat_templates.bridge`.
 """
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -15,6 +13,7 @@ from ..chat_templates.bridge import Bridge, behind, between
 from ..chat_templates.forms import ASKED, NAME, TOOL, Form, reads, shown
 from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
+from ..engines.kept import Kept
 from ..errors import TemplateError
 from ..message import Message
 from ..parser import parse
@@ -189,8 +188,7 @@ class Format:
             raise TemplateError(f"template: does not write a message of {role} after an answer")
 
 
-_formats: OrderedDict[tuple[Any, ...], tuple[Format, tuple[Any, ...]]] = OrderedDict()
-_lock: Final = threading.Lock()
+_formats: Final[Kept[tuple[Format, tuple[Any, ...]]]] = Kept(_KEPT, _KEPT)
 
 
 def format_of(
@@ -214,19 +212,13 @@ def format_of(
     named_tokens = {**loaded.special, **special}
     settings = json.dumps([named_tokens, dict(variables)], sort_keys=True, default=repr)
     key = (id(dialect), id(loaded.tokenizer), template, settings)
-    with _lock:
-        kept = _formats.get(key)
-        if kept is not None:
-            _formats.move_to_end(key)
-            return kept[0]
+    if (kept := _formats.get(key)) is not None:
+        return kept[0]
     markers = compile_plan(dialect).literals
     encoder = Encoder(loaded.tokenizer, [template, *dialect.start, *dialect.end, *markers])
     eos = [named_tokens["eos_token"]] if named_tokens.get("eos_token") else []
     found = Format(dialect, ChatTemplate(template, {**named_tokens, **variables}), encoder, eos)
-    with _lock:
-        _formats[key] = found, (dialect, loaded.tokenizer)
-        while len(_formats) > _KEPT:
-            _formats.popitem(last=False)
+    _formats.put(key, (found, (dialect, loaded.tokenizer)), 1)
     return found
 
 

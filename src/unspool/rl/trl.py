@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from ..dialect.file import Dialect
-from ..engines.token_kinds import SAMPLED, mask_of
+from ..engines.token_kinds import SAMPLED, sampled_kinds
 from ..message import ToolCall
 from ..policy import Policy
 from .conversation import Conversation
@@ -90,8 +90,7 @@ def rollout_func(
         ValueError: a kind is not one of `unspool.rl.SAMPLED`.
         TypeError: the trainer's prompts are not messages. The returned function raises this.
     """
-    learnt = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-    mask_of(np.empty(0, np.uint8), learnt)
+    learnt = sampled_kinds(kinds)
     sample = generate or _by_trainer
 
     talk = partial(Conversation, dialect, template=template, policy=policy)

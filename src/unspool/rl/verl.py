@@ -14,14 +14,13 @@ which has one pattern per format. Everything else is verl's: tools, limits, serv
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, register
 from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
 from verl.experimental.agent_loop.tool_parser import FunctionCall, ToolParser
 from verl.utils.tokenizer.continuous_token import ContinuousTokenBuilder, MergeResult
 
 from ..dialect.file import Dialect
-from ..engines.token_kinds import SAMPLED, mask_of
+from ..engines.token_kinds import SAMPLED, sampled_kinds
 from .conversation import Conversation
 from .rewards import format_score
 
@@ -48,8 +47,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
         self.conversation: Conversation | None = None  # the conversation; ``None`` before the first prompt
         self._dialect = dialect
         self._template = template
-        self._kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-        mask_of(np.empty(0, np.uint8), self._kinds)  # raises if a kind is unknown
+        self._kinds = sampled_kinds(kinds)
 
     @property
     def begun(self) -> Conversation:

@@ -10,8 +10,6 @@ import signal
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from unspool.cli.local import find_local
 from unspool.engines import read_recordings
 from unspool.engines.local import Launch, LlamaProcess
 
+from ...loopback import ask, told
 from ...server.processes import Process
 from ...server.support import until
 from ...small import need_small_model
@@ -54,15 +53,6 @@ class Serving(Process):
             **{"model": "smollm2-135m", "messages": messages, "temperature": 0, "max_tokens": 80, **fields}
         )
 
-    def json(self, path: str, body: Any = None) -> tuple[int, str]:
-        data = None if body is None else json.dumps(body).encode()
-        asked = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-
     def llama(self) -> int:
         """The process of llama.cpp."""
         for entry in Path("/proc").iterdir():
@@ -76,7 +66,7 @@ class Serving(Process):
 @contextlib.contextmanager
 def serving(folder: Path, *arguments: str) -> Iterator[Serving]:
     with Serving(folder / "r", *arguments) as one, one.openai, one.anthropic:
-        until(lambda: one.json("/health")[0] == 200, PATIENCE)
+        until(lambda: ask(f"{one.url}/health")[0] == 200, PATIENCE)
         yield one
 
 
@@ -166,10 +156,8 @@ def child() -> Iterator[Callable[..., str]]:
     process = LlamaProcess(Launch(model=model.gguf.path, adapters=model.adapters, fields=fields))
 
     def complete(**body: Any) -> str:
-        head = {"Content-Type": "application/json", "Authorization": f"Bearer {process.address.key}"}
-        own = urllib.request.Request(f"{process.address.url}/completion", json.dumps(body).encode(), head)
-        with urllib.request.urlopen(own, timeout=PATIENCE) as answer:
-            return str(json.load(answer)["content"])
+        address = process.address
+        return str(told(f"{address.url}/completion", body, address.key)["content"])
 
     process.start()
     try:
@@ -198,16 +186,16 @@ def test_a_model_that_prefers_white_space_ends_its_json_all_the_same() -> None:
 @pytest.mark.local
 def test_a_raw_completion_of_a_prompts_tokens_is_what_chat_reads(served: Serving) -> None:
     said = served.chat().choices[0].message.content
-    tokens = json.loads(served.json("/tokenize", {"messages": PARIS})[1])
+    tokens = told(f"{served.url}/tokenize", {"messages": PARIS})
     assert (len(tokens["tokens"]), tokens["max_model_len"]) == (tokens["count"], 2048)
-    prompt = json.loads(served.json("/detokenize", {"tokens": tokens["tokens"]})[1])["prompt"]
+    prompt = told(f"{served.url}/detokenize", {"tokens": tokens["tokens"]})["prompt"]
     assert prompt.endswith("<|im_start|>assistant\n")
     for one in (tokens["tokens"], prompt):
         asked = {"prompt": one, "temperature": 0, "max_tokens": 80, "add_special_tokens": False, "logprobs": 1}
-        (choice,) = json.loads(served.json("/v1/completions", asked)[1])["choices"]
+        (choice,) = told(f"{served.url}/v1/completions", asked)["choices"]
         assert choice["text"].strip() == said.strip()
         assert "".join(choice["logprobs"]["tokens"]).startswith(choice["text"])
-    refused = served.json("/v1/completions", {"prompt": prompt, "echo": True, "logprobs": 1})
+    refused = ask(f"{served.url}/v1/completions", {"prompt": prompt, "echo": True, "logprobs": 1})
     assert (refused[0], "does not report those of prompts" in refused[1]) == (400, True)
 
 

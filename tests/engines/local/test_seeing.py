@@ -1,17 +1,18 @@
 """A model that sees, in a real llama.cpp: an image by each protocol is what llama.cpp's own chat makes of it."""
 
 import json
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from tests.loopback import told
 from tests.media import png, url
 from tests.request.parts.test_reading import PROTOCOLS, image
 from tests.server.support import Live, live
-from tests.server.test_parts import PATHS, body, text_of
+from tests.server.test_parts import body
+from tests.wire.readers import PATHS, text_of
 from unspool import get_dialect
 from unspool.cli import main
 from unspool.engines.local import Launch, LlamaProcess, Local
@@ -34,10 +35,7 @@ class Seeing(NamedTuple):
     def own(self, path: str, asked: Any) -> Any:
         """llama.cpp's own answer."""
         address = self.process.address
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {address.key}"}
-        request = urllib.request.Request(address.url + path, json.dumps(asked).encode(), headers)
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
+        return told(address.url + path, asked, address.key)
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,11 @@
 import asyncio
 import contextlib
 import json
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
+from anyio.from_thread import start_blocking_portal
 
 from unspool.engines import Delta, EngineError, Request, Sampling
 from unspool.engines.upstream import Upstream
@@ -218,18 +218,8 @@ F = TypeVar("F", bound=Fake)
 @contextlib.contextmanager
 def threaded(fake: F) -> Iterator[F]:
     """A server that runs in a thread of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    running = fake.running()
-    asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result(PATIENCE)
-    try:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(fake.running()):
         yield fake
-    finally:
-        asyncio.run_coroutine_threadsafe(running.__aexit__(None, None, None), loop).result(PATIENCE)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(PATIENCE)
-        loop.close()
 
 
 def request(prompt: Any = "<s>Hi", **fields: Any) -> Request:
@@ -239,10 +229,6 @@ def request(prompt: Any = "<s>Hi", **fields: Any) -> Request:
 
 async def collect(engine: Upstream, asked: Request | None = None) -> list[Delta]:
     return [delta async for delta in engine.generate(asked or request())]
-
-
-def text(deltas: list[Delta]) -> str:
-    return "".join(d.text for d in deltas)
 
 
 async def fault(engine: Upstream, asked: Request | None = None) -> tuple[str, EngineError]:

@@ -9,6 +9,7 @@ import pytest
 from unspool.engines.upstream import Upstream
 from unspool.engines.upstream.answers import failure
 
+from ..generation import text_of
 from .support import (
     DONE,
     ENDLESS,
@@ -28,7 +29,6 @@ from .support import (
     said,
     says,
     tells,
-    text,
 )
 
 
@@ -41,7 +41,7 @@ async def ends_in(answer: Answer, **options: Any) -> tuple[str, int, str]:
 
 async def reads(answer: Answer) -> str:
     async with connected(Fake("vllm", answer)) as engine:
-        return text(await collect(engine))
+        return text_of(await collect(engine))
 
 
 def raw(*pieces: bytes) -> Answer:

@@ -25,7 +25,7 @@ from unspool.grammar.gbnf import gbnf
 from unspool.wire import Usage
 
 from ...conftest import run
-from ..generation import until
+from ..generation import text_of, until
 from .support import (
     STREAM,
     Answer,
@@ -39,7 +39,6 @@ from .support import (
     request,
     says,
     tells,
-    text,
 )
 
 OWNERS = {k.name: k.owner for k in KINDS.values()}
@@ -106,7 +105,7 @@ def refused(kind: str, asked: Request, **options: Any) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_stream_of_every_kind_is_read(kind: str) -> None:
     deltas = seen(kind, request())[1]
-    assert text(deltas) == "<think> café"
+    assert text_of(deltas) == "<think> café"
     assert deltas[0].text == "<think>"
     assert [d.finish_reason for d in deltas] == [None] * (len(deltas) - 1) + ["stop"]
 
@@ -410,7 +409,7 @@ async def test_transformers_is_detected_though_it_fails_to_list_its_models() -> 
     fake.routes["/v1/models"] = fails(500, b"Internal Server Error", "text/plain")
     async with connected(fake, check_interval=0.02) as engine:
         await engine.health()
-        assert text(await collect(engine)) == "<think> café"
+        assert text_of(await collect(engine)) == "<think> café"
         await until(lambda: [a.path for a in fake.asked].count("/health") > 1)
 
 
@@ -430,13 +429,13 @@ async def test_an_undetectable_server_needs_a_kind(answer: Any) -> None:
         assert "kind: " in str(error)
         assert "vllm" in str(error)
     async with connected(fake, kind="vllm") as engine:
-        assert text(await collect(engine, request(max_tokens=5))) == "<think> café"
+        assert text_of(await collect(engine, request(max_tokens=5))) == "<think> café"
 
 
 async def test_a_server_without_a_list_of_models_needs_kind_and_model() -> None:
     fake = Fake("", says(stream("llama-cpp-python")), v1__models=fails(404))
     async with connected(fake, kind="llama-cpp-python", model="mine") as engine:
-        assert text(await collect(engine)) == "<think> café"
+        assert text_of(await collect(engine)) == "<think> café"
     assert fake.generated[0].body["model"] == "mine"
 
 
@@ -473,7 +472,7 @@ async def test_a_base_url_may_end_with_a_slash_or_v1(suffix: str) -> None:
     fake = server("vllm")
     async with fake.running():
         engine = Upstream(fake.url + suffix)
-        assert text(await collect(engine)) == "<think> café"
+        assert text_of(await collect(engine)) == "<think> café"
         await engine.close()
 
 
@@ -515,7 +514,7 @@ def test_captured_tokens_are_those_that_were_sampled_with_their_log_probabilitie
     assert [i for s in found for i in s.ids] == [151667, 52, 151645]
     assert [p for s in found for p in s.logprobs] == [-0.5, -0.25, -0.125]
     assert {d.prompt_ids or (d.sampled.prompt_ids if d.sampled else None) for d in deltas} - {None, ()} == {(1, 15043)}
-    assert text(deltas) == "<think> café"
+    assert text_of(deltas) == "<think> café"
     assert not any(d.logprobs for d in deltas), "the client asked for none"
     if kind != "llama.cpp":
         assert found[-1].versions == (("7", 0, 2), ("8", 2, 3))

@@ -8,7 +8,7 @@ import pytest
 from unspool.engines import EngineError
 from unspool.engines.upstream import Upstream
 
-from ..generation import until
+from ..generation import text_of, until
 from .support import (
     DONE,
     STREAM,
@@ -25,7 +25,6 @@ from .support import (
     request,
     said,
     says,
-    text,
 )
 
 HI = says(said("Hi", "stop"), DONE)
@@ -78,7 +77,7 @@ async def test_equally_busy_servers_take_turns() -> None:
 async def test_a_request_that_was_not_begun_is_tried_on_another_server(bad: Answer) -> None:
     fakes = [Fake("vllm", bad), Fake("vllm", HI)]
     async with connected(*fakes) as engine:
-        assert [text(await collect(engine)) for _ in range(6)] == ["Hi"] * 6
+        assert [text_of(await collect(engine)) for _ in range(6)] == ["Hi"] * 6
     assert fakes[0].generated, "or nothing was tried"
 
 
@@ -115,7 +114,7 @@ async def test_a_dead_server_is_taken_out_and_comes_back() -> None:
         engine = Upstream([stays.url, dies.url], check_interval=0.05)
         await engine.health()
         for _ in range(6):
-            assert text(await collect(engine)) == "Hi"
+            assert text_of(await collect(engine)) == "Hi"
         assert len(stays.generated) == 6
         async with dies.running():
             await until(lambda: [a.path for a in dies.asked].count("/health") > 1)
@@ -125,7 +124,7 @@ async def test_a_dead_server_is_taken_out_and_comes_back() -> None:
             assert len(stays.generated) == 9
         await until(lambda: dies.open == 0)
         for _ in range(4):
-            assert text(await collect(engine)) == "Hi"
+            assert text_of(await collect(engine)) == "Hi"
         assert len(stays.generated) == 13
         await engine.close()
 
@@ -138,7 +137,7 @@ async def test_a_single_server_that_comes_back_is_used_before_the_next_check() -
     _, error = await fault(engine)
     assert error.status == 503
     async with fake.running():
-        assert text(await collect(engine)) == "Hi"
+        assert text_of(await collect(engine)) == "Hi"
         await engine.health()
     await engine.close()
 
@@ -192,7 +191,7 @@ async def test_a_new_server_at_the_same_address_is_detected_anew() -> None:
     second.port = first.port
     await asyncio.sleep(0.1)
     async with second.running():
-        assert text(await collect(engine)) == "yes"
+        assert text_of(await collect(engine)) == "yes"
     await engine.close()
 
 
