@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import json
+import time
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
@@ -372,6 +373,127 @@ async def test_an_answer_that_is_too_large_for_retries_is_not_kept_while_it_is_w
         await answer.send({"type": "http.response.body", "body": bytes(100_000), "more_body": True})
         assert answer.size <= 8 << 20
     assert not answer.good
+
+
+def test_an_answer_that_is_too_large_for_retries_is_generated_again_and_replaced(
+    server: Live, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unspool.server.retries._SIZE", 100)
+    session = made(server)
+    for attempt in "0012":
+        headers = {**bearer(session["key"]), "x-stainless-retry-count": attempt}
+        server.http.post(CHAT, json={"messages": HI, "n": 2}, headers=headers)
+    assert len(model.requests) == 8
+    found = trajectory(server, session)
+    check(found, model.record)
+    ids = [call["id"] for call in found["calls"]]
+    pairs = [ids[at : at + 2] for at in range(0, 8, 2)]
+    assert [{id for _, id in call["edges"]} for call in found["calls"]] == [
+        *[set()] * 4, *[set(pairs[1])] * 2, *[set(pairs[2])] * 2,
+    ]  # fmt: skip
+    roles = {row["calls"][0]: row["role"] for row in found["rows"]}
+    assert [roles[id] for id in ids] == [*["agent"] * 2, *["discarded"] * 4, *["agent"] * 2]
+    assert len(trajectory(server, session, format="trl")["prompt_ids"]) == 4
+
+
+class Reading:
+    """A client that reads as many parts as it is allowed to."""
+
+    def __init__(self, allowed: int | None = None) -> None:
+        self.parts: list[bytes] = []
+        self.allowed = allowed
+        self.allows = asyncio.Event()
+
+    async def send(self, message: Any) -> None:
+        while self.allowed is not None and len(self.parts) >= self.allowed:
+            self.allows.clear()
+            await self.allows.wait()
+        await asyncio.sleep(0)
+        if message["type"] == "http.response.body":
+            self.parts.append(message["body"])
+
+    def allow(self, allowed: int | None) -> None:
+        self.allowed = allowed
+        self.allows.set()
+
+
+PARTS = [b"%d " % n * 20_000 for n in range(1000, 1400)]
+
+
+async def write(send: Any) -> bool:
+    await send({"type": "http.response.start", "status": 200})
+    for part in PARTS:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+    return True
+
+
+async def test_a_client_that_does_not_read_delays_no_retry_and_gets_everything_once_it_reads() -> None:
+    slow, fast = Reading(3), Reading()
+    answer = _Answer(write, slow.send)
+    first = asyncio.ensure_future(answer.first())
+    while len(slow.parts) < 3:
+        await asyncio.sleep(0)
+    retry = asyncio.ensure_future(answer.again(fast.send))
+    while len(fast.parts) < 100:
+        await asyncio.sleep(0)
+    slow.allow(None)
+    await asyncio.gather(first, retry)
+    assert fast.parts == slow.parts == [*PARTS, b""]
+    assert answer.size == 0
+    assert not answer.good
+
+
+@pytest.mark.parametrize("slow_first", [False, True])
+async def test_a_client_that_is_far_behind_another_is_disconnected_and_what_is_kept_is_bounded(
+    slow_first: bool,
+) -> None:
+    slow, fast = Reading(3), Reading()
+    one, two = (slow, fast) if slow_first else (fast, slow)
+    answer = _Answer(write, one.send)
+    first = asyncio.ensure_future(answer.first())
+    await asyncio.sleep(0)
+    retry = asyncio.ensure_future(answer.again(two.send))
+    for reading in (first, retry):
+        reading.add_done_callback(lambda _: slow.allow(None))
+    while not (first.done() and retry.done()):
+        assert answer.size < 17 << 20
+        await asyncio.sleep(0)
+    assert fast.parts == [*PARTS, b""]
+    assert slow.parts == PARTS[:4]
+
+
+async def test_an_answer_waits_for_the_fastest_of_its_clients() -> None:
+    clients = [Reading(9), Reading(7)]
+    answer = _Answer(write, clients[0].send)
+    reading = [asyncio.ensure_future(answer.first()), asyncio.ensure_future(answer.again(clients[1].send))]
+    for _ in range(2000):
+        await asyncio.sleep(0)
+    assert answer.size < 3 << 20
+    for one in reading:
+        one.cancel()
+    await asyncio.gather(*reading, return_exceptions=True)
+    await asyncio.sleep(0)
+    assert answer.work.cancelled()
+    assert answer.size < 3 << 20
+
+
+def test_a_retry_of_a_stream_that_its_first_client_does_not_read_is_answered_whole(server: Live, model: Model) -> None:
+    session = made(server)
+    model.write = lambda request: "Hello. " * 4000
+    body = {"messages": HI, "stream": True}
+    key = f"Authorization: Bearer {session['key']}\r\nx-stainless-retry-count: "
+    connection = server.request(CHAT, f"{key}0\r\n", **body)
+    until(lambda: model.running)
+    sampled = -1
+    while sampled != (sampled := len(model.record[0].ids)):
+        time.sleep(0.5)
+    assert model.running
+    headers = {**bearer(session["key"]), "x-stainless-retry-count": "1"}
+    again = server.http.post(CHAT, content=json.dumps(body), headers=headers)
+    connection.close()
+    assert again.text.endswith("data: [DONE]\n\n")
+    assert len(model.requests) == 1
 
 
 def test_a_client_that_gives_up_and_tries_again_joins_its_first_attempt(server: Live, model: Model) -> None:

@@ -191,6 +191,22 @@ def test_titles_and_sub_agents_are_roots_with_roles_of_their_own() -> None:
     assert [(row["role"], len(row["calls"])) for row in found["rows"]] == [("agent", 1), ("agent", 2), ("auxiliary", 1)]
 
 
+def test_an_edge_to_an_answer_with_several_choices_names_the_one_that_the_prompt_continues_or_all() -> None:
+    with recorded(answers("One.", "Two.", "Three.", "Four.")) as run:
+        answer = run.ask(messages=[user("Hi")], n=2)
+        first = said(answer.json()["choices"][0]["message"])
+        run.server.http.headers["X-Session-Edge"] = f"from={answer.json()['id']}"
+        run.chat([user("Hi"), first, user("And")])
+        run.chat([user("Something else")])
+        found = run.found()
+    one, two = sorted(found["calls"][:2], key=lambda call: call["id"] != found["calls"][2]["parent"])
+    assert [call["edges"] for call in found["calls"][2:]] == [
+        [["from", one["id"]]],
+        [["from", call["id"]] for call in found["calls"][:2]],
+    ]
+    assert one["answer"] == two["answer"]
+
+
 def test_an_answer_that_was_passed_over_for_another_is_discarded() -> None:
     with recorded(answers("One.", "One or two.", "Three.")) as run:
         answer = run.ask(messages=[user("Hi")], n=2)

@@ -93,7 +93,7 @@ class Outbox:
         except StopIteration:
             return
         self.stalled_since = self._clock()
-        self._sender = asyncio.ensure_future(self._continue(_rest(writing, waits_for)))
+        self._sender = asyncio.ensure_future(self._continue(rest(writing, waits_for)))
 
     def _flush(self) -> None:
         """Send the bytes that were put at one time."""
@@ -127,7 +127,7 @@ class Outbox:
 
 
 @types.coroutine
-def _rest(started: Generator[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+def rest(started: Generator[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
     """The rest of an awaitable that was started outside a task and now waits for a future."""
     try:
         while True:

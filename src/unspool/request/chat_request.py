@@ -1,7 +1,7 @@
 """`ChatRequest`: the common form of requests, into which every protocol is read."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,18 @@ from .fields import BadRequest
 from .reasoning import Reasoning
 from .server_tools import ServerTools
 from .settings import Limits
+
+
+class Attempt(NamedTuple):
+    """Which attempt of a client a request of a session is.
+
+    Attributes:
+        key: what it has in common with its retries; empty if the client does not count attempts.
+        again: whether it may be a retry.
+    """
+
+    key: bytes = b""
+    again: bool = False
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +59,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     caller: bytes = b""  # the client's API key, to which remembered turns belong; empty if it sent none
     # How it is related to earlier calls of its session, as the agent declares: types and ids.
     edges: tuple[tuple[str, str], ...] = ()
+    attempt: Attempt = Attempt()
 
     @property
     def prompt_count(self) -> int:

@@ -24,7 +24,8 @@ after the parent's answer, or a chat template that writes the parent's tokens di
 Role = Literal["agent", "auxiliary", "discarded"]
 ROLES: Final[tuple[Role, ...]] = ("agent", "auxiliary", "discarded")
 """Paths with tools; paths without any, such as titles and summaries, beside some with tools; and paths whose last
-answer was aborted, or was passed over for another answer to the same prompt."""
+answer was aborted, or was passed over for another answer to the same prompt, or was replaced by a retry."""
+RETRY: Final = "retry"  # the type of an edge to a call that this one was to replace
 CONSTRAINED: Final = len(KINDS)
 """The code of the kind ``constrained``: a token that was the only one that the grammar allowed."""
 _NAMES: Final = np.array([*KINDS, "constrained"])
@@ -196,12 +197,14 @@ def _path(link: Link, by_id: Mapping[str, Link]) -> list[Link]:
 
 
 def _passed_over(links: Iterable[Link]) -> set[str]:
-    """The calls that nobody continued although they were aborted, or another answer to the same prompt was."""
+    """The calls that nobody continued although they were aborted or retried, or another answer to the same prompt
+    was."""
     continued = {link.call.parent for link in links}
     same: dict[Any, list[str]] = defaultdict(list)
     for link in links:
         same[link.call.parent, link.follows, link.added.tobytes()].append(link.call.id)
     found = {link.call.id for link in links if link.call.finish_reason in _BROKEN}
+    found |= {id for link in links for kind, id in link.call.edges if kind == RETRY}
     for ids in same.values():
         if any(id in continued for id in ids):
             found.update(ids)

@@ -13,7 +13,7 @@ from ..generation.run import Deposit, Run
 from ..generation.service import Service
 from ..regex import Regex
 from ..request.approvals import Approvals
-from ..request.chat_request import ChatRequest, check_text
+from ..request.chat_request import Attempt, ChatRequest, check_text
 from ..request.fields import BadRequest, Fields, read_object
 from ..request.parts.reading import settled, urls
 from ..request.prepared import Prepared, prepare, with_edits
@@ -25,7 +25,7 @@ from ..tools import Listing, Tools, ToolServer
 from ..wire.encoding import encode
 from .endpoint import LONG, Endpoint, caller_of, session_of
 from .replies import Reply, StreamReply, client_id, failed, header
-from .retries import Retries
+from .retries import ATTEMPT, Retries
 
 if TYPE_CHECKING:
     from ..sessions import Session
@@ -46,6 +46,7 @@ class Incoming(NamedTuple):
     deposit: Deposit  # keeps its answer
     session: "Session | None"
     edges: list[tuple[str, str]]  # how it is related to other calls of the session, as the agent declares
+    attempt: Attempt
 
 
 class _OfProtocol(Endpoint):
@@ -148,7 +149,8 @@ class ProtocolEndpoint(_OfProtocol):
         closing.push_async_callback(own.aclose)
         offer = await self._offer(scope, fields, own)
         size = len(body) + deposit.size
-        prepared = await self._prepare(Incoming(fields, size, offer, hold, deposit, session, _edges(scope)))
+        attempt = scope.get(ATTEMPT, Attempt())
+        prepared = await self._prepare(Incoming(fields, size, offer, hold, deposit, session, _edges(scope), attempt))
         tools = Tools([*service.tools.servers.values(), *own.servers.values()])
         return Run(service, self._protocol, prepared, client_id(scope), tools, deposit, session)
 
@@ -175,7 +177,7 @@ class ProtocolEndpoint(_OfProtocol):
 
         def read() -> ChatRequest:
             request = self._request(fields, offer, incoming.deposit)
-            return request if session is None else session.adapted(request, incoming.edges)
+            return request if session is None else session.adapted(request, incoming.edges, incoming.attempt)
 
         def make(request: ChatRequest, fetched: Mapping[str, bytes], awaited: Awaited) -> Prepared:
             request = settled(request, fetched, limits)
@@ -215,7 +217,7 @@ class CompletionsEndpoint(ProtocolEndpoint):
             if session is not None:
                 if request.echo:
                     raise BadRequest("echo", "is not possible in a session, which records what is sampled")
-                request = session.adapted(request, incoming.edges)
+                request = session.adapted(request, incoming.edges, incoming.attempt)
             return prepare_raw(request, engine, eos)
 
         return await self._service.in_thread(incoming.size, make)

@@ -16,13 +16,18 @@ from weakref import WeakKeyDictionary
 
 from starlette.types import Scope, Send
 
+from ..generation.outbox import MOST_BYTES, rest
+from ..generation.service import log
+from ..request.chat_request import Attempt
 from .replies import header
 
 if TYPE_CHECKING:
     from ..sessions import Session
 
+ATTEMPT: Final = "unspool.attempt"  # the key of a request's attempt in its scope
 _COUNT: Final = 64  # how many answers of a session are kept for retries
-_SIZE: Final = 8 * 1024 * 1024  # how many bytes of such answers are kept
+_SIZE: Final = 8 * 1024 * 1024  # how many bytes of such answers are kept, and how many of one that is written
+_BEHIND: Final = 2 * _SIZE  # how many bytes are kept for a client that reads more slowly than another one
 _AGE: Final = 600.0  # how long they are kept, in seconds
 _GRACE: Final = 15.0
 """How long an answer of which nothing was sent goes on without a client: clients wait up to 8 s before a retry."""
@@ -31,34 +36,55 @@ _Work = Callable[["Session", Scope, bytes, Send], Awaitable[bool]]
 """What answers a request, and returns whether that ended without an error."""
 
 
+class _Client:
+    """A client that reads an answer: how many parts and bytes of it were sent there."""
+
+    def __init__(self, send: Send) -> None:
+        self.send = send
+        self.parts = 0
+        self.size = 0
+
+
 class _Answer:
-    """An answer that several connections may read: the one that asked for it, and retries."""
+    """An answer that several clients may read: the one that asked for it, and retries.
+
+    As long as one client reads it, its parts go there directly. From the first retry on, each client reads what is kept
+    at its own pace, and the answer is written at the pace of the fastest. One that is too far behind is disconnected.
+    """
 
     def __init__(self, work: Callable[[Send], Awaitable[bool]], send: Send) -> None:
-        self._send: Send | None = send
-        self._changed = asyncio.Event()
-        self._retries = 0
-        self._whole = True  # whether all of it is kept: one that is too large is not, unless a retry reads it
+        self._first = _Client(send)
+        self._clients = [self._first]  # those that are still there
+        self._shared = asyncio.get_running_loop().create_future()  # done once a retry joins
+        self._sending: asyncio.Future[None] | None = None  # a part for which the first client lets it wait
+        self._came = asyncio.Event()  # a part, or the end
+        self._went = asyncio.Event()  # a part, to one of several clients
+        self._whole = True  # whether all of it is kept: one that is too large is not
         self._parts: list[Any] = []  # the message that begins it, then the bytes of each that follows
+        self._dropped = 0  # how many parts before these are not kept any more
         self._over = False  # the last one was sent
+        self._written = 0  # the bytes of all parts
         self.size = 0  # the bytes that are kept
         self.ended = time.monotonic()
         self.work = asyncio.ensure_future(work(self.send))
-        self.work.add_done_callback(lambda _: self._changed.set())
+        self.work.add_done_callback(lambda _: self._came.set())
 
     def send(self, message: Any) -> Awaitable[None]:
-        """Keep a part of the answer, and send it to the first client, as long as that reads."""
-        if self._whole:
+        """Keep a part of the answer, and send it to the first client, or let it wait for several."""
+        shared = self._shared.done()
+        if self._whole or shared:
             body = message.get("body", b"")
             self._over = not message.get("more_body", False)
-            self._parts.append(body if self._parts else message)
+            self._parts.append(body if self._parts or self._dropped else message)
+            self._written += len(body)
             self.size += len(body)
-            if self.size > _SIZE and not self._retries:
-                self._whole, self.size = False, 0
-                del self._parts[1:]
-        if self._retries:
-            self._changed.set()
-        return _nowhere(message) if self._send is None else self._send(message)
+            if self.size > _SIZE:
+                self._whole = False
+                self._drop()
+        if shared:
+            self._came.set()
+            return self._room()
+        return self._directly(message) if self._clients else _nowhere(message)
 
     @property
     def good(self) -> bool:
@@ -70,47 +96,102 @@ class _Answer:
     async def first(self) -> None:
         """Wait for its end, for the client that asked for it."""
         try:
-            await asyncio.shield(self.work)
-        except asyncio.CancelledError:
-            self._send = None
-            self._left()
-            raise
+            await asyncio.wait({self.work, self._shared}, return_when=asyncio.FIRST_COMPLETED)
+            if self._shared.done():
+                if self._sending is not None:
+                    await self._sending
+                await self._follow(self._first)
+            else:
+                self.work.result()
+        finally:
+            if self._sending is not None:
+                self._sending.cancel()
+            self._leave(self._first)
 
     async def again(self, send: Send) -> None:
         """Send it to a retry, from its beginning."""
-        self._retries += 1
+        client = _Client(send)
+        self._clients.append(client)
+        if not self.work.done() and not self._shared.done():
+            self._first.parts, self._first.size = len(self._parts), self._written
+            self._shared.set_result(None)
         try:
-            sent = 0
-            while True:
-                self._changed.clear()
-                while sent < len(self._parts):
-                    await send(self._message(sent))
-                    sent += 1
+            await self._follow(client)
+        finally:
+            self._leave(client)
+
+    # -- one client ------------------------------------------------------------------------------------------------
+
+    async def _directly(self, message: Any) -> None:
+        """Send a part to the first client. If that does not read, this waits, but not once a retry has joined."""
+        writing = self._first.send(message).__await__()
+        try:
+            waits_for = next(writing)
+        except StopIteration:
+            return
+        self._sending = asyncio.ensure_future(rest(writing, waits_for))
+        try:
+            await asyncio.wait({self._sending, self._shared}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not self._shared.done():
+                self._sending.cancel()
+        if self._sending.done():
+            self._sending.result()
+
+    # -- several clients -------------------------------------------------------------------------------------------
+
+    async def _follow(self, client: _Client) -> None:
+        """Send a client what it does not have yet, as it comes, until the end."""
+        while client in self._clients:
+            self._came.clear()
+            while client in self._clients and (at := client.parts - self._dropped) < len(self._parts):
+                part, more = self._parts[at], not self._over or at + 1 < len(self._parts)
+                message = {"type": "http.response.body", "body": part, "more_body": more} if client.parts else part
+                await client.send(message)
+                client.parts += 1
+                client.size += len(message.get("body", b""))
+                self._went.set()
+            if client in self._clients:
                 if self.work.done():
                     self.work.result()
                     return
-                await self._changed.wait()
-        finally:
-            self._retries -= 1
-            if self._send is None:
-                self._left()
+                await self._came.wait()
+        log.warning("a client read an answer too slowly, which another one reads as well; it is disconnected")
 
-    def _message(self, i: int) -> Any:
-        """The message of a part."""
-        part = self._parts[i]
-        more = not self._over or i + 1 < len(self._parts)
-        return {"type": "http.response.body", "body": part, "more_body": more} if i else part
+    async def _room(self) -> None:
+        """Wait until the fastest client has nearly everything."""
+        while self._clients and self._written - max(client.size for client in self._clients) > MOST_BYTES:
+            self._went.clear()
+            await self._went.wait()
 
-    def _left(self) -> None:
+    def _drop(self) -> None:
+        """Let go of what no client needs any more, and of clients for which too much is kept."""
+        while True:
+            behind = [client.parts for client in self._clients] if self._shared.done() else []
+            kept = min(behind, default=self._dropped + len(self._parts)) - self._dropped
+            self.size -= sum(len(part) for part in self._parts[:kept] if isinstance(part, bytes))
+            self._dropped += kept
+            del self._parts[:kept]
+            if self.size <= _BEHIND or min(behind) == max(behind):
+                return
+            self._clients = [client for client in self._clients if client.parts > self._dropped]
+
+    def _leave(self, client: _Client) -> None:
         """A client is gone, which may come again if nothing was sent."""
-        if self._parts:
-            self._leave()
+        if client in self._clients:
+            self._clients.remove(client)
+        if not self._whole:
+            self._drop()
+        if self._clients or self.work.done():
+            return
+        if self._parts or self._dropped:
+            self.work.cancel()
         else:
-            asyncio.get_running_loop().call_later(_GRACE, self._leave)
+            asyncio.get_running_loop().call_later(_GRACE, self._end)
 
-    def _leave(self) -> None:
+    def _end(self) -> None:
         """End the generation if nobody reads it any more."""
-        if not self._retries and self._send is None:
+        if not self._clients:
             self.work.cancel()
 
 
@@ -125,13 +206,15 @@ class Retries:
 
     async def answer(self, session: "Session", scope: Scope, body: bytes, send: Send) -> None:
         """Answer a request of a session. A retry gets the answer to the first attempt, or joins it."""
-        key, again = _key(scope, body)
-        if key is None:
+        attempt = _attempt(scope, body)
+        scope = {**scope, ATTEMPT: attempt}
+        key = attempt.key
+        if not key:
             await self._work(session, scope, body, send)
             return
         answers = self._answers.setdefault(session, OrderedDict())
         known = answers.get(key)
-        if again and known is not None and known.good:
+        if attempt.again and known is not None and known.good:
             try:
                 await known.again(send)
             finally:
@@ -147,13 +230,12 @@ class Retries:
             _forget(answers)
 
 
-def _key(scope: Scope, body: bytes) -> tuple[bytes | None, bool]:
-    """What an attempt has in common with its retries, and whether it is one; ``None`` if the client names neither."""
+def _attempt(scope: Scope, body: bytes) -> Attempt:
     named, count = header(scope, b"idempotency-key"), header(scope, b"x-stainless-retry-count")
     if named is None and count is None:
-        return None, False
+        return Attempt()
     digest = sha256(f"{scope['path']}\0{named or ''}\0".encode() + body).digest()
-    return digest, named is not None or count not in (None, "0")
+    return Attempt(digest[:16], named is not None or count not in (None, "0"))
 
 
 def _forget(answers: OrderedDict[bytes, _Answer]) -> None:

@@ -24,6 +24,9 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     follows: bool = False  # whether the prompt begins with the parent's prompt and output
     answer: str = ""  # the id of the answer that the agent got
     edges: list[tuple[str, str]] = []
+    # attempt, again: see `Attempt`.
+    attempt: bytes = b""
+    again: bool = False
     # prompt_text, prompt_ids: what the prompt adds to them, or all of it.
     prompt_text: str = ""
     prompt_ids: bytes = b""

@@ -16,11 +16,11 @@ import numpy as np
 
 from .. import engines
 from ..errors import ConstraintError
-from ..request.chat_request import ChatRequest
+from ..request.chat_request import Attempt, ChatRequest
 from ..request.continuation import Continued, Written
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
-from ..rl.rollouts import Call, Link, Rollout, rows_of
+from ..rl.rollouts import RETRY, Call, Link, Rollout, rows_of
 from ..store import Store, StoreError, Writing
 from ..wire.encoding import clean, cleaned, encode
 from .capture import Capture, Output
@@ -179,8 +179,8 @@ class Session:
         if not self.running:
             self._idle.set()
 
-    def adapted(self, request: _Request, edges: Sequence[tuple[str, str]]) -> _Request:
-        """A request with the session's own sampling, within its limit of tokens, and with these edges.
+    def adapted(self, request: _Request, edges: Sequence[tuple[str, str]], attempt: Attempt) -> _Request:
+        """A request with the session's own sampling, within its limit of tokens, with these edges and this attempt.
 
         Raises:
             Refused: 403 if its choices are more calls than are left.
@@ -199,6 +199,7 @@ class Session:
             sampling=msgspec.structs.replace(request.sampling, **fields),
             max_tokens=most[0] if most else None,
             edges=tuple(edges),
+            attempt=attempt,
         )
 
     async def finish(self, seconds: float | None = None) -> None:
@@ -303,7 +304,7 @@ class Session:
         problems: dict[str, None] = dict.fromkeys(self.problems)
         kinds: dict[str, Kinds] = {}
         records = list(self._records)
-        answers = {record.answer: record.id for _, record in records}
+        edges = _edges([record for _, record in records])
         for name, record in records:
             model = models.get(name)
             if model is None:
@@ -314,7 +315,7 @@ class Session:
             if name not in kinds:
                 kinds[name] = Kinds(model, self.blobs)
             link = _link(self.tree(model).nodes[record.id], kinds[name])
-            link.call.edges = [(kind, answers.get(id, id)) for kind, id in record.edges]
+            link.call.edges = edges[record.id]
             links.append(link)
         rows = rows_of(links)
         about = self.about
@@ -328,6 +329,43 @@ class Session:
             calls=[link.call for link in links],
             rows=rows,
         )
+
+
+def _edges(records: Sequence[Recorded]) -> dict[str, list[tuple[str, str]]]:
+    """The edges of calls, which are listed with parents before children: those that the agent declares, to calls
+    instead of answers, and `RETRY` to the attempt before."""
+    answers: dict[str, list[str]] = {}  # the last calls of each answer: it may have several choices
+    above = {record.id: record.parent for record in records}
+    for record in records:
+        calls = answers.setdefault(record.answer, [])
+        if record.parent in calls:
+            calls.remove(record.parent)
+        calls.append(record.id)
+
+    def named(record: Recorded, id: str) -> list[str]:
+        """The calls of an answer that a prompt continues, or else all."""
+        calls = answers.get(id, [id])
+        at = record.id
+        while len(calls) > 1 and (at := above.get(at, "")):
+            calls = [at] if at in calls else calls
+        return calls
+
+    attempts: dict[bytes, list[str]] = {}  # answers that no retry has replaced
+    before: dict[str, str] = {}
+    seen: set[str] = set()
+    for record in sorted(records, key=lambda record: record.started):
+        if record.attempt and record.answer not in seen:
+            seen.add(record.answer)
+            earlier = attempts.setdefault(record.attempt, [])
+            if record.again and earlier:
+                before[record.answer] = earlier.pop()
+            earlier.append(record.answer)
+    found = {}
+    for record in records:
+        edges = [(kind, call) for kind, id in record.edges for call in named(record, id)]
+        retried = answers.get(before.get(record.answer, ""), ())
+        found[record.id] = edges + [(RETRY, call) for call in retried]
+    return found
 
 
 def _link(node: Node, kinds: Kinds) -> Link:
@@ -459,6 +497,8 @@ class Recording:
             follows=follows,
             answer=asked.id,
             edges=list(request.edges),
+            attempt=request.attempt.key,
+            again=request.attempt.again,
             prompt_text=prompt.prompt[characters:],
             prompt_ids=packed(ids[at:]),
             results=_results(prompt.prompt[characters:], request),
