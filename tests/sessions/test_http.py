@@ -21,7 +21,7 @@ from ..server.support import CHAT, Live, live, until
 from ..server.test_loop import MCP
 from ..server.test_protocols import claude
 from ..server.workshop import Workshop, call
-from ..server.writing import template
+from ..server.writing import TOKENIZER, template
 from .support import Model, ask, check, made, trajectory, tree
 
 HI: Any = [{"role": "user", "content": "Hi"}]
@@ -206,6 +206,29 @@ def test_an_engine_that_does_not_stop_is_not_examined_for_ever() -> None:
     with live(Endless(lambda request: "Hi"), "hermes", prompts=template(), sessions=True) as server:
         (problem,) = made(server)["problems"]
         assert "could not be examined: the engine does not stop" in problem
+
+
+class Loading:
+    """A tokenizer that is its engine's, which is not there yet."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(TOKENIZER, name)
+
+    def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
+        raise EngineError("the model is not loaded", 503)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [(CHAT, {"messages": HI}), ("/v1/completions", {"prompt": "Hi"}), ("/tokenize", {"prompt": "Hi"})],
+)
+def test_a_tokenizer_that_is_not_there_yet_is_a_503(
+    server: Live, model: Model, monkeypatch: pytest.MonkeyPatch, path: str, body: Any
+) -> None:
+    session = made(server)
+    monkeypatch.setattr(model, "tokenizer", Loading())
+    answer = ask(session, server, path, **body)
+    assert (answer.status_code, "the model is not loaded" in answer.text) == (503, True)
 
 
 def test_metadata_of_any_kind_and_size_fails_no_later_request(server: Live) -> None:

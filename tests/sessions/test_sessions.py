@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from unspool.store import Store
 
 from ..server.support import CHAT, HELLO, WEATHER, Live, live
 from ..server.test_continuation import ONE, TWO, of_chat, of_responses
 from ..server.workshop import Workshop
-from ..server.writing import ANSWER, TEMPLATE, template
+from ..server.writing import ANSWER, TEMPLATE, TOKENIZER, template
 from .support import Model, ask, check, made, trajectory, tree
 
 CALL = (
@@ -296,3 +298,21 @@ def test_raw_completions_are_recorded_as_they_were_sent() -> None:
     (call,) = found["calls"]
     assert call["prompt_ids"] == ids
     assert sum(found["rows"][0]["loss_mask"]) == len(call["output_ids"])
+
+
+@pytest.mark.parametrize("special", [None, True, False])
+def test_the_tokens_of_raw_prompts_are_the_sessions_own(special: bool | None) -> None:
+    model = answers("One.", "Two.", "Three.", "Four.")
+    begin = model.tokenizer.token_to_id("<|im_start|>")
+    model.tokenizer = Tokenizer.from_str(model.tokenizer.to_str())
+    model.tokenizer.post_processor = TemplateProcessing("<|im_start|> $A", special_tokens=[("<|im_start|>", begin)])
+    prompts = ["Hello \ud800", "é" * 2000]
+    asked = {} if special is None else {"add_special_tokens": special}
+    with recorded(model) as run:
+        run.ask("/v1/completions", prompt=prompts, n=2, max_tokens=20, **asked)
+        found = run.found()
+    texts = [text.replace("\ud800", "\ufffd") for text in prompts]
+    wanted = [[begin] * (special is not False) + TOKENIZER.encode(text, add_special_tokens=False).ids for text in texts]
+    assert sorted(call["prompt_ids"] for call in found["calls"]) == sorted([*wanted, *wanted])
+    assert not any(call["problems"] for call in found["calls"])
+    assert {str(request.prompt) for request in model.requests} == set(texts), "for engines that take text alone"

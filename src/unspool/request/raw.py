@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from .. import engines
-from ..tokens import backend_of
+from ..engines.threads import Awaited
+from ..tokens import backend_of, encoded
 from .chat_request import ChatRequest
 from .fields import BadRequest
 from .prepared import Prepared, Raw
@@ -18,6 +19,7 @@ class RawRequest(ChatRequest, frozen=True, kw_only=True):
     """A request for completions of prompts, as text or token ids. `ChatRequest.n` counts the outputs of all prompts."""
 
     prompts: tuple[Prompt, ...]
+    ids: tuple[tuple[int, ...], ...] = ()  # the tokens of the prompts, where a session has chosen them
     add_special: bool = True  # whether the tokenizer adds its own special tokens to texts, such as the first one
     echo: bool = False  # whether answers begin with their prompt, and with its log-probabilities if any are requested
     echoed: tuple[str, ...] = ()  # the texts of the prompts, if answers begin with them
@@ -38,9 +40,20 @@ class RawPrepared(Prepared, frozen=True):
             super().for_engine(settings, id, index, client_id, capture=capture),
             choice=choice,
             prompt=request.prompts[prompt],
+            prompt_ids=request.ids[prompt] if request.ids else None,
             add_special=request.add_special,
             echo=request.echo and request.sampling.logprobs is not None,
         )
+
+
+def with_ids(request: RawRequest, tokenizer: Any, awaited: Awaited) -> RawRequest:
+    """The request with the tokens of its prompts."""
+
+    def ids(prompt: Prompt) -> tuple[int, ...]:
+        awaited.check()
+        return prompt if isinstance(prompt, tuple) else tuple(encoded(tokenizer, prompt, special=request.add_special))
+
+    return msgspec.structs.replace(request, ids=tuple(map(ids, request.prompts)))
 
 
 def prepare_raw(request: RawRequest, engine: engines.Engine, eos: str = "") -> RawPrepared:

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
+from ..engines import EngineError
 from ..engines.threads import Awaited
 from ..generation.admission import Overloaded
 from ..generation.service import Service, log
@@ -111,6 +112,8 @@ def failure_of(error: Exception, scope: Scope, invalid: int = 400) -> Failure:
         return Failure(str(error), error.status or invalid, error.param, code=error.code)
     if isinstance(error, Overloaded):
         return Failure(str(error), 429, retry_after=error.retry_after)
+    if isinstance(error, EngineError):  # its tokenizer may be the engine's
+        return Failure(str(error), error.status, code=error.code, retry_after=error.retry_after)
     if isinstance(error, StoreError):
         return Failure(str(error), 507 if isinstance(error, StoreFull) else 503)
     if isinstance(error, RecursionError):  # JSON may nest deeper than Python functions may

@@ -18,7 +18,7 @@ from ..request.fields import BadRequest, Fields, read_object
 from ..request.parts.reading import settled, urls
 from ..request.prepared import Prepared, prepare, with_edits
 from ..request.protocols import CompletionsProtocol, WireProtocol
-from ..request.raw import prepare_raw
+from ..request.raw import prepare_raw, with_ids
 from ..request.server_tools import Offer, OwnServer
 from ..tokens import counted
 from ..tools import Listing, Tools, ToolServer
@@ -218,6 +218,8 @@ class CompletionsEndpoint(ProtocolEndpoint):
                 if request.echo:
                     raise BadRequest("echo", "is not possible in a session, which records what is sampled")
                 request = session.adapted(request, incoming.edges, incoming.attempt)
+                if engine.tokenizer is not None:
+                    request = with_ids(request, engine.tokenizer, awaited)
             return prepare_raw(request, engine, eos)
 
         return await self._service.in_thread(incoming.size, make)

@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-from ..engines import EngineError
 from ..engines.threads import Awaited
 from ..generation.service import Service
 from ..request.chat_request import check_text
@@ -26,10 +25,7 @@ def tokenize(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     if len(prompt) > _LONGEST:
         raise fields.wrong("prompt", f"{len(prompt):,} characters; allowed are {_LONGEST:,}")
     awaited.check()
-    try:
-        tokens = encoded(backend, clean(prompt), special=special)
-    except EngineError as error:
-        raise BadRequest(None, str(error), error.status) from None
+    tokens = encoded(backend, clean(prompt), special=special)
     answer: dict[str, Any] = {
         "count": len(tokens),
         "max_model_len": getattr(service.engine, "context", None),

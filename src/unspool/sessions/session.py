@@ -537,7 +537,8 @@ class Recording:
 def _written_by_client(asked: engines.Request) -> Continued:
     """The prompt of a raw completion, which belongs to nothing."""
     prompt = asked.needed_prompt()
-    return Continued(prompt, None, None) if isinstance(prompt, str) else Continued("", list(prompt), None)
+    text, ids = (prompt, asked.prompt_ids) if isinstance(prompt, str) else ("", prompt)
+    return Continued(text, None if ids is None else list(ids), None)
 
 
 def _results(text: str, request: ChatRequest) -> list[tuple[int, int]]:

@@ -5,6 +5,7 @@ from typing import Any
 from ...arguments import json_kind
 from ...wire import CompletionWriter
 from ...wire import chat as wire
+from ...wire.encoding import clean
 from ..common import check_served, sampling
 from ..fields import Fields
 from ..raw import Prompt, RawRequest
@@ -63,7 +64,7 @@ class CompletionsProtocol(WireProtocol):
 
     def _prompt(self, fields: Fields, given: Any) -> Prompt:
         if isinstance(given, str) and given:
-            return given
+            return clean(given)
         if isinstance(given, list) and given and all(type(i) is int and 0 <= i <= _MAX_ID for i in given):
             return tuple(given)
         if given is None:
