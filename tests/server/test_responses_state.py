@@ -562,11 +562,25 @@ def test_a_response_whose_process_is_gone_has_failed(monkeypatch: pytest.MonkeyP
         assert (found.status, found.error.message) == ("failed", "the server is shutting down")
 
 
+@pytest.mark.parametrize("given", [{}, {"input": None}, {"input": []}, {"input": ""}])
+def test_a_response_goes_on_without_input(given: dict[str, Any]) -> None:
+    with written(*FACTS, turn_memory=0) as (server, engine):
+        first = create(server.openai, False, input="One")
+        server.http.headers["Authorization"] = f"Bearer {server.openai.api_key}"
+        answer = server.ok("/v1/responses", previous_response_id=first.id, **given).json()
+        third = create(server.openai, False, input="Three", previous_response_id=answer["id"])
+        assert third.output_text == "The third."
+    assert all(text in str(engine.requests[1].prompt) for text in ("One", "The first."))
+    assert all(text in str(engine.requests[2].prompt) for text in ("One", "The first.", "The second.", "Three"))
+
+
 def test_a_conversation_needs_no_input_if_it_ends_with_a_question(client: openai.OpenAI) -> None:
     made = client.conversations.create(items=[{"type": "message", "role": "user", "content": "Which river?"}])
     assert client.responses.create(model="m", conversation=made.id).output_text == "The first."
-    with pytest.raises(openai.BadRequestError, match="input: is required"):
-        client.responses.create(model="m", previous_response_id=create(client, False).id)
+    empty = client.conversations.create()
+    for named in ({}, {"conversation": empty.id}):
+        with pytest.raises(openai.BadRequestError, match="input: is required"):
+            client.responses.create(model="m", **named)
 
 
 ITEMS: dict[str, dict[str, Any]] = {

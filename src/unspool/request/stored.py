@@ -93,9 +93,7 @@ class Earlier(msgspec.Struct, frozen=True):
         if self.tools and "tools" not in raw:
             raw["tools"] = self.tools
         given = raw.get("input")
-        if given is None and self.conversation is not None:
-            given = []
-        if self.items and (isinstance(given, str | list) and (given or self.conversation is not None)):
+        if self.items and isinstance(given, str | list | None):
             raw["input"] = [*self.items, *_messages(given)]
             return Fields(raw, earlier=len(self.items))
         return Fields(raw)
