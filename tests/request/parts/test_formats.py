@@ -1,6 +1,7 @@
 """Media are recognized by their first bytes, and images are measured by their headers alone."""
 
 import contextlib
+import struct
 import time
 
 import pytest
@@ -57,6 +58,62 @@ def test_a_cut_header_is_malformed_wherever_it_is_cut(whole: bytes) -> None:
 )
 def test_an_image_without_pixels_or_with_several_headers_is_malformed(data: bytes) -> None:
     with pytest.raises(BadMedium):
+        recognize(data)
+
+
+SOF = b"\xff\xc1\x00\x11\x08\x00\x01\x00\x01\x03" + bytes(9)
+SOS = b"\xff\xda\x00\x08" + bytes(6)
+JPEG, GIF, WEBP = jpeg()[:-3], gif()[:-1], webp()
+FRAME = gif(frame=(70, 50))[19:-1]
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return kind + struct.pack("<I", len(data)) + data + bytes(len(data) % 2)
+
+
+def anmf(width: int, height: int, left: int = 0) -> bytes:
+    sizes = (left // 2, 0, width - 1, height - 1, 0)
+    return chunk(b"ANMF", b"".join(size.to_bytes(3, "little") for size in sizes) + b"\0")
+
+
+@pytest.mark.parametrize(
+    ("data", "size"),
+    [
+        (JPEG + bytes(10) + SOS + SOF, (4, 3)),
+        (b"\xff\xd8\xff\x00\xff\xe0\x00\x04ab\x00\x07" + JPEG[2:] + bytes(10) + SOS, (4, 3)),
+        (GIF + b"\x55\x00" + FRAME + b"\x3b", (70, 100)),
+        (GIF + b"\x3b" + FRAME, (4, 3)),
+        (GIF + b"\x21\xfe\0" + FRAME, (70, 100)),
+        (GIF + b"\x21\xff\x0bNETSCAPE2.0\x03\x01\0\0\0" + FRAME, (70, 100)),
+        (WEBP + chunk(b"XMP ", b"ANMF" * 9), (4, 3)),
+        (WEBP + anmf(4, 3) + chunk(b"VP8 ", webp(form=b"VP8 ")[20:]) + anmf(2, 3, left=2), (4, 6)),
+        (png()[:33] + struct.pack(">I", 8) + b"acTL" + struct.pack(">II", 7, 0) + bytes(4) + png()[33:], (4, 21)),
+    ],
+)
+def test_an_image_has_as_many_pixels_as_decoders_may_read(data: bytes, size: tuple[int, int]) -> None:
+    found = recognize(data)
+    assert found is not None
+    assert (found.width, found.height) == size
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (JPEG + bytes(10) + SOF + SOS, "several frames"),
+        (jpeg()[:2] + SOF + jpeg()[2:], "several frames"),
+        (JPEG + bytes(10) + b"\x00\x00" + SOF, "several frames"),
+        (JPEG[:2] + b"\xff\xf0\x00\x20" + JPEG[2:], "unknown kind"),
+        (JPEG[:2] + b"\xff\xc8\x00\x20" + JPEG[2:], "unknown kind"),
+        (GIF + b"\x21\xf9\0" + FRAME, "extension without data"),
+        (GIF + b"\x21\xff\x0bNETSCAPE2.0\0" + FRAME, "extension without data"),
+        (WEBP + chunk(b"VP8 ", webp(5, 3, form=b"VP8 ")[20:]), "larger than its canvas"),
+        (WEBP + chunk(b"VP8L", webp(4, 4, form=b"VP8L")[20:]), "larger than its canvas"),
+        (WEBP + anmf(4, 3, left=2), "larger than its canvas"),
+        (WEBP + anmf(4, 3) + chunk(b"VP8 ", webp(5, 3, form=b"VP8 ")[20:]), "larger than its canvas"),
+    ],
+)
+def test_an_image_of_which_decoders_may_read_more_pixels_than_it_says_is_malformed(data: bytes, reason: str) -> None:
+    with pytest.raises(BadMedium, match=reason):
         recognize(data)
 
 

@@ -24,38 +24,47 @@ class BadMedium(ValueError):
 
 Size = tuple[int, int]
 PDF: Final = "application/pdf"
-_FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
+_FRAMES: Final = frozenset({*range(0xC0, 0xD0), 0xDE} - {0xC4, 0xC8, 0xCC})
 """JPEG's markers of frames, which begin with the size."""
-_ALONE: Final = frozenset((0x01, *range(0xD0, 0xDA)))  # JPEG's markers without a segment
+_ALONE: Final = frozenset((0x00, 0x01, *range(0xD0, 0xDA)))  # JPEG's markers without a segment
+_UNKNOWN: Final = frozenset((*range(0x02, 0xC0), 0xC8, *range(0xF0, 0xFE)))  # JPEG's markers that nobody uses
+_SCAN: Final = 0xDA
 
 
 def _png(data: bytes) -> Size:
     if data[12:16] != b"IHDR" or len(data) < 24:
         raise BadMedium("the header of the PNG is cut")
-    at, headers, frames = 8, 0, 0
+    at, headers, frames, told = 8, 0, 0, 1
     while at + 8 <= len(data):
         kind = data[at + 4 : at + 8]
         headers += kind == b"IHDR"
         frames += kind == b"fcTL"  # of an animation
+        if kind == b"acTL":
+            told = max(told, int.from_bytes(data[at + 8 : at + 12]))
         at += 12 + int.from_bytes(data[at : at + 4])
     if headers != 1:
         raise BadMedium("the PNG has several headers")
-    return int.from_bytes(data[16:20]), int.from_bytes(data[20:24]) * max(1, frames)
+    return int.from_bytes(data[16:20]), int.from_bytes(data[20:24]) * max(told, frames)
 
 
 def _jpeg(data: bytes) -> Size:
-    at = 2
-    while at + 9 <= len(data):
-        if data[at] != 0xFF:
-            break
+    """The size of the only frame before the first scan. What is between segments is skipped, as decoders do."""
+    at, sizes = 2, []
+    while (at := data.find(b"\xff", at)) >= 0 and at + 9 <= len(data):
         marker = data[at + 1]
+        if marker in _UNKNOWN:  # whether such a segment has a length depends on the decoder
+            raise BadMedium(f"the JPEG has a segment of an unknown kind (0x{marker:02X})")
         if marker in _FRAMES:
-            return int.from_bytes(data[at + 7 : at + 9]), int.from_bytes(data[at + 5 : at + 7])
+            sizes.append((int.from_bytes(data[at + 7 : at + 9]), int.from_bytes(data[at + 5 : at + 7])))
+        if marker == _SCAN:
+            break
         if marker == 0xFF or marker in _ALONE:
             at += 1 if marker == 0xFF else 2
         else:
             at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4]))
-    raise BadMedium("the JPEG has no frame")
+    if len(sizes) != 1:
+        raise BadMedium("the JPEG has several frames" if sizes else "the JPEG has no frame")
+    return sizes[0]
 
 
 def _gif(data: bytes) -> Size:
@@ -72,8 +81,12 @@ def _gif(data: bytes) -> Size:
             at += 11 + _colors(data[at + 9])  # with the first byte of the compressed pixels
         elif data[at] == 0x21:
             at += 2
-        else:
-            break
+            first = at + 12 if data[at - 1 : at + 12] == b"\xff\x0bNETSCAPE2.0" else at
+            if data[at - 1 : at] != b"\xfe" and data[first : first + 1] == b"\0":  # decoders disagree on what follows
+                raise BadMedium("the GIF has an extension without data")
+        else:  # decoders skip it
+            at += 1
+            continue
         while at < len(data) and data[at]:
             at += 1 + data[at]
         at += 1
@@ -88,18 +101,40 @@ def _colors(packed: int) -> int:
 
 
 def _webp(data: bytes) -> Size:
-    form = data[12:16]
     if len(data) < 30:
         raise BadMedium("the header of the WebP is cut")
-    if form == b"VP8 " and data[23:26] == b"\x9d\x01\x2a":
-        return int.from_bytes(data[26:28], "little") & 0x3FFF, int.from_bytes(data[28:30], "little") & 0x3FFF
-    if form == b"VP8L" and data[20] == 0x2F:
-        bits = int.from_bytes(data[21:25], "little")
+    if data[12:16] != b"VP8X":
+        return _webp_frame(data, 12)
+    width, height = _three(data, 24) + 1, _three(data, 27) + 1
+    at, frames = 12, 0
+    while at + 18 <= len(data):
+        kind, size = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
+        wide = high = 0
+        if kind == b"ANMF":
+            frames += 1
+            wide, high = (2 * _three(data, at + i) + _three(data, at + i + 6) + 1 for i in (8, 11))
+            size = 16  # its picture is in chunks of their own
+        elif kind in (b"VP8 ", b"VP8L"):
+            wide, high = _webp_frame(data, at)
+        if wide > width or high > height:
+            raise BadMedium("a frame of the WebP is larger than its canvas")
+        at += 8 + size + size % 2
+    return width, height * max(1, frames)
+
+
+def _webp_frame(data: bytes, at: int) -> Size:
+    """The size of a picture in a chunk of WebP."""
+    form, head = data[at : at + 4], data[at + 8 : at + 18]
+    if form == b"VP8 " and head[3:6] == b"\x9d\x01\x2a":
+        return int.from_bytes(head[6:8], "little") & 0x3FFF, int.from_bytes(head[8:10], "little") & 0x3FFF
+    if form == b"VP8L" and head[0] == 0x2F:
+        bits = int.from_bytes(head[1:5], "little")
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    if form == b"VP8X":
-        width, height = int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
-        return width, height * max(1, data.count(b"ANMF"))
     raise BadMedium("the header of the WebP is malformed")
+
+
+def _three(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 3], "little")
 
 
 class _Known(NamedTuple):
