@@ -114,8 +114,57 @@ def test_a_full_disk_marks_the_run_and_never_the_answer_and_its_calls_are_stored
     if grows:
         check(found, model.record)
         assert tree(found) == [(None, None), (0, None), (1, None)]
-    else:  # what was lost stays lost, and nothing refers to it
-        check(found, model.record[-1:])
+    else:  # what was lost stays lost, nothing refers to it, and the run says so
+        check(found, model.record[-1:], exact=False)
+        assert found["problems"] == ["calls may be lost: the server ended while the store could not take them"]
+
+
+@pytest.mark.parametrize("kept", ["nothing", "another's call", "all", "deleted"])
+def test_a_run_says_after_a_restart_that_the_server_ended_while_calls_waited_for_a_full_store(
+    kept: str, tmp_path: Path
+) -> None:
+    model, file = Model(lambda request: "Hello. " * 200), tmp_path / "store.db"
+    store = Store(file)
+    with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
+        one, other, finished = made(server, id="one"), made(server, id="other"), made(server, id="finished")
+        ask(finished, server, CHAT, messages=HI)
+        assert server.post("/sessions/finished/finish").status_code == 200
+        assert (tmp_path / "store.db-sessions").read_bytes()
+        pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+        store._db.execute(f"PRAGMA max_page_count = {pages}")
+        for session in (one, one, other):
+            assert ask(session, server, CHAT, messages=HI).status_code == 200
+        assert not (tmp_path / "store.db-sessions").read_bytes()
+        store._db.execute("PRAGMA max_page_count = 1000000")
+        if kept != "nothing":
+            ask(other, server, CHAT, messages=HI)
+        if kept == "all":
+            ask(one, server, CHAT, messages=HI)
+        if kept == "deleted":
+            assert server.http.delete("/sessions/one").status_code == 200
+        assert bool((tmp_path / "store.db-sessions").read_bytes()) == (kept in ("all", "deleted"))
+    lost = kept in ("nothing", "another's call")
+    for _ in range(2):
+        with live(model, "hermes", prompts=template(), sessions=True, store=Store(file)) as server:
+            found = [trajectory(server, session) for session in (other, finished)]
+            assert ["calls may be lost" in str(run["problems"]) for run in found] == [lost, False]
+            assert [run["exact"] for run in found] == [not lost, True]
+            assert ask(other, server, CHAT, messages=HI).status_code == 200
+
+
+def test_a_run_says_so_even_if_the_store_is_still_full_at_the_restart(tmp_path: Path) -> None:
+    model, file = Model(lambda request: "Hello. " * 200), tmp_path / "store.db"
+    store = Store(file)
+    with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
+        session = made(server)
+        store._db.execute("PRAGMA max_page_count = 1")
+        ask(session, server, CHAT, messages=HI)
+    for full in (True, False, False):
+        store = Store(file)
+        store._db.execute(f"PRAGMA query_only = {int(full)}")
+        with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
+            (problem,) = trajectory(server, session)["problems"]
+            assert "calls may be lost" in problem
 
 
 async def test_calls_that_wait_for_a_full_store_are_stored_in_their_order_once_there_is_room(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ import msgspec
 from ..engines import EngineError
 from ..regex import Regex
 from ..request.fields import BadRequest
-from ..store import Reading, Record, RecordExists, Store, Writing
+from ..store import Reading, Record, RecordExists, Store, StoreError, Writing
 from .examine import Examined, examine
-from .records import BLOB, CALL, OWNER, ROUNDS, SESSION, About, Limits, Model, Remembered, Stored
-from .session import Refused, Session
+from .records import BLOB, CALL, OWNER, ROUNDS, SESSION, About, Limits, Model, Remembered, Stored, put_about
+from .session import Refused, Session, tell_lost
 
 log = logging.getLogger("unspool.sessions")
 
@@ -38,8 +38,17 @@ class Sessions:
     PREFIX: Final = "unspool-session-"
 
     def __init__(self, store: Store) -> None:
-        store.claim("sessions")
         self._store = store
+        self._claim = store.claim("sessions")
+        self._began = time.time()
+        self._unsure = not self._claim.complete  # whether sessions from before may have lost calls
+        try:
+            if self._unsure:
+                store.write(_tell_lost).result()
+                self._unsure = False
+            self._claim.begin()
+        except (OSError, StoreError) as error:
+            log.warning("the store takes nothing now: %s", error)
         self._by_key: dict[str, str] = {}
         self._open: OrderedDict[str, Session] = OrderedDict()
         self._opening: dict[str, asyncio.Task[Session | None]] = {}
@@ -73,7 +82,7 @@ class Sessions:
             await self._store.writing(write)
         except RecordExists:
             raise Refused(f"id: there is a session {about.id!r} already", 409) from None
-        return self._opened(Session(about, self._store))
+        return self._opened(Session(about, self._store, self._claim))
 
     async def get(self, id: str) -> Session | None:
         """A session by its id; ``None`` if there is none."""
@@ -117,6 +126,7 @@ class Sessions:
             raise
         self._open.pop(id, None)
         self._by_key.pop(session.about.key, None)
+        self._claim.stored(id)
 
     async def _load(self, id: str) -> Session | None:
 
@@ -125,7 +135,10 @@ class Sessions:
             if record is None:
                 return None
             blobs = {bytes.fromhex(one.id.rpartition("/")[2]): one.data for one in _every(r, BLOB, id)}
-            session = Session(_about(record), self._store, blobs)
+            about = _about(record)
+            if self._unsure and about.created < self._began:
+                tell_lost(about)
+            session = Session(about, self._store, self._claim, blobs)
             for one in _every(r, CALL, id):
                 stored = msgspec.msgpack.decode(one.data, type=Stored)
                 session.load(stored.model, stored.call)
@@ -179,6 +192,16 @@ class Sessions:
         if not found.problems:
             log.info("sessions of model %s are exact, with %s log-probabilities", name, found.logprobs or "unnamed")
         return found
+
+
+def _tell_lost(writing: Writing) -> None:
+    """Note in all open sessions that they may have lost calls: the others had everything stored when they finished."""
+    after: int | None = None
+    while page := writing.children(OWNER, SESSION, after=after, limit=_PAGE):
+        for about in map(_about, page):
+            if tell_lost(about):
+                put_about(writing, about)
+        after = page[-1].at
 
 
 def _about(record: Record) -> About:

@@ -21,7 +21,7 @@ from ..request.continuation import Continued, Written
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..rl.rollouts import RETRY, Call, Link, Rollout, rows_of
-from ..store import Store, StoreError, Writing
+from ..store import Claim, Store, StoreError, Writing
 from ..wire.encoding import clean, cleaned, encode
 from .capture import Capture, Output
 from .examine import Examined
@@ -50,6 +50,8 @@ _WANTED: Final = (
 _LOST: Final = "a call could not be recorded; the server's log says why"
 _UNKEPT: Final = "calls are not in the store yet, and are lost if the server ends now; the server's log says why"
 
+_GONE: Final = "calls may be lost: the server ended while the store could not take them"
+
 _Request = TypeVar("_Request", bound=ChatRequest)
 
 
@@ -61,7 +63,8 @@ class Refused(BadRequest):
 
 
 class Session:
-    """An agent's run. ``blobs`` are tools and grammars, by their digests.
+    """An agent's run. ``claim`` is that of all sessions to the store; ``blobs`` are tools and grammars, by their
+    digests.
 
     Attributes:
         used: the time of its last use, by the monotonic clock.
@@ -69,9 +72,10 @@ class Session:
         size: about how many bytes it takes in memory.
     """
 
-    def __init__(self, about: About, store: Store, blobs: dict[bytes, bytes] | None = None) -> None:
+    def __init__(self, about: About, store: Store, claim: Claim, blobs: dict[bytes, bytes] | None = None) -> None:
         self.about = about
         self._store = store
+        self._claim = claim
         self.blobs = blobs or {}
         self._records: list[tuple[str, Recorded]] = []
         self._rounds: list[Remembered] = []
@@ -254,11 +258,16 @@ class Session:
 
         def written(error: BaseException | None) -> None:
             self._failing = error is not None
-            if error is not None:
-                log.error("%s: a call could not be stored yet: %s", self.about.id, error)
-            else:
-                for work in taken:
-                    self._unkept.pop(work, None)
+            try:
+                if error is not None:
+                    log.error("%s: a call could not be stored yet: %s", self.about.id, error)
+                    self._claim.wait(self.about.id)
+                else:
+                    for work in taken:
+                        self._unkept.pop(work, None)
+                    self._claim.stored(self.about.id)
+            except OSError as failure:
+                log.error("%s: the next start will not know whether calls were lost: %s", self.about.id, failure)
             settled.set_result(None)
 
         try:
@@ -329,6 +338,14 @@ class Session:
             calls=[link.call for link in links],
             rows=rows,
         )
+
+
+def tell_lost(about: About) -> bool:
+    """Note in a session that it may have lost calls, if it is open; return whether this is new."""
+    new = about.status == "open" and _GONE not in about.problems
+    if new:
+        about.problems.append(_GONE)
+    return new
 
 
 def _edges(records: Sequence[Recorded]) -> dict[str, list[tuple[str, str]]]:

@@ -14,11 +14,13 @@ which is kept or dropped as a whole.
 The data are bytes; what they mean is the business of those who store them.
 """
 
+from .claim import Claim
 from .records import NoRecord, Record, RecordExists, StoreError, StoreFull, owner_of
 from .store import Store
 from .transactions import Reading, Writing
 
 __all__ = [
+    "Claim",
     "NoRecord",
     "Reading",
     "Record",

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeVar
 
+from .claim import Claim
 from .records import StoreError, StoreFull
 from .transactions import SCHEMA, Reading, Writing
 
@@ -72,7 +73,7 @@ class Store:
             (self.secret,) = self._db.execute("SELECT secret FROM state").fetchone()
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{self._name}: the store cannot be opened: {error}") from None
-        self._claims: dict[str, int] = {}
+        self._claims: dict[str, Claim] = {}
         self._closed = threading.Event()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="unspool-store", daemon=True)
@@ -103,18 +104,24 @@ class Store:
         """`write` without blocking the event loop. Cancelled, it may be done or not."""
         return await asyncio.wrap_future(self.write(work))
 
-    def claim(self, use: str) -> None:
+    def claim(self, use: str) -> Claim:
         """Be the only one that uses the file for something, until the store is closed or the process ends; `StoreError`
-        if somebody else is. Windows has no such locks: there it does nothing."""
-        if self._name is None or fcntl is None or use in self._claims:
-            return
-        lock = os.open(f"{self._name}-{use}", os.O_RDWR | os.O_CREAT, 0o600)
+        if somebody else is. Windows has no such locks: there nobody is kept away."""
+        if use not in self._claims:
+            self._claims[use] = Claim() if self._name is None else self._claimed(self._name, use)
+        return self._claims[use]
+
+    def _claimed(self, name: str, use: str) -> Claim:
+        path = f"{name}-{use}"
+        new = not os.path.exists(path)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            os.close(lock)
-            raise StoreError(f"{self._name}: another process keeps its {use} there; give each its own file") from None
-        self._claims[use] = lock
+            os.close(file)
+            raise StoreError(f"{name}: another process keeps its {use} there; give each its own file") from None
+        return Claim(file, complete=new or os.fstat(file).st_size > 0)
 
     def close(self) -> None:
         """Finish all writes, and close the file."""
@@ -124,8 +131,8 @@ class Store:
         self._thread.join()
         for db in {self._db, self._reader}:
             db.close()
-        for lock in self._claims.values():
-            os.close(lock)
+        for claim in self._claims.values():
+            claim.close()
 
     # -- opening ---------------------------------------------------------------------------------------------------
 
