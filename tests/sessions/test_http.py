@@ -419,6 +419,24 @@ def test_an_answer_that_is_too_large_for_retries_is_generated_again_and_replaced
     assert len(trajectory(server, session, format="trl")["prompt_ids"]) == 4
 
 
+def test_a_retry_that_is_broken_off_replaces_nothing(
+    server: Live, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unspool.server.retries._SIZE", 100)
+    session = made(server)
+    headers = {**bearer(session["key"]), "Idempotency-Key": "k"}
+    sent = {"messages": HI, "stream": True}
+    assert server.http.post(CHAT, json=sent, headers=headers).text.endswith("[DONE]\n\n")
+    model.pause = 0.05
+    with server.http.stream("POST", CHAT, json=sent, headers=headers) as answer:
+        next(answer.iter_lines())
+    until(lambda: calls(server, session) == 2)
+    found = trajectory(server, session)
+    assert [call["finish_reason"] for call in found["calls"]] == ["stop", "abort"]
+    assert found["rows"][0]["role"] == "agent"
+    assert found["rows"][0]["calls"] == [found["calls"][0]["id"]]
+
+
 class Reading:
     """A client that reads as many parts as it is allowed to."""
 

@@ -29,7 +29,7 @@ RETRY: Final = "retry"  # the type of an edge to a call that this one was to rep
 CONSTRAINED: Final = len(KINDS)
 """The code of the kind ``constrained``: a token that was the only one that the grammar allowed."""
 _NAMES: Final = np.array([*KINDS, "constrained"])
-_BROKEN: Final = ("abort", "error")
+BROKEN: Final = ("abort", "error")  # how a call ends that was broken off
 
 
 class Call(msgspec.Struct, kw_only=True):
@@ -203,7 +203,7 @@ def _passed_over(links: Iterable[Link]) -> set[str]:
     same: dict[Any, list[str]] = defaultdict(list)
     for link in links:
         same[link.call.parent, link.follows, link.added.tobytes()].append(link.call.id)
-    found = {link.call.id for link in links if link.call.finish_reason in _BROKEN}
+    found = {link.call.id for link in links if link.call.finish_reason in BROKEN}
     found |= {id for link in links for kind, id in link.call.edges if kind == RETRY}
     for ids in same.values():
         if any(id in continued for id in ids):

@@ -20,7 +20,7 @@ from ..request.chat_request import Attempt, ChatRequest
 from ..request.continuation import Continued, Written
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
-from ..rl.rollouts import RETRY, Call, Link, Rollout, rows_of
+from ..rl.rollouts import BROKEN, RETRY, Call, Link, Rollout, rows_of
 from ..store import Claim, Store, StoreError, Writing
 from ..wire.encoding import clean, cleaned, encode
 from .capture import Capture, Output
@@ -350,7 +350,8 @@ def tell_lost(about: About) -> bool:
 
 def _edges(records: Sequence[Recorded]) -> dict[str, list[tuple[str, str]]]:
     """The edges of calls, which are listed with parents before children: those that the agent declares, to calls
-    instead of answers, and `RETRY` to the attempt before."""
+    instead of answers, and `RETRY` to the attempt before. An answer that was broken off neither replaces one nor is
+    replaced."""
     answers: dict[str, list[str]] = {}  # the last calls of each answer: it may have several choices
     above = {record.id: record.parent for record in records}
     for record in records:
@@ -369,7 +370,7 @@ def _edges(records: Sequence[Recorded]) -> dict[str, list[tuple[str, str]]]:
 
     attempts: dict[bytes, list[str]] = {}  # answers that no retry has replaced
     before: dict[str, str] = {}
-    seen: set[str] = set()
+    seen = {record.answer for record in records if record.finish_reason in BROKEN}
     for record in sorted(records, key=lambda record: record.started):
         if record.attempt and record.answer not in seen:
             seen.add(record.answer)
