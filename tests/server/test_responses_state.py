@@ -570,7 +570,7 @@ def test_a_response_goes_on_without_input(given: dict[str, Any]) -> None:
         answer = server.ok("/v1/responses", previous_response_id=first.id, **given).json()
         third = create(server.openai, False, input="Three", previous_response_id=answer["id"])
         assert third.output_text == "The third."
-    assert all(text in str(engine.requests[1].prompt) for text in ("One", "The first."))
+    assert [extends(engine, i, FACTS[i - 1]) for i in (1, 2)] == [True, True]
     assert all(text in str(engine.requests[2].prompt) for text in ("One", "The first.", "The second.", "Three"))
 
 

@@ -396,6 +396,5 @@ def repeatable(messages: Sequence[Mapping[str, Any]], *, across: bool) -> list[i
             continue
         if not across and (not message.get("tool_calls") or at + 1 == len(messages)):
             break
-        if at + 1 < len(messages):
-            found.append(at)
+        found.append(at)
     return found[::-1]

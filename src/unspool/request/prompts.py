@@ -136,8 +136,8 @@ class Prompts:
         return found.bridge
 
     def bridge(self, request: ChatRequest, at: int, ends: Sequence[str], waiting: Waiting | None = None) -> Bridge:
-        """Return the text between an answer of the history, not its last message, and the next answer. `NoBridge` if
-        the template changes the answer's last text, or what follows it; `BadRequest` if it refuses the request."""
+        """Return the text between an answer of the history and the next answer. `NoBridge` if the template changes the
+        answer's last text, or what follows it; `BadRequest` if it refuses the request."""
         writing = _Writing(self, request, waiting)
         found = writing.found(request.messages, at, self.ends(ends))
         for piece in found.pieces:
