@@ -398,6 +398,27 @@ async def test_an_answer_that_is_too_large_for_retries_is_not_kept_while_it_is_w
     assert not answer.good
 
 
+@pytest.mark.parametrize("limit", [("_ALL", 20_000), ("_AGE", 0.5)])
+def test_the_answers_of_all_sessions_that_are_kept_for_retries_are_bounded_in_bytes_and_time(
+    server: Live, model: Model, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, Any]
+) -> None:
+    monkeypatch.setattr(f"unspool.server.retries.{limit[0]}", limit[1])
+    keys = [made(server)["key"] for _ in range(8)]
+
+    def asked(key: str, attempt: str) -> int:
+        before = len(model.requests)
+        headers = {**bearer(key), "x-stainless-retry-count": attempt}
+        assert server.http.post(CHAT, json={"messages": HI}, headers=headers).status_code == 200
+        return len(model.requests) - before
+
+    assert [asked(key, "0") for key in keys[:4]] == [1] * 4
+    assert [asked(key, "1") for key in keys[:4]] == [0] * 4
+    time.sleep(0.6 if limit[0] == "_AGE" else 0)
+    assert [asked(key, "0") for key in keys[4:]] == [1] * 4
+    assert [asked(key, "1") for key in keys[4:]] == [0] * 4
+    assert asked(keys[0], "1") == 1
+
+
 def test_an_answer_that_is_too_large_for_retries_is_generated_again_and_replaced(
     server: Live, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:

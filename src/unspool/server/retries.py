@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
 from starlette.types import Scope, Send
 
@@ -25,13 +24,16 @@ if TYPE_CHECKING:
     from ..sessions import Session
 
 ATTEMPT: Final = "unspool.attempt"  # the key of a request's attempt in its scope
-_COUNT: Final = 64  # how many answers of a session are kept for retries
-_SIZE: Final = 8 * 1024 * 1024  # how many bytes of such answers are kept, and how many of one that is written
+_SIZE: Final = 8 * 1024 * 1024  # how many bytes of an answer are kept for retries
+_ALL: Final = 64 * 1024 * 1024  # how many bytes of all of them are kept
+_OVERHEAD: Final = 4096  # about how many bytes an answer takes besides its own
 _BEHIND: Final = 2 * _SIZE  # how many bytes are kept for a client that reads more slowly than another one
 _AGE: Final = 600.0  # how long they are kept, in seconds
 _GRACE: Final = 15.0
 """How long an answer of which nothing was sent goes on without a client: clients wait up to 8 s before a retry."""
 
+_Key = tuple[str, bytes]
+"""The key of a session, and that of an attempt."""
 _Work = Callable[["Session", Scope, bytes, Send], Awaitable[bool]]
 """What answers a request, and returns whether that ended without an error."""
 
@@ -65,7 +67,7 @@ class _Answer:
         self._over = False  # the last one was sent
         self._written = 0  # the bytes of all parts
         self.size = 0  # the bytes that are kept
-        self.ended = time.monotonic()
+        self.ended = 0.0  # when, by the monotonic clock
         self.work = asyncio.ensure_future(work(self.send))
         self.work.add_done_callback(lambda _: self._came.set())
 
@@ -178,6 +180,7 @@ class _Answer:
 
     def _leave(self, client: _Client) -> None:
         """A client is gone, which may come again if nothing was sent."""
+        client.send = _nowhere  # the connection is not kept with the answer
         if client in self._clients:
             self._clients.remove(client)
         if not self._whole:
@@ -200,34 +203,47 @@ async def _nowhere(message: Any) -> None:
 
 
 class Retries:
+    """The answers that retries may join or get again, of all sessions."""
+
     def __init__(self, work: _Work) -> None:
         self._work = work
-        self._answers: WeakKeyDictionary[Session, OrderedDict[bytes, _Answer]] = WeakKeyDictionary()
+        self._running: dict[_Key, _Answer] = {}
+        self._kept: OrderedDict[_Key, _Answer] = OrderedDict()  # whole ones, in the order in which they ended
+        self._size = 0  # about the bytes of these
 
     async def answer(self, session: "Session", scope: Scope, body: bytes, send: Send) -> None:
         """Answer a request of a session. A retry gets the answer to the first attempt, or joins it."""
         attempt = _attempt(scope, body)
         scope = {**scope, ATTEMPT: attempt}
-        key = attempt.key
-        if not key:
+        if not attempt.key:
             await self._work(session, scope, body, send)
             return
-        answers = self._answers.setdefault(session, OrderedDict())
-        known = answers.get(key)
+        key = session.about.key, attempt.key
+        known = self._running.get(key) or self._kept.get(key)
         if attempt.again and known is not None and known.good:
-            try:
-                await known.again(send)
-            finally:
-                _forget(answers)
+            await known.again(send)
             return
-        answer = _Answer(partial(self._work, session, scope, body), send)
-        answers.pop(key, None)
-        answers[key] = answer
-        try:
-            await answer.first()
-        finally:
-            answer.ended = time.monotonic()
-            _forget(answers)
+        answer = self._running[key] = _Answer(partial(self._work, session, scope, body), send)
+        answer.work.add_done_callback(lambda _: self._ended(key, answer))
+        await answer.first()
+
+    def _ended(self, key: _Key, answer: _Answer) -> None:
+        """Keep an answer, unless another attempt has taken its place, and forget those that are too old or too many."""
+        if self._running.get(key) is not answer:
+            return
+        del self._running[key]
+        now = time.monotonic()
+        if key in self._kept:
+            self._size -= self._kept.pop(key).size + _OVERHEAD
+        if answer.good:
+            answer.ended = now
+            self._kept[key] = answer
+            self._size += answer.size + _OVERHEAD
+        while self._kept:
+            old, oldest = next(iter(self._kept.items()))
+            if self._size <= _ALL and oldest.ended >= now - _AGE:
+                break
+            self._size -= self._kept.pop(old).size + _OVERHEAD
 
 
 def _attempt(scope: Scope, body: bytes) -> Attempt:
@@ -236,15 +252,3 @@ def _attempt(scope: Scope, body: bytes) -> Attempt:
         return Attempt()
     digest = sha256(f"{scope['path']}\0{named or ''}\0".encode() + body).digest()
     return Attempt(digest[:16], named is not None or count not in (None, "0"))
-
-
-def _forget(answers: OrderedDict[bytes, _Answer]) -> None:
-    """Forget old answers, and so many that their number and size are within the limits."""
-    sizes = {key: answer.size for key, answer in answers.items()}
-    size, oldest = sum(sizes.values()), time.monotonic() - _AGE
-    for key, answer in list(answers.items()):
-        if len(answers) <= _COUNT and size <= _SIZE and answer.ended >= oldest:
-            return
-        if answer.work.done():
-            size -= sizes[key]
-            del answers[key]
