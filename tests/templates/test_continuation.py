@@ -108,7 +108,10 @@ def test_a_second_turn_shares_every_token_of_the_first_within_a_tool_loop_and_be
     assert RESULT.strip() in second.prompt[len(first.prompt) :]
     said = {"role": "assistant", "content": "It is warm.", "reasoning_content": THOUGHT}
     answer, tokens = answered(turns, made, source, second, said)
-    history += [answer, {"role": "user", "content": "And then?"}]
+    history += [answer]
+    alone = turns.prompt(asked(history, source, "all"))
+    assert shared(tokens, alone.ids) == len(tokens), "the model goes on after its own answer"
+    history += [{"role": "user", "content": "And then?"}]
     third = turns.prompt(asked(history, source, "all"))
     assert shared(tokens, third.ids) == len(tokens)
     assert third.prompt.count("20 degrees") == 1
