@@ -26,7 +26,8 @@ class Claim:
     def begin(self) -> None:
         """Say that the store has everything; `OSError` if there is no room for that."""
         if self._file is not None:
-            os.pwrite(self._file, _COMPLETE, 0)
+            os.lseek(self._file, 0, os.SEEK_SET)
+            os.write(self._file, _COMPLETE)
             os.fsync(self._file)
 
     def wait(self, what: str) -> None:
