@@ -8,7 +8,7 @@ attempts in ``x-stainless-retry-count``; others name a request by an ``Idempoten
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -39,12 +39,22 @@ _Work = Callable[["Session", Scope, bytes, Send], Awaitable[bool]]
 
 
 class _Client:
-    """A client that reads an answer: how many parts and bytes of it were sent there."""
+    """A client that reads an answer: how many parts of it were sent there."""
 
     def __init__(self, send: Send) -> None:
         self.send = send
         self.parts = 0
-        self.size = 0
+
+
+class _Sent:
+    """What was sent without waiting."""
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return
+        yield
+
+
+_SENT: Final = _Sent()
 
 
 class _Answer:
@@ -65,7 +75,6 @@ class _Answer:
         self._parts: list[Any] = []  # the message that begins it, then the bytes of each that follows
         self._dropped = 0  # how many parts before these are not kept any more
         self._over = False  # the last one was sent
-        self._written = 0  # the bytes of all parts
         self.size = 0  # the bytes that are kept
         self.ended = 0.0  # when, by the monotonic clock
         self.work = asyncio.ensure_future(work(self.send))
@@ -78,7 +87,6 @@ class _Answer:
             body = message.get("body", b"")
             self._over = not message.get("more_body", False)
             self._parts.append(body if self._parts or self._dropped else message)
-            self._written += len(body)
             self.size += len(body)
             if self.size > _SIZE:
                 self._whole = False
@@ -86,7 +94,14 @@ class _Answer:
         if shared:
             self._came.set()
             return self._room()
-        return self._directly(message) if self._clients else _nowhere(message)
+        if not self._clients:
+            return _SENT
+        writing = self._first.send(message).__await__()  # begun here: most parts need no coroutine of their own
+        try:
+            waits_for = next(writing)
+        except StopIteration:
+            return _SENT
+        return self._directly(writing, waits_for)
 
     @property
     def good(self) -> bool:
@@ -115,7 +130,7 @@ class _Answer:
         client = _Client(send)
         self._clients.append(client)
         if not self.work.done() and not self._shared.done():
-            self._first.parts, self._first.size = len(self._parts), self._written
+            self._first.parts = len(self._parts)
             self._shared.set_result(None)
         try:
             await self._follow(client)
@@ -124,13 +139,8 @@ class _Answer:
 
     # -- one client ------------------------------------------------------------------------------------------------
 
-    async def _directly(self, message: Any) -> None:
-        """Send a part to the first client. If that does not read, this waits, but not once a retry has joined."""
-        writing = self._first.send(message).__await__()
-        try:
-            waits_for = next(writing)
-        except StopIteration:
-            return
+    async def _directly(self, writing: Generator[Any, Any, None], waits_for: Any) -> None:
+        """Wait until the first client has read a part, but not once a retry has joined."""
         self._sending = asyncio.ensure_future(rest(writing, waits_for))
         try:
             await asyncio.wait({self._sending, self._shared}, return_when=asyncio.FIRST_COMPLETED)
@@ -151,7 +161,6 @@ class _Answer:
                 message = {"type": "http.response.body", "body": part, "more_body": more} if client.parts else part
                 await client.send(message)
                 client.parts += 1
-                client.size += len(message.get("body", b""))
                 self._went.set()
             if client in self._clients:
                 if self.work.done():
@@ -162,16 +171,20 @@ class _Answer:
 
     async def _room(self) -> None:
         """Wait until the fastest client has nearly everything."""
-        while self._clients and self._written - max(client.size for client in self._clients) > MOST_BYTES:
+        while self._clients and _size(self._parts[self._fastest - self._dropped :]) > MOST_BYTES:
             self._went.clear()
             await self._went.wait()
+
+    @property
+    def _fastest(self) -> int:
+        return max(client.parts for client in self._clients)
 
     def _drop(self) -> None:
         """Let go of what no client needs any more, and of clients for which too much is kept."""
         while True:
             behind = [client.parts for client in self._clients] if self._shared.done() else []
             kept = min(behind, default=self._dropped + len(self._parts)) - self._dropped
-            self.size -= sum(len(part) for part in self._parts[:kept] if isinstance(part, bytes))
+            self.size -= _size(self._parts[:kept])
             self._dropped += kept
             del self._parts[:kept]
             if self.size <= _BEHIND or min(behind) == max(behind):
@@ -196,6 +209,10 @@ class _Answer:
         """End the generation if nobody reads it any more."""
         if not self._clients:
             self.work.cancel()
+
+
+def _size(parts: Iterable[Any]) -> int:
+    return sum(len(part) for part in parts if isinstance(part, bytes))
 
 
 async def _nowhere(message: Any) -> None:
