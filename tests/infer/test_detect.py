@@ -36,7 +36,7 @@ def test_reasoning_alone_ranks_last(model: str) -> None:
 UNSEEN = ["upstage/Solar-Open3-400B", "IQuestLab/IQuest-Coder-V3", "IQuestLab/IQuest-Coder-V1-40B-Instruct"]
 UNSEEN += ["deepseek-ai/DeepSeek-V3.5", "deepseek-ai/DeepSeek-V4.2", "mistralai/Mistral-Small-5", "tencent/Hy30"]
 UNSEEN += ["ai21labs/AI21-Jamba2-3B", "swiss-ai/Apertus-2-8B", "ai-sage/GigaChat3.9-10B", "CohereLabs/command-a2"]
-UNSEEN += ["meituan-longcat/LongCat-2.0", "Aleph-Alpha/Kolibri-2", "LGAI-EXAONE/K-EXAONE-2.5", "inclusionAI/Ling-4.0"]
+UNSEEN += ["meituan-longcat/LongCat-3.0", "Aleph-Alpha/Kolibri-2", "LGAI-EXAONE/K-EXAONE-2.5", "inclusionAI/Ling-4.0"]
 
 
 def test_a_name_does_not_reach_over_generations() -> None:
