@@ -102,11 +102,13 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "reasoning of an object": (lambda: get_dialect("hermes", DIALECTS[0]), "reasoning: must be the name of a dialect"),
     "loading a number": (lambda: load_dialect(3), "path: must be the path of a TOML file, not int"),
     "loading a name": (lambda: load_dialect("hermes"), "hermes: no such file; a shipped dialect is get_dialect('herme"),
+    "loading no file": (lambda: load_dialect("none.toml"), "none.toml: No such file or directory"),
+    "parsing with a file's name": (lambda: unspool.parse("Hi", "mine.toml"), "a file is load_dialect('mine.toml')"),
     "folding nothing": (lambda: fold(None), "events: must be a list of events, not None"),
     "folding text": (lambda: fold("Hi"), "events: must be a list of events, not str"),
     "folding lists of events": (lambda: fold([new().feed("Hi")]), "events[0]: must be an event, not list"),
     "folding part of a call": (lambda: fold([unspool.ToolCallDelta(0, "{", 0, 1)]), "events[0]: refers to a call with"),
-    "a policy of no value": (lambda: unspool.Policy(bad_arguments="fix"), "policy bad_arguments: 'fix' is not one of"),  # type: ignore[arg-type]
+    "a policy of no value": (lambda: unspool.Policy(bad_arguments="fix"), "policy.bad_arguments: 'fix' is not one of"),  # type: ignore[arg-type]
 }  # fmt: skip
 
 

@@ -39,7 +39,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         for field, allowed in CHOICES.items():
             value = getattr(self, field)
             if value is not None and (type(value) is not type(allowed[0]) or value not in allowed):
-                raise ValueError(f"policy {field}: {value!r} is not one of {', '.join(map(repr, allowed))}")
+                raise ValueError(f"policy.{field}: {value!r} is not one of {', '.join(map(str, allowed))}")
 
     def over(self, other: "Policy") -> "Policy":
         """Return this policy with its unset fields taken from ``other``."""

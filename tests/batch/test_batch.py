@@ -72,6 +72,7 @@ def test_good_rows_are_written_and_bad_ones_reported(
     said = capsys.readouterr().err
     assert "40 rows" in said
     assert "5 errors" in said
+    assert f"{out}.errors.jsonl; the first: row: " in said
     assert "f            " in said
     left = {p.name for p in tmp_path.iterdir()}
     assert left == {"in.jsonl", name, f"{name}.errors.jsonl"}
@@ -335,6 +336,16 @@ def test_a_run_with_other_inputs_or_settings_is_not_resumed(
     assert run(source, "-o", out, "--resume", *settings, dialect=dialect) == 2
     assert "was started with other inputs or settings" in capsys.readouterr().err
     assert run(source, "-o", out, dialect=dialect) == 0
+
+
+@pytest.mark.parametrize("ending", [".csv", ".ndjson", ".json.gz"])
+def test_a_file_of_another_format_is_not_a_folder(
+    ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = write_lines(tmp_path / "in.jsonl", 1), tmp_path / f"out{ending}"
+    assert run(source, "-o", out) == 2
+    assert f"{out}: cannot be written; allowed are FILE.parquet, FILE.jsonl and a folder" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_a_folder_with_foreign_files_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,7 +89,7 @@ def test_the_tokenizer_of_the_folder_reads_a_servers_ids() -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--engine", URL], f"--engine: {URL}: it cannot be reached (Connection refused); --tokenizer starts without"),
+        (["--engine", URL], f"--engine: {URL}: it cannot be reached (Connection refused)"),
         (["--engine", URL, "--engine", "echo", "--dialect", "hermes"], "--engine: can be repeated for URLs only"),
         (["--engine", URL, "--engine", URL, "--dialect", "hermes"], "is given twice"),
         (["--engine", URL, "--dialect", "hermes", "--engine-kind", "x"], "--engine: kind: 'x' is not one of vllm, sgl"),

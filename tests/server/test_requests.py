@@ -58,6 +58,7 @@ def test_unknown_paths_and_methods_are_reported(server: Live) -> None:
     assert (unknown.status_code, "/v1/chat/completions" in unknown.json()["error"]["message"]) == (404, True)
     wrong = server.http.get("/v1/messages")
     assert (wrong.status_code, wrong.json()["type"]) == (405, "error")
+    assert wrong.json()["error"]["message"] == "GET /v1/messages: Method Not Allowed; allowed is POST"
 
 
 def test_every_protocol_requires_the_api_key_in_its_own_way() -> None:

@@ -184,5 +184,5 @@ async def test_an_interpreter_that_cannot_start_says_why(tmp_path: Path) -> None
 
 def test_a_missing_interpreter_is_reported_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(InterpreterError, match="pip install 'unspool\\[python-tool\\]'"):
+    with pytest.raises(InterpreterError, match=r"in a clone of unspool: pip install '\.\[python-tool\]'"):
         monty(LIMITS)

@@ -232,7 +232,7 @@ async def test_a_server_that_cannot_be_listed_is_reported_and_the_others_work(
 
 async def test_a_missing_program_is_reported(tmp_path: Path) -> None:
     async with aclosing(tools_of(tmp_path, bad={"command": "no-such-program"})) as tools:
-        assert "no-such-program" in (await tools.list_tools()).failures["bad"]
+        assert (await tools.list_tools()).failures["bad"] == "no-such-program: No such file or directory"
 
 
 async def test_a_cancelled_call_ends_and_leaves_the_child_to_others(tmp_path: Path) -> None:

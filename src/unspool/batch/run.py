@@ -28,6 +28,18 @@ from .summary import Summary
 from .work import BadRow, arrow_columns, line_columns, merged_columns, read_block, schema_of, typed_columns
 from .workers import Mapped, crew
 
+_OTHERS: Final = (
+    ".arrow",
+    ".csv",
+    ".feather",
+    ".gz",
+    ".json",
+    ".ndjson",
+    ".tsv",
+    ".txt",
+    ".zst",
+)
+"""Endings of files that are not written, and hardly of folders."""
 _STATE: Final = ".unspool"
 
 
@@ -96,6 +108,8 @@ class Job:
         self._rows = rows
         self._start = start
         self._form = self._output.suffix if self._output.suffix in (".parquet", ".jsonl") else ""
+        if self._output.suffix in _OTHERS and not self._output.is_dir():
+            raise InputError(f"{output}: cannot be written; allowed are FILE.parquet, FILE.jsonl and a folder")
         self._parts = self._output if not self._form else Path(f"{output}{_STATE}")
         self.errors = Path(f"{output}.errors.jsonl")
         self._refuse_own_inputs()

@@ -58,7 +58,7 @@ class Worker:
 
     def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
         if importlib.util.find_spec("jinja2") is None:
-            raise ImportError("jinja2 is missing: pip install 'unspool[server]'", name="jinja2")
+            raise ImportError("jinja2 is missing; in a clone of unspool: pip install '.[server]'", name="jinja2")
         self._limits = limits
         # -P: nothing is imported from the folder of the script.
         self._process = subprocess.Popen(

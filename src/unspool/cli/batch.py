@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import json
 import multiprocessing
 import os
 import sys
@@ -111,7 +112,9 @@ def run_batch(options: argparse.Namespace) -> int:
     seconds = time.monotonic() - began
     print(summary.text(seconds).translate(CONTROLS), end="", file=sys.stderr)
     if summary.errors:
-        print(f"rows that could not be read: {job.errors}", file=sys.stderr)
+        with job.errors.open("rb") as file:
+            first = str(json.loads(file.readline())["reason"]).translate(CONTROLS)
+        print(f"rows that could not be read: {job.errors}; the first: {first}", file=sys.stderr)
     if options.html is not None:
         from ..batch.report import write_report
 
@@ -126,6 +129,9 @@ def _check(options: argparse.Namespace) -> None:
         raise Misuse("--model: needs --dialect auto")
     if options.model is not None:
         candidates(options.model, None)
+    if options.tokenizer is not None:
+        with blaming("--tokenizer", options.tokenizer):
+            os.stat(options.tokenizer)
     if options.html is not None and not Path(options.html).absolute().parent.is_dir():
         raise Misuse(f"--html: {Path(options.html).parent}: there is no such folder")
 

@@ -199,6 +199,7 @@ async def _from_server(options: Any, body: dict[str, Any]) -> AsyncGenerator[tup
 
     from ..engines import EngineError
     from ..engines.upstream.answers import complaint
+    from ..engines.upstream.client import why_unconnected
     from ..engines.upstream.sse import Events
 
     url = options.url.rstrip("/").removesuffix("/v1")
@@ -223,6 +224,8 @@ async def _from_server(options: Any, body: dict[str, Any]) -> AsyncGenerator[tup
                         finished = finished or any(isinstance(event, Finish) for event in events)
                 if not finished:
                     raise EngineError("the server ended its stream early")
+    except aiohttp.ClientConnectorError as error:
+        raise EngineError(f"{options.url}: {why_unconnected(error)}") from None
     except (aiohttp.ClientError, OSError, LookupError, AttributeError, TypeError, ValueError) as error:
         raise EngineError(f"{options.url}: {str(error) or type(error).__name__}") from None
 

@@ -5,10 +5,11 @@ import codecs
 import contextlib
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 import msgspec
 
@@ -80,7 +81,11 @@ class Arguments(argparse.ArgumentParser):
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        raise Misuse(message.removeprefix("argument "))
+        raise Misuse(_INVALID.sub(lambda m: f"must be {_NUMBERS[m[1]]}, not", message.removeprefix("argument ")))
+
+
+_NUMBERS: Final = {"int": "an integer", "float": "a number"}
+_INVALID: Final = re.compile("invalid (int|float) value:")  # argparse's words
 
 
 class OneOf:

@@ -72,7 +72,11 @@ def configured(words: Sequence[str], path: str, server: Add, model: Add) -> dict
     for name, table in models.items():
         if not name:
             raise Misuse(f"--config: {path}: {_MODELS}: a name is empty")
-        own = _values(path, f"{_MODELS}.{json_shown(name)}.", table, of_models)
+        where = f"{_MODELS}.{json_shown(name)}."
+        for key in table:
+            if key in known and key not in of_models:
+                raise Misuse(f"--config: {path}: {where}{key}: is the same for all models; write it at the top level")
+        own = _values(path, where, table, of_models)
         found[name] = argparse.Namespace(**shared | own | given | {"model": name})
     return found
 
@@ -115,7 +119,8 @@ def _values(path: str, where: str, table: Mapping[str, Any], known: Mapping[str,
     for name, value in table.items():
         try:
             if name not in known:
-                raise ValueError(f"unknown key{near(name, known)}")
+                meant = name.removeprefix(_LIMIT) if where == f"{_LIMITS}." else name
+                raise ValueError(f"unknown key{near(meant, known)}")
             action = known[name].action
             found[action.dest] = _value(action, value)
         except (ValueError, argparse.ArgumentTypeError) as error:

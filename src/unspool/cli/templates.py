@@ -67,7 +67,8 @@ def _discovered(options: argparse.Namespace) -> "Discovered | None":
         raise Misuse(f"--engine: {error}") from None
     except EngineError as error:
         if options.tokenizer is None:
-            raise Misuse(f"--engine: {url}: {error}; --tokenizer starts without it") from None
+            hint = "; with --tokenizer, the server starts without it" if hasattr(options, "port") else ""
+            raise Misuse(f"--engine: {url}: {error}{hint}") from None
         say(f"unspool: --engine: {url}: {error}; it is tried again")
         return None
     if found.kind is None:

@@ -174,7 +174,7 @@ class _Loader:
         try:
             return Policy(**table).over(base)
         except ValueError as error:
-            raise self.fail("policy", str(error)) from None
+            raise DialectError(f"{self.where}: {error}") from None
 
     def templates(self, key: str, default: tuple[Template, ...]) -> tuple[Template, ...]:
         texts = self.strings(key, ())
@@ -266,6 +266,8 @@ def read_dialect(path: "str | os.PathLike[str]", bases: Any, *, trusted: bool = 
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DialectError(f"{path}: {error}") from None
+    except OSError as error:
+        raise DialectError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise DialectError(f"{path}: not UTF-8: {error.reason}") from None
     return parse_dialect(text, os.path.basename(path), bases, trusted=trusted)

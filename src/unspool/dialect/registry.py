@@ -88,7 +88,8 @@ def find(name: str) -> Dialect:
     if dialect is None and len(name) > _LONGEST:
         raise UnknownDialect(f"there is no dialect {name[:_LONGEST]!r}…; see list_dialects()")
     if dialect is None:
-        hints = [hint for hint in (_near(name).removeprefix("; "), _as_model(name)) if hint]
+        file = f"a file is load_dialect({name!r})" if name.endswith(".toml") else ""
+        hints = [hint for hint in (file, _near(name).removeprefix("; "), _as_model(name)) if hint]
         raise UnknownDialect(f"there is no dialect {name!r}; {' '.join(hints) or 'see list_dialects()'}")
     return dialect
 

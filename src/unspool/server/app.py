@@ -226,6 +226,8 @@ def _http_error(
         message = f"{request.method} {path}: {error.detail}"
         if error.status_code == 404:
             message += f"; there are {', '.join(posts)}, /parse, /v1/models, /health and /metrics"
+        elif error.status_code == 405 and error.headers:
+            message += f"; allowed is {error.headers['Allow']}"
         body = error_body(path)(Failure(message, error.status_code))
         return Response(body, error.status_code, error.headers, JSON)
 

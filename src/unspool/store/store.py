@@ -72,7 +72,8 @@ class Store:
                 self._reader, self._reader_lock = _connected(self._name), threading.Lock()
             (self.secret,) = self._db.execute("SELECT secret FROM state").fetchone()
         except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"{self._name}: the store cannot be opened: {error}") from None
+            why = getattr(error, "strerror", None) or error
+            raise StoreError(f"{self._name}: the store cannot be opened: {why}") from None
         self._claims: dict[str, Claim] = {}
         self._closed = threading.Event()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()

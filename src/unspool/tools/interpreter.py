@@ -42,7 +42,7 @@ class _Answer(msgspec.Struct):
 def monty(limits: ToolLimits) -> Sequence[str]:
     """The command that starts monty; `InterpreterError` if it is not installed."""
     if importlib.util.find_spec("pydantic_monty") is None:
-        raise InterpreterError("pydantic_monty is not installed; run `pip install 'unspool[python-tool]'`")
+        raise InterpreterError("pydantic_monty is missing; in a clone of unspool: pip install '.[python-tool]'")
     numbers = (str(limits.time), str(limits.memory), str(limits.output))
     return (sys.executable, "-I", str(Path(__file__).with_name("monty_driver.py")), *numbers)
 

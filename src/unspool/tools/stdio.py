@@ -15,7 +15,7 @@ import mcp_types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from .base import log
+from .base import ToolServerError, log
 from .listed import TooMany, sifted
 from .targets import Program
 
@@ -44,16 +44,19 @@ class Child:
 
     async def __aenter__(self) -> Streams:
         pipe = asyncio.subprocess.PIPE
-        self.process = await asyncio.create_subprocess_exec(
-            *(self._program.command, *self._program.args),
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            env={key: os.environ[key] for key in INHERITED if key in os.environ} | dict(self._program.env),
-            cwd=self._program.cwd,
-            limit=self._limit,
-            start_new_session=True,
-        )
+        try:
+            self.process = await asyncio.create_subprocess_exec(
+                *(self._program.command, *self._program.args),
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                env={key: os.environ[key] for key in INHERITED if key in os.environ} | dict(self._program.env),
+                cwd=self._program.cwd,
+                limit=self._limit,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ToolServerError(f"{error.filename or self._program.command}: {error.strerror}") from None
         self._to_session, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         sent, self._from_session = anyio.create_memory_object_stream[SessionMessage](0)
         self._streams = (received, sent)

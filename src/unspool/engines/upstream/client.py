@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import time
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -169,7 +170,7 @@ def _fault(backend: Backend, error: Exception) -> Exception:
     import aiohttp
 
     if isinstance(error, aiohttp.ClientConnectorError):
-        backend.out(f"no connection ({error.os_error.strerror or 'refused'})")
+        backend.out(f"no connection ({why_unconnected(error)})")
         return Unavailable("the engine cannot be reached", 503)
     if isinstance(error, aiohttp.ServerTimeoutError):
         backend.out("no connection in time")
@@ -180,6 +181,14 @@ def _fault(backend: Backend, error: Exception) -> Exception:
         backend.out(type(error).__name__)
         return Unavailable("the connection to the engine broke", 502)
     return error
+
+
+def why_unconnected(error: "aiohttp.ClientConnectorError") -> str:
+    """The system's reason, as ``Connection refused``; asyncio's texts name the address in its place."""
+    number = error.os_error.errno or 0
+    if number > 0:
+        return os.strerror(number)
+    return error.os_error.strerror or str(error.os_error)  # a name that is not known, or several addresses
 
 
 _CLOSED: Final = ("Connection closed.", "Session is closed")

@@ -118,7 +118,7 @@ class Pool:
                 check.result()
         if not any(b.seen for b in self.backends):
             faults = dict.fromkeys(b.fault for b in self.backends)
-            raise EngineError("no engine can be reached: " + "; ".join(faults), 503)
+            raise EngineError("no engine is up: " + "; ".join(faults), 503)
 
     async def _check_for_ever(self) -> None:
         while True:
