@@ -5,10 +5,12 @@ import ctypes
 import logging
 import math
 import os
+import signal
 import socket
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import uvicorn
@@ -55,7 +57,13 @@ _PLAIN = Operation()
 
 
 class Server(uvicorn.Server):
-    """uvicorn, with a shutdown that lets running answers end. Port 0 means a free one."""
+    """uvicorn, with a shutdown that lets running answers end. Port 0 means a free one.
+
+    Attributes:
+        interrupted: whether it ended, or ends, because of SIGINT.
+    """
+
+    interrupted = False
 
     def __init__(self, app: Starlette, host: str, port: int, operation: Operation = _PLAIN) -> None:
         self._service: Service = app.state.service
@@ -89,6 +97,10 @@ class Server(uvicorn.Server):
             for listening in server.sockets:
                 return int(listening.getsockname()[1])
         return 0
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.interrupted = self.interrupted or sig == signal.SIGINT
+        super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -190,6 +202,8 @@ def serve(
     )
     server = Server(app, host, port, operation)
     server.run(None if listener is None else [listener])
+    if server.interrupted:  # uvicorn raises the signal again, which may be too late for its loop
+        raise KeyboardInterrupt
     return bool(server.started)
 
 
