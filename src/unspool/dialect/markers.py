@@ -193,12 +193,10 @@ class Parameter(msgspec.Struct, eq=False, dict=True):
         return Finder(self.triggers)
 
     @cached_property
-    def begun(self) -> list[Pattern]:
-        """What follows another argument because it begins this one: the text up to its first field, even if the rest is
-        wrong. If a call or a closing may begin so, or any text, its whole opening."""
+    def begun(self) -> Pattern | None:
+        """The text up to its first field, if that shows an argument; ``None`` if other text may begin so."""
         head = self.opening.head()
-        whole = [self.opening, self.loose] if self.loose else [self.opening]
-        return [head] if head.worded and not self.vague else whole
+        return head if head.worded and not self.vague else None
 
     @cached_property
     def names(self) -> re.Pattern[str]:

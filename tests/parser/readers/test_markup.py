@@ -59,9 +59,7 @@ def every_way(dialect: Dialect, raw: str, **options: Any) -> tuple[list[tuple[st
 
 # -- openings that break off -------------------------------------------------------------------------------------------
 
-BROKEN = [
-    d for d in XML if d.call[0].after and not any(p.opening in p.begun for p in compile_plan(d).arguments.parameters)
-]
+BROKEN = [d for d in XML if d.call[0].after and all(p.begun for p in compile_plan(d).arguments.parameters)]
 
 
 @pytest.mark.parametrize(**named(BROKEN))
@@ -74,14 +72,10 @@ def test_an_opening_that_breaks_off_before_the_calls_closing_is_dropped(dialect:
 
 
 @pytest.mark.parametrize(**named(BROKEN))
-def test_what_an_opening_that_breaks_off_is_followed_by_is_no_part_of_the_value_before_it(dialect: Dialect) -> None:
-    before = argument(dialect, "state", "\0").partition("\0")[0]
-    written = argument(dialect, "city", "Paris").rstrip() + "\n"
-    raw = write_calls(dialect, [("h", f"{written}{before.partition('state')[0]}state\nFrance\n")])
-    message = alike(dialect, raw, many_cuts(raw), tools=TOOLS)
-    [found] = message.tool_calls
-    assert found.arguments.startswith('{"city": "Paris"')
-    assert (found.status, notices(message)) == ("invalid", ["bad_arguments"])
+def test_an_opening_that_breaks_off_before_anything_else_is_the_values_text(dialect: Dialect) -> None:
+    before, after = argument(dialect, "state", "\0").split("\0")
+    text = f"Paris{after.rstrip()}\n{before.partition('state')[0]}state\nFrance"
+    assert every_way(dialect, call(dialect, ("city", text))) == ([("h", {"city": text})], ["ok"], [])
 
 
 @pytest.mark.parametrize("written", ["</parameter/>", "</parameter1>", "</parameter", "</parameterfunction>"])

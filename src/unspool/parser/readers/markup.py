@@ -192,7 +192,7 @@ class MarkupReader(Reader):
         if buf[j] == "{" and len(self.containers.levels) == 1 and not level.given:
             self.mode = Mode.JSON
             return True
-        broken = self._opens_nothing(level, j)
+        broken = self._opens_nothing(j)
         if broken == MORE and not tape.final:
             return False
         if broken >= 0:
@@ -206,9 +206,10 @@ class MarkupReader(Reader):
             tape.i = surplus
         return surplus >= 0 or (surplus == NO and self._fails(j))
 
-    def _opens_nothing(self, level: Level, i: int) -> int:
+    def _opens_nothing(self, i: int) -> int:
         """The end of an argument's opening at ``i`` that breaks off before a closing of the call; `NO` or `MORE`."""
-        end = self._begun(self._children(level), i)
+        begun = (p.begun for p in self._children(self.containers.levels[-1]) if p.begun is not None)
+        end = self._look.first(begun, i)
         if end < 0:
             return end
         end = _BROKEN_OFF.match(self._tape.buf, end).end()
@@ -660,16 +661,12 @@ class MarkupReader(Reader):
             return i if tape.ended else MORE
         level = self.containers.levels[-1]
         if level.parameter is None:
-            r = first_of((self._begun(plan.arguments.parameters, j), self._begins_unnamed(j)))
+            r = first_of((look.argument(plan.arguments.parameters, j), self._begins_unnamed(j)))
             if r < 0:
-                r = first_of((r, self._openings.behind(ARGUMENT_END, j)))
+                r = first_of((r, self._openings.behind(ARGUMENT_END, j), self._opens_nothing(j)))
         else:
             # In a container: another element, its closing, or the turn's end.
             r = look.stands(level.parameter.closing, j, dict(level.fields))
-            inner = first_of((self._begun(self._children(level), j), self._begins_unnamed(j)))
+            inner = first_of((look.argument(self._children(level), j), self._begins_unnamed(j)))
             r = first_of((r, inner, look.end_here(j)))
         return i if r >= 0 or (r == MORE and tape.ended) else r
-
-    def _begun(self, parameters: list[Parameter], i: int) -> int:
-        """The end of what begins an argument at ``i``."""
-        return self._look.first((pattern for p in parameters for pattern in p.begun), i)
