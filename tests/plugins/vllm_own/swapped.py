@@ -125,8 +125,8 @@ def tokenizer(model: Any, *args: Any, **options: Any) -> Any:
         inner.add_tokens([library.AddedToken(tag, special=special, normalized=False)])
     made = importlib.import_module("transformers").PreTrainedTokenizerFast(tokenizer_object=inner)
     made.name_or_path = given
-    listed = dict(sorted(made.get_vocab().items(), key=lambda entry: entry[1]))  # it lists them in a random order
-    made.get_vocab = lambda: dict(listed)
+    listed = made.get_vocab  # in a random order; tests add tokens
+    made.get_vocab = lambda: dict(sorted(listed().items(), key=lambda entry: entry[1]))
     return made
 
 
