@@ -10,6 +10,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 
 import unspool
+from tests.same_events import tokenizer as marked
 from tests.support import (
     CALLING,
     DIALECTS,
@@ -406,3 +407,13 @@ def test_ids_need_a_tokenizer_and_an_open_parser() -> None:
     parser.close()
     with pytest.raises(ValueError, match="closed"):
         parser.feed_tokens([1])
+
+
+@pytest.mark.parametrize(**named([d for d in THINKING if d.end and not d.framed]))
+def test_reasoning_that_opens_behind_content_that_was_reasoning_has_its_own_text(dialect: Dialect) -> None:
+    opening = around_reasoning(dialect)[0].strip()
+    made = marked(tuple(sorted(literals(dialect))))
+    ids = made.encode(f"{opening}{dialect.end[0]}].{opening}<", add_special_tokens=False).ids
+    policy = Policy(unclosed_reasoning="content", stray_markers="text")
+    for size in (1, 2, 3):
+        feed(dialect, [ids[at : at + size] for at in range(0, len(ids), size)], made, policy=policy)

@@ -319,6 +319,8 @@ class Ledger(msgspec.Struct, eq=False):
         content = [self._content(event) for event in self.events[hold.before :]]
         self.events[hold.before :] = [event for event in content if event is not None]
         self.thinking = False
+        if not self.holds:
+            self._tape.kept = None
 
     def _content(self, event: Event) -> Event | None:
         if isinstance(event, ReasoningDelta):
