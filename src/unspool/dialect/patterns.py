@@ -36,7 +36,6 @@ _DIGITS = Regex(r"[0-9]{1,18}+")
 _KEYS = r"[\w.\-]{1,64}+"
 _WORDS = "[A-Za-z_]{1,32}+"
 _WORD = Regex(_WORDS)
-_ATTRIBUTE = Regex(r"[\"']\s+[\w.\-]+=")  # a further one, behind the quote of the first
 _TAG = Regex(r"</?[A-Za-z]+>")
 _KINDS = {
     "name": NAME,
@@ -406,9 +405,7 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
     if atom.kind == ANY:
         return MORE if end < 0 else end
     value = text[i:end].strip() if end >= 0 else without_beginning(text[i:n], atom.stops)
-    if "\n" in value or (atom.tag and "<" in value) or value.startswith("</"):
-        return NO
-    if atom.quote and atom.quote in value and _ATTRIBUTE.search(value):
+    if "\n" in value or (atom.tag and "<" in value):
         return NO
     if end < 0:
         return MORE

@@ -66,9 +66,8 @@ _JSON_SPACE = Regex(r"[ \t\n\r]*+")
 _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
 _EQUALS = Regex(r"([A-Za-z_][\w.-]{0,255}+)\s{0,64}+=\s{0,64}+")
 """Matches a key and what some models write in place of a colon."""
-_BEFORE = r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+|"[^"\n]{1,64}+")\s{0,64}+"""
-_NEXT_KEY, _NEXT_KEYWORD = Regex(f"{_BEFORE}:"), Regex(f"{_BEFORE}[:=]")
-"""Match a key behind a value that lacks its quotes, or the comma after it; in parentheses, ``=`` may follow it."""
+_NEXT_KEY = Regex(r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+|"[^"\n]{1,64}+")\s{0,64}+:""")
+"""Matches a key behind a value that lacks its quotes, or the comma after it."""
 _NEXT_KEY_MAYBE = Regex(r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+\s{0,64}+|"[^"\n]{0,64}+(?:"\s{0,64}+)?)?\Z""")
 _PLAIN_VALUE = re.compile(rf"[\"'\[{{0-9-]|{'|'.join(PYTHON_WORDS)}")
 
@@ -706,7 +705,7 @@ class LiteralReader:
             return self._open_string(text, i, n, True) if opens > 0 else -1
         bare = _BARE_KEY.match(text, i)
         equals = _EQUALS.match(text, i) if "=" in bare.group() else None
-        begins = 0 if equals is None else 1 if self.stack[-1] == "(" else self._value_begins(text, equals.end())
+        begins = 0 if equals is None else self._value_begins(text, equals.end())
         if begins < 0:
             return -1
         if begins and equals is not None:
@@ -730,8 +729,7 @@ class LiteralReader:
         """Whether a key follows at ``i``, in an object with other quotes: 1, 0, or -1 if that is undecided."""
         if not self.stack or self.stack[-1] == "[":
             return 0
-        key = _NEXT_KEYWORD if self.stack[-1] == "(" else _NEXT_KEY
-        return 1 if key.match(text, i) else -1 if _NEXT_KEY_MAYBE.match(text, i) else 0
+        return 1 if _NEXT_KEY.match(text, i) else -1 if _NEXT_KEY_MAYBE.match(text, i) else 0
 
     def _name_follows(self, text: str, i: int, n: int) -> int:
         """Whether a keyword argument begins where a comma was left out: 1, 0, or -1 if that is undecided."""

@@ -27,7 +27,8 @@ from .value import Value, ValueKind, marked_by, plain_value
 from .whole import MAX_DEPTH
 from .wrapped import WRAPPERS
 
-_BROKEN_OFF: Final = Prefix(rf"[^\n<>]{{0,{MAX_FIELD}}}+\s{{0,{MAX_SPACE}}}+")
+_BROKEN_OFF: Final = Prefix(rf"[\"']?[\w.\-]{{0,64}}+\s{{0,{MAX_SPACE}}}+")
+"""Matches what may follow the beginning of an opening that breaks off: a name, or nothing."""
 
 
 class Reading:
@@ -192,7 +193,7 @@ class MarkupReader(Reader):
         if buf[j] == "{" and len(self.containers.levels) == 1 and not level.given:
             self.mode = Mode.JSON
             return True
-        broken = self._opens_nothing(j)
+        broken = self._opens_nothing(j) if level.begun else NO
         if broken == MORE and not tape.final:
             return False
         if broken >= 0:
@@ -213,7 +214,10 @@ class MarkupReader(Reader):
         if end < 0:
             return end
         end = _BROKEN_OFF.match(self._tape.buf, end).end()
-        return MORE if end == len(self._tape.buf) else min(self._look.first(self._plan.calls.closings, end), end)
+        if end == len(self._tape.buf):
+            return MORE
+        closed = self._look.first(self._plan.calls.closings, end)
+        return end if closed >= 0 else closed
 
     def _unnamed(self, level: Level, i: int) -> int:
         """Begin the argument at ``i`` whose opening lacks its tag, and is named by its closing: as `_opening`."""
@@ -322,6 +326,8 @@ class MarkupReader(Reader):
         """The end of an argument's opening at ``i``."""
         opening = parameter.opening
         r = self._look.stands(opening, i, fields)
+        if r >= 0 and fields.get("key", "").startswith("</"):  # it breaks off before a closing
+            return NO
         if r == NO or not parameter.vague:
             return r
         # Neither a closing nor a call is an argument, though its key could be any text.
