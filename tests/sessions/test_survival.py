@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -152,19 +153,38 @@ def test_a_run_says_after_a_restart_that_the_server_ended_while_calls_waited_for
             assert ask(other, server, CHAT, messages=HI).status_code == 200
 
 
-def test_a_run_says_so_even_if_the_store_is_still_full_at_the_restart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("looked", [True, False])
+def test_a_run_says_so_even_if_the_store_is_still_full_at_the_restart(looked: bool, tmp_path: Path) -> None:
     model, file = Model(lambda request: "Hello. " * 200), tmp_path / "store.db"
     store = Store(file)
     with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
-        session = made(server)
+        session, other = made(server), made(server)
         store._db.execute("PRAGMA max_page_count = 1")
         ask(session, server, CHAT, messages=HI)
     for full in (True, False, False):
         store = Store(file)
         store._db.execute(f"PRAGMA query_only = {int(full)}")
         with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
-            (problem,) = trajectory(server, session)["problems"]
-            assert "calls may be lost" in problem
+            if full:  # calls that are stored later do not hide what was lost before
+                ask(other, server, CHAT, messages=HI)
+                store._db.execute("PRAGMA query_only = 0")
+                ask(other, server, CHAT, messages=HI)
+            if looked or not full:
+                (problem,) = trajectory(server, session)["problems"]
+                assert "calls may be lost" in problem
+
+
+def test_a_session_can_be_deleted_where_there_is_no_room_for_a_note(tmp_path: Path) -> None:
+    claim = Store(tmp_path / "store.db").claim("sessions")
+    claim.begin()
+    claim.wait("x")
+    size = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, size[1]))
+    try:
+        claim.stored("x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, size)
+    assert not (tmp_path / "store.db-sessions").read_bytes()
 
 
 async def test_calls_that_wait_for_a_full_store_are_stored_in_their_order_once_there_is_room(tmp_path: Path) -> None:

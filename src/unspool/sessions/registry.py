@@ -41,11 +41,9 @@ class Sessions:
         self._store = store
         self._claim = store.claim("sessions")
         self._began = time.time()
-        self._unsure = not self._claim.complete  # whether sessions from before may have lost calls
         try:
-            if self._unsure:
+            if not self._claim.complete:
                 store.write(_tell_lost).result()
-                self._unsure = False
             self._claim.begin()
         except (OSError, StoreError) as error:
             log.warning("the store takes nothing now: %s", error)
@@ -136,7 +134,7 @@ class Sessions:
                 return None
             blobs = {bytes.fromhex(one.id.rpartition("/")[2]): one.data for one in _every(r, BLOB, id)}
             about = _about(record)
-            if self._unsure and about.created < self._began:
+            if not self._claim.complete and about.created < self._began:
                 tell_lost(about)
             session = Session(about, self._store, self._claim, blobs)
             for one in _every(r, CALL, id):

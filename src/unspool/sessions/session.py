@@ -258,16 +258,16 @@ class Session:
 
         def written(error: BaseException | None) -> None:
             self._failing = error is not None
-            try:
-                if error is not None:
-                    log.error("%s: a call could not be stored yet: %s", self.about.id, error)
+            if error is None:
+                for work in taken:
+                    self._unkept.pop(work, None)
+                self._claim.stored(self.about.id)
+            else:
+                log.error("%s: a call could not be stored yet: %s", self.about.id, error)
+                try:
                     self._claim.wait(self.about.id)
-                else:
-                    for work in taken:
-                        self._unkept.pop(work, None)
-                    self._claim.stored(self.about.id)
-            except OSError as failure:
-                log.error("%s: the next start will not know whether calls were lost: %s", self.about.id, failure)
+                except OSError as failure:
+                    log.error("%s: the next start will not know whether calls were lost: %s", self.about.id, failure)
             settled.set_result(None)
 
         try:

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from contextlib import suppress
 from typing import Final
 
 _COMPLETE: Final = b"complete\n"
@@ -14,7 +15,7 @@ class Claim:
     else, for which a full disk has room, too. So the next process knows that something was lost.
 
     Attributes:
-        complete: whether the process before this one lost nothing that it had acknowledged.
+        complete: whether it is known, and noted where something is missing, what the processes before this one lost.
     """
 
     def __init__(self, file: int | None = None, *, complete: bool = True) -> None:
@@ -24,7 +25,8 @@ class Claim:
         self.complete = complete
 
     def begin(self) -> None:
-        """Say that the store has everything; `OSError` if there is no room for that."""
+        """Say that the store has everything, or names what was lost; `OSError` if there is no room for that."""
+        self.complete = True
         if self._file is not None:
             os.lseek(self._file, 0, os.SEEK_SET)
             os.write(self._file, _COMPLETE)
@@ -39,12 +41,14 @@ class Claim:
             self._waiting.add(what)
 
     def stored(self, what: str) -> None:
-        """Note that the store has it now; `OSError` as for `begin`."""
+        """Note that the store has it now. If there is no room for that, the next process presumes that it was lost, as
+        it does where what was lost before is not noted yet."""
         if what in self._waiting:
             with self._lock:
                 self._waiting.discard(what)
-                if not self._waiting:
-                    self.begin()
+                if self.complete and not self._waiting:
+                    with suppress(OSError):
+                        self.begin()
 
     def close(self) -> None:
         if self._file is not None:
