@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from unspool.cli.open import _lines
 from unspool.engines import Capture, Delta, Recording, Replay, read_recordings
 from unspool.engines.capture import Asked as Recorded
 from unspool.engines.upstream import Upstream
+from unspool.request.parts import formats
 from unspool.request.shapes import MOVED
 from unspool.tools import ToolServer
 
@@ -584,3 +586,17 @@ def test_an_image_of_a_stored_turn_is_sent_again_in_its_place(kind: str) -> None
         assert prompt_of(kind, now).count(SPAN) == 2
         listed = server.http.get(f"/v1/responses/{again.json()['id']}/input_items?order=asc").json()["data"]
         assert [part["type"] for part in listed[0]["content"]] == ["input_text", "input_image"]
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens"])
+def test_images_are_measured_beside_the_event_loop(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: set[str] = set()
+
+    def recognize(data: bytes) -> Any:
+        names.add(threading.current_thread().name)
+        return formats.recognize(data)
+
+    monkeypatch.setattr("unspool.request.parts.reading.recognize", recognize)
+    with serving("vllm") as (server, _):
+        server.post(**{**body("messages", TEXT, image("messages", png())), "path": path})
+    assert {name.partition("-")[0] for name in names} == {"unspool"}

@@ -240,13 +240,14 @@ class CountEndpoint(_OfProtocol):
             offer = await self._offer(scope, fields, own)
             asked = Fields({**self.assumed, **fields.raw})
             request = await service.in_thread(size, lambda _: self._request(asked, offer, deposit))
-            found = settled(request, await service.fetched(request), service.settings.limits)
-            return Reply(encode(await service.in_thread(size, lambda awaited: self._count(found, awaited))))
+            fetched = await service.fetched(request)
+            return Reply(encode(await service.in_thread(size, lambda awaited: self._count(request, fetched, awaited))))
         finally:
             await own.aclose()
 
-    def _count(self, request: ChatRequest, awaited: Awaited) -> dict[str, Any]:
+    def _count(self, request: ChatRequest, fetched: Mapping[str, bytes], awaited: Awaited) -> dict[str, Any]:
         service = self._service
+        request = settled(request, fetched, service.settings.limits)
         tokenizer = service.engine.tokenizer
         if service.turns is None or tokenizer is None:
             raise BadRequest(None, "the server has no tokenizer for the model, so it cannot count tokens", 501)

@@ -49,22 +49,24 @@ def _png(data: bytes) -> Size:
 
 def _jpeg(data: bytes) -> Size:
     """The size of the only frame before the first scan. What is between segments is skipped, as decoders do."""
-    at, sizes = 2, []
+    at, size = 2, None
     while (at := data.find(b"\xff", at)) >= 0 and at + 9 <= len(data):
         marker = data[at + 1]
         if marker in _UNKNOWN:  # whether such a segment has a length depends on the decoder
             raise BadMedium(f"the JPEG has a segment of an unknown kind (0x{marker:02X})")
         if marker in _FRAMES:
-            sizes.append((int.from_bytes(data[at + 7 : at + 9]), int.from_bytes(data[at + 5 : at + 7])))
+            if size is not None:
+                raise BadMedium("the JPEG has several frames")
+            size = int.from_bytes(data[at + 7 : at + 9]), int.from_bytes(data[at + 5 : at + 7])
         if marker == _SCAN:
             break
         if marker == 0xFF or marker in _ALONE:
             at += 1 if marker == 0xFF else 2
         else:
             at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4]))
-    if len(sizes) != 1:
-        raise BadMedium("the JPEG has several frames" if sizes else "the JPEG has no frame")
-    return sizes[0]
+    if size is None:
+        raise BadMedium("the JPEG has no frame")
+    return size
 
 
 def _gif(data: bytes) -> Size:
