@@ -56,11 +56,12 @@ async def patrol(watched: Collection[Any], seconds: float) -> None:
 
 
 class _Lanes:
-    """Threads for one kind of work, so that neither large nor slow work delays the rest."""
+    """Threads for one kind of work, so that neither large nor slow work delays the rest. There are as many for slow
+    work as for the rest: where all work is slow, it takes hardly longer than without these."""
 
     def __init__(self, count: int, name: str) -> None:
-        self._plain = Threads(count, name)
-        self._long, self._slow = Threads(1, f"long-{name}"), Threads(1, f"slow-{name}")
+        self._plain, self._slow = Threads(count, name), Threads(count, f"slow-{name}")
+        self._long = Threads(1, f"long-{name}")
 
     async def run(self, size: int, work: Callable[[Awaited], _T]) -> _T:
         if size >= _LONG:
@@ -68,10 +69,11 @@ class _Lanes:
         try:
             return await self._plain.run(work, _PATIENCE)
         except TooLong:
-            return await self._slow.run(work)
+            pass  # outside of this, so that what fails now does not seem to be its consequence
+        return await self._slow.run(work)
 
     def close(self) -> None:
-        for threads in (self._plain, self._long, self._slow):
+        for threads in (self._plain, self._slow, self._long):
             threads.close()
 
 
