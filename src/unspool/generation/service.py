@@ -30,7 +30,7 @@ log = logging.getLogger("unspool.server")
 _T = TypeVar("_T")
 _LONG: Final = 256 * 1024
 """The size in bytes from which a request gets its own thread, so that it does not delay short ones."""
-_PATIENCE: Final = 0.3
+_PATIENCE: Final = 1.0
 """The seconds after which work that keeps other work waiting begins again in a thread for such work."""
 
 
