@@ -307,8 +307,10 @@ class Prompts:
         own = SpecialTokens({*places.literals, *FORGED})
         said = self._said()
         guards = _guard(words, alone, None), _guard({*words, *FORGED}, alone, own)
-        others = SpecialTokens({*words, *FORGED} - said, alone - said)
-        return _Examined(traits, guards, switches_in(texts), places, others, tuple(self._thoughts()), set())
+        # A token with an open part is known by its beginning, which a template and a dialect may write differently.
+        others = {w for w in {*words, *FORGED} if not any(w.startswith(s) or s.startswith(w) for s in said)}
+        beginnings = SpecialTokens(others, alone - said)
+        return _Examined(traits, guards, switches_in(texts), places, beginnings, tuple(self._thoughts()), set())
 
     def _thoughts(self) -> Iterator[tuple[str, str]]:
         """The markers of those thoughts that the template takes from a field, or cuts out of texts. Others stay in the
