@@ -44,9 +44,9 @@ _BODY: Final = {"stream": True, "messages": [{"role": "user", "content": "Write.
 def sessions(effort: Effort) -> Iterator[Row]:
     """The time that a session adds to a stream's own."""
     with _process("engine") as (_, engine), _process("server", engine) as (server, url):
-        plain, within = asyncio.run(_costs(server, url, max(_ROUNDS, effort.rounds)))
+        times = asyncio.run(_times(server, url, max(_ROUNDS, effort.rounds)))
     name = f"session, {_STREAMS} streams × {_TOKENS} tokens"
-    yield Row(name, "added to the server's own time for a stream", 100 * (within / plain - 1), "%", _MOST)
+    yield Row(name, "added to the server's own time for a stream", 100 * times - 100, "%", _MOST)
 
 
 @contextmanager
@@ -62,8 +62,8 @@ def _process(*words: str) -> "Iterator[tuple[subprocess.Popen[str], str]]":
         process.communicate()
 
 
-async def _costs(server: "subprocess.Popen[str]", url: str, rounds: int) -> tuple[float, float]:
-    """The median times without a session and with one; the first round warms up."""
+async def _times(server: "subprocess.Popen[str]", url: str, rounds: int) -> float:
+    """How many times the time without a session one takes: the median of rounds, of which the first warms up."""
 
     def spent() -> float:
         assert server.stdin is not None
@@ -78,13 +78,13 @@ async def _costs(server: "subprocess.Popen[str]", url: str, rounds: int) -> tupl
         return spent() - before
 
     async with aiohttp.ClientSession(url) as client:
-        plain, within = [], []
+        found = []
         for _ in range(rounds + 1):
             async with client.post("/sessions", json={}) as answer:
                 key = (await answer.json())["key"]
-            plain.append(await cost(client, {}))
-            within.append(await cost(client, {"Authorization": f"Bearer {key}"}))
-        return median(plain[1:]), median(within[1:])
+            plain = await cost(client, {})
+            found.append(await cost(client, {"Authorization": f"Bearer {key}"}) / plain)
+        return median(found[1:])
 
 
 async def _read(client: aiohttp.ClientSession, headers: dict[str, str]) -> None:

@@ -157,7 +157,10 @@ def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
     ]
 
 
-@pytest.mark.parametrize(("content", "shown"), [(None, "No."), ("", "No."), ("Well.", "Well.\n\nNo.")])
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [(None, "No."), ("", "No."), ("Well.", "Well.\n\nNo."), ("No.", "No."), ("I can not. No.\n", "I can not. No.\n")],
+)
 def test_a_refusal_of_an_earlier_answer_is_in_its_content(content: Any, shown: str) -> None:
     engine = Scripted(["ok"])
     refused = {"role": "assistant", "content": content, "refusal": "No."}

@@ -34,6 +34,7 @@ class Model:
     def __init__(self, write: Callable[[Request], str], *, pause: float = 0.0) -> None:
         self.write = write
         self.pause = pause
+        self.ending = 0.0  # seconds that the end of a cancelled answer takes
         self.record: list[Sampling] = []
         self.requests: list[Request] = []
         self.running = 0
@@ -70,6 +71,7 @@ class Model:
             usage = Usage(prompt_tokens=len(sampled.prompt), completion_tokens=len(sampled.ids))
             yield Delta(finish_reason="stop" if pieces[-1] == END else "length", usage=usage)
         finally:
+            await asyncio.sleep(self.ending)
             self.running -= 1
 
     async def _examined(self, request: Request) -> AsyncGenerator[Delta, None]:

@@ -458,6 +458,19 @@ def test_a_retry_that_is_broken_off_replaces_nothing(
     assert found["rows"][0]["calls"] == [found["calls"][0]["id"]]
 
 
+def test_a_retry_does_not_join_an_answer_that_is_being_broken_off(server: Live, model: Model) -> None:
+    session = made(server)
+    headers = {**bearer(session["key"]), "Idempotency-Key": "k"}
+    sent = {"messages": HI, "stream": True}
+    model.pause, model.ending = 0.02, 0.5
+    with server.http.stream("POST", CHAT, json=sent, headers=headers) as answer:
+        next(answer.iter_lines())
+    time.sleep(0.1)
+    assert model.running
+    model.ending = 0.0
+    assert server.http.post(CHAT, json=sent, headers=headers).text.endswith("[DONE]\n\n")
+
+
 class Reading:
     """A client that reads as many parts as it is allowed to."""
 

@@ -5,6 +5,7 @@ import types
 from collections.abc import Awaitable, Generator
 from typing import Any, Final, Protocol
 
+_DONE: Final = object()
 MOST_BYTES: Final = 512 * 1024  # the most bytes of a response that may wait for a client before its engine waits too
 
 
@@ -88,9 +89,8 @@ class Outbox:
 
     def _begin(self, writing: Generator[Any, Any, None]) -> None:
         """Run until the sink waits. Only then is a task needed."""
-        try:
-            waits_for = next(writing)
-        except StopIteration:
+        waits_for = next(writing, _DONE)
+        if waits_for is _DONE:
             return
         self.stalled_since = self._clock()
         self._sender = asyncio.ensure_future(self._continue(rest(writing, waits_for)))

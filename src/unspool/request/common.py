@@ -100,9 +100,12 @@ def in_one(parts: list[dict[str, Any]]) -> Any:
 
 
 def with_text(content: Any, text: str | None) -> Any:
-    """A content with a further text at its end, unless that is its whole text."""
-    if not content or not text or content == text:
+    """A content with a further text at its end, unless it has that already."""
+    parts = content if isinstance(content, list) else [{"text": content or ""}]
+    if not text or any(text.strip() in (part.get("text") or "") for part in parts):
         return content or text
+    if not content:
+        return text
     return [*content, {"type": "text", "text": f"\n\n{text}"}] if isinstance(content, list) else f"{content}\n\n{text}"
 
 

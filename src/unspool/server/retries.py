@@ -8,7 +8,7 @@ attempts in ``x-stainless-retry-count``; others name a request by an ``Idempoten
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -34,7 +34,7 @@ _GRACE: Final = 15.0
 
 _Key = tuple[str, bytes]
 """The key of a session, and that of an attempt."""
-_Work = Callable[["Session", Scope, bytes, Send], Awaitable[bool]]
+_Work = Callable[["Session", Scope, bytes, Send], Coroutine[Any, Any, bool]]
 """What answers a request, and returns whether that ended without an error."""
 
 
@@ -49,9 +49,8 @@ class _Client:
 class _Sent:
     """What was sent without waiting."""
 
-    def __await__(self) -> Generator[Any, Any, None]:
-        return
-        yield
+    def __await__(self) -> Any:
+        return iter(())
 
 
 _SENT: Final = _Sent()
@@ -64,7 +63,7 @@ class _Answer:
     at its own pace, and the answer is written at the pace of the fastest. One that is too far behind is disconnected.
     """
 
-    def __init__(self, work: Callable[[Send], Awaitable[bool]], send: Send) -> None:
+    def __init__(self, work: Callable[[Send], Coroutine[Any, Any, bool]], send: Send) -> None:
         self._first = _Client(send)
         self._clients = [self._first]  # those that are still there
         self._shared = asyncio.get_running_loop().create_future()  # done once a retry joins
@@ -72,12 +71,11 @@ class _Answer:
         self._came = asyncio.Event()  # a part, or the end
         self._went = asyncio.Event()  # a part, to one of several clients
         self._whole = True  # whether all of it is kept: one that is too large is not
-        self._parts: list[Any] = []  # the message that begins it, then the bytes of each that follows
+        self._parts: list[Any] = []  # the messages that begin and end it, and the bytes of those between
         self._dropped = 0  # how many parts before these are not kept any more
-        self._over = False  # the last one was sent
         self.size = 0  # the bytes that are kept
         self.ended = 0.0  # when, by the monotonic clock
-        self.work = asyncio.ensure_future(work(self.send))
+        self.work = asyncio.create_task(work(self.send))
         self.work.add_done_callback(lambda _: self._came.set())
 
     def send(self, message: Any) -> Awaitable[None]:
@@ -85,8 +83,7 @@ class _Answer:
         shared = self._shared.done()
         if self._whole or shared:
             body = message.get("body", b"")
-            self._over = not message.get("more_body", False)
-            self._parts.append(body if self._parts or self._dropped else message)
+            self._parts.append(body if message.get("more_body") else message)
             self.size += len(body)
             if self.size > _SIZE:
                 self._whole = False
@@ -97,17 +94,14 @@ class _Answer:
         if not self._clients:
             return _SENT
         writing = self._first.send(message).__await__()  # begun here: most parts need no coroutine of their own
-        try:
-            waits_for = next(writing)
-        except StopIteration:
-            return _SENT
-        return self._directly(writing, waits_for)
+        waits_for: Any = next(writing, _SENT)
+        return self._directly(writing, waits_for) if waits_for is not _SENT else _SENT
 
     @property
     def good(self) -> bool:
-        """Whether a retry may have it: it is being written, or it is a whole one without an error."""
+        """Whether a retry may have it: it is being written and goes on, or it is a whole one without an error."""
         if not self._whole or not self.work.done():
-            return self._whole
+            return self._whole and not self.work.cancelling()
         return not self.work.cancelled() and self.work.exception() is None and self.work.result()
 
     async def first(self) -> None:
@@ -157,9 +151,9 @@ class _Answer:
         while client in self._clients:
             self._came.clear()
             while client in self._clients and (at := client.parts - self._dropped) < len(self._parts):
-                part, more = self._parts[at], not self._over or at + 1 < len(self._parts)
-                message = {"type": "http.response.body", "body": part, "more_body": more} if client.parts else part
-                await client.send(message)
+                part = self._parts[at]
+                inner = isinstance(part, bytes)
+                await client.send({"type": "http.response.body", "body": part, "more_body": True} if inner else part)
                 client.parts += 1
                 self._went.set()
             if client in self._clients:
@@ -212,7 +206,7 @@ class _Answer:
 
 
 def _size(parts: Iterable[Any]) -> int:
-    return sum(len(part) for part in parts if isinstance(part, bytes))
+    return sum(len(part if isinstance(part, bytes) else part.get("body", b"")) for part in parts)
 
 
 async def _nowhere(message: Any) -> None:
