@@ -268,6 +268,26 @@ def test_no_process_is_left_when_one_of_a_run_with_workers_is_killed(killed: str
     assert all(not is_bad(key) for key in pq.read_table(out)["key"].to_pylist())
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="workers are threads")
+def test_an_interrupt_while_the_workers_are_prepared_is_not_told_twice(tmp_path: Path) -> None:
+    source = write_lines(tmp_path / "in.jsonl", 10_000)
+    assert source.stat().st_size > 1 << 20
+    command = [sys.executable, "-m", "unspool", "batch", source, "-o", tmp_path / "out", "-d", "hermes"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
+        while len(below := children(process.pid)) < 2:
+            time.sleep(0.01)
+            assert process.poll() is None
+        time.sleep(0.3)  # it imports
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.communicate(timeout=60) == (None, b"")
+    assert process.returncode == 130
+    until = time.monotonic() + 30
+    while any(map(alive, below)):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 def test_a_run_that_was_killed_while_it_removed_its_parts_is_cleared_by_the_next(tmp_path: Path) -> None:
     words = (write_lines(tmp_path / "in.jsonl", 20), "-o", tmp_path / "out.jsonl", "--rows", "10")
     assert run(*words) == 0

@@ -28,17 +28,7 @@ from .summary import Summary
 from .work import BadRow, arrow_columns, line_columns, merged_columns, read_block, schema_of, typed_columns
 from .workers import Mapped, crew
 
-_OTHERS: Final = (
-    ".arrow",
-    ".csv",
-    ".feather",
-    ".gz",
-    ".json",
-    ".ndjson",
-    ".tsv",
-    ".txt",
-    ".zst",
-)
+_OTHERS: Final = (".arrow", ".csv", ".feather", ".gz", ".json", ".ndjson", ".tsv", ".txt", ".zst")
 """Endings of files that are not written, and hardly of folders."""
 _STATE: Final = ".unspool"
 

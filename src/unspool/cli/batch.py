@@ -5,6 +5,7 @@ import errno
 import json
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from concurrent.futures import BrokenExecutor
@@ -148,7 +149,11 @@ def _workers_start(inputs: list[str]) -> str:
 
     multiprocessing.get_context("forkserver").set_forkserver_preload(["unspool.cli.batch", "unspool.batch"])
     if sum(os.path.getsize(f) if os.path.isfile(f) else _LARGE for f in inputs) >= _LARGE:
-        forkserver.ensure_running()
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is this process's to tell
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.signal(signal.SIGINT, handler)
     return "forkserver"
 
 

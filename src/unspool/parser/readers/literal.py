@@ -696,7 +696,7 @@ class LiteralReader:
         return self._bare_key(name.group(), i, end)
 
     def _quoted_key(self, text: str, i: int, n: int) -> int:
-        """Read a key in JSON with other quotes, where keys may be bare."""
+        """Read a key in JSON with other quotes, where keys may be bare, or the object's opening in parentheses."""
         if text[i] == "{" and self.stack[-1] == "(" and self.mode == FIRST_KEY:  # parentheses around the object
             self.stack.append("d")
             return i + 1
