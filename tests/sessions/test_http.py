@@ -17,7 +17,7 @@ from unspool.engines import Delta, EngineError, Request
 from unspool.rl.exports import ENCODINGS, FORMATS
 from unspool.server.retries import _Answer, _nowhere
 
-from ..server.support import CHAT, Live, live, until
+from ..server.support import CHAT, PATIENCE, Live, live, until
 from ..server.test_loop import MCP
 from ..server.test_protocols import claude
 from ..server.workshop import Workshop, call
@@ -469,6 +469,43 @@ def test_a_retry_does_not_join_an_answer_that_is_being_broken_off(server: Live, 
     assert model.running
     model.ending = 0.0
     assert server.http.post(CHAT, json=sent, headers=headers).text.endswith("[DONE]\n\n")
+
+
+class Hanging(Model):
+    """Hangs in the second choice of its first answers, so many of them."""
+
+    def __init__(self, hanging: int) -> None:
+        super().__init__(lambda request: "Hello.")
+        self.hanging = 2 * hanging
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        hangs = request.choice == 1 and len(self.requests) < self.hanging
+        async for delta in super().generate(request):
+            yield delta
+            if hangs:
+                await asyncio.sleep(PATIENCE)
+
+
+@pytest.mark.parametrize("hanging", [1, 2])
+def test_a_retry_replaces_the_choices_that_its_broken_attempts_had_finished(hanging: int) -> None:
+    model = Hanging(hanging)
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        session = made(server)
+        headers = {**bearer(session["key"]), "Idempotency-Key": "k"}
+        sent = {"messages": HI, "stream": True, "n": 2}
+        for attempt in range(hanging):
+            with server.http.stream("POST", CHAT, json=sent, headers=headers) as answer:
+                next(line for line in answer.iter_lines() if '"finish_reason":"stop"' in line)
+            until(lambda: calls(server, session) == 2 * attempt + 2)
+        assert server.http.post(CHAT, json=sent, headers=headers).text.endswith("[DONE]\n\n")
+        found = trajectory(server, session)
+        trained = trajectory(server, session, format="trl")["prompt_ids"]
+    check(found, model.record)
+    ids = [call["id"] for call in found["calls"]]
+    edges = [[id for _, id in call["edges"]] for call in found["calls"]]
+    assert [sorted(named) for named in edges] == [[]] * (2 * hanging) + [sorted(ids[:-2])] * 2
+    assert [row["calls"][0] for row in found["rows"] if row["role"] == "agent"] == ids[-2:]
+    assert len(trained) == 2
 
 
 class Reading:

@@ -350,8 +350,7 @@ def tell_lost(about: About) -> bool:
 
 def _edges(records: Sequence[Recorded]) -> dict[str, list[tuple[str, str]]]:
     """The edges of calls, which are listed with parents before children: those that the agent declares, to calls
-    instead of answers, and `RETRY` to the attempt before. An answer that was broken off neither replaces one nor is
-    replaced."""
+    instead of answers, and `RETRY` to the attempts before. An answer that was broken off replaces none."""
     answers: dict[str, list[str]] = {}  # the last calls of each answer: it may have several choices
     above = {record.id: record.parent for record in records}
     for record in records:
@@ -368,21 +367,28 @@ def _edges(records: Sequence[Recorded]) -> dict[str, list[tuple[str, str]]]:
             calls = [at] if at in calls else calls
         return calls
 
-    attempts: dict[bytes, list[str]] = {}  # answers that no retry has replaced
-    before: dict[str, str] = {}
-    seen = {record.answer for record in records if record.finish_reason in BROKEN}
+    broken = {record.answer for record in records if record.finish_reason in BROKEN}
+    first: dict[str, Recorded] = {}
     for record in sorted(records, key=lambda record: record.started):
-        if record.attempt and record.answer not in seen:
-            seen.add(record.answer)
-            earlier = attempts.setdefault(record.attempt, [])
-            if record.again and earlier:
-                before[record.answer] = earlier.pop()
-            earlier.append(record.answer)
+        first.setdefault(record.answer, record)
+    attempts: dict[bytes, list[list[str]]] = {}  # the answers to each request that no retry has replaced
+    before: dict[str, list[str]] = {}
+    for answer, record in first.items():
+        if not record.attempt:
+            continue
+        requests = attempts.setdefault(record.attempt, [])
+        earlier: list[str] = []
+        if record.again and requests:
+            earlier = max(reversed(requests), key=lambda tried: tried[-1] in broken)
+            requests.remove(earlier)
+        if answer not in broken:
+            before[answer], earlier = earlier, []
+        requests.append([*earlier, answer])
     found = {}
     for record in records:
         edges = [(kind, call) for kind, id in record.edges for call in named(record, id)]
-        retried = answers.get(before.get(record.answer, ""), ())
-        found[record.id] = edges + [(RETRY, call) for call in retried]
+        retried = before.get(record.answer, ())
+        found[record.id] = edges + [(RETRY, call) for answer in retried for call in answers[answer]]
     return found
 
 
