@@ -20,8 +20,8 @@ ITEMS: Final = (
 """Items of Responses' input about the server's tools."""
 HIDDEN: Final = "unspool"
 """The field of a stored item with what clients do not get: the call and the results of a search."""
-RESULTS: Final = ("mcp_tool_result", "web_search_tool_result")
-"""Blocks of an answer in Messages with the results of tools that ran on a server."""
+RESULTS: Final = "_tool_result"
+"""How the types of those blocks of an answer in Messages end that are results of tools that ran on a server."""
 REFUSED: Final = "The call was not allowed"
 _LOST: Final = "The call was allowed, but its result is not known."
 
@@ -124,7 +124,7 @@ class ServerItems:
         approval = item.text("approval_request_id", None)
         output = item.text("output", None)
         if output is None:
-            output = _text(item.raw.get("error")) or "The call failed."
+            output = told(item.raw.get("error")) or "The call failed."
         if approval in self._answers:
             _, result = self._answers.pop(approval)
             result["content"] = output
@@ -150,15 +150,21 @@ class ServerItems:
         return messages[-1]
 
 
-def _text(value: Any) -> str:
-    """The text of an error, whatever its form."""
+_TOLD: Final = ("title", "url", "source", "text", "message", "error_code", "error_message", "tool_name")
+_TOLD_NEXT: Final = ("stdout", "stderr", "lines", "tool_references", "content")
+_DEEPEST: Final = 8
+
+
+def told(value: Any, deepest: int = _DEEPEST) -> str:
+    """What a result or an error of a tool at another server says: its texts, without what is encrypted or binary."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list):
-        return "".join(_text(v) for v in value)
-    if not isinstance(value, dict):
+    if deepest and isinstance(value, list):
+        return "\n\n".join(filter(None, (told(one, deepest - 1) for one in value)))
+    if not deepest or not isinstance(value, dict):
         return ""
-    return _text(value.get("text") or value.get("message") or value.get("content"))
+    names = (*_TOLD, *(["data"] if value.get("type") == "text" else []), *_TOLD_NEXT)
+    return "\n".join(filter(None, (told(value.get(name), deepest - 1) for name in names)))
 
 
 # -- Messages ----------------------------------------------------------------------------------------------------------
@@ -169,7 +175,7 @@ def rounds(blocks: Sequence[Fields]) -> Iterator[tuple[list[Fields], list[Fields
     said: list[Fields] = []
     results: list[Fields] = []
     for block in blocks:
-        if block.raw.get("type") in RESULTS:
+        if block.text("type").endswith(RESULTS):
             results.append(block)
             continue
         if results:
