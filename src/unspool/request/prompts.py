@@ -293,7 +293,7 @@ class Prompts:
         places = find_places(
             lambda messages: write(shape(messages, traits), tools if len(messages) > 1 else []), result, texts
         )
-        traits = traits.but(held=places.held)
+        traits = traits.but(held=places.held, last=self._ends_answers(traits))
         made_up = {w for w in markers(written) if "zq" in w.lower()}
         named = [*self.tokenizer.special.values()]
         if self._dialect is not None:
@@ -311,6 +311,16 @@ class Prompts:
         others = {w for w in {*words, *FORGED} if not any(w.startswith(s) or s.startswith(w) for s in said)}
         beginnings = SpecialTokens(others, alone - said)
         return _Examined(traits, guards, switches_in(texts), places, beginnings, tuple(self._thoughts()), set())
+
+    def _ends_answers(self, traits: Traits) -> bool:
+        """Whether the template does not go on with an answer at the end behind something that it writes there alone,
+        such as the opening of a thought."""
+        say = {"role": "assistant", "content": "Zqsay"}
+        at_end, inside = (
+            self.rendered(shape(messages, traits), [], generate=True).text.partition(say["content"])
+            for messages in ([ASKED, say], [ASKED, say, ASKED])
+        )
+        return bool(at_end[2].strip()) or at_end[0] == inside[0]
 
     def _thoughts(self) -> Iterator[tuple[str, str]]:
         """The markers of those thoughts that the template takes from a field, or cuts out of texts. Others stay in the
@@ -460,8 +470,9 @@ class _Writing:
         plain = self._changed(messages, self._neutral)
         problem: BadRequest | None = None
         tried: list[dict[str, Any]] | None = None
-        for traits in self._known.traits.cautious():
-            shaped = shape([*plain, *self._last], traits)
+        known = self._known.traits
+        for traits in (known if known.alone or self._declared else known.but(calls=False)).cautious():
+            shaped = shape([*plain, *self._last], traits, generate=generate)
             if shaped == tried:
                 continue
             tried = shaped
@@ -487,9 +498,10 @@ class _Writing:
         word of its own for each text.
         """
         stand_ins, words = with_words(messages, self._prompts.word)
-        form = _sha256([stand_ins, self._last, hash(traits), self._digest])
+        form = _sha256([stand_ins, self._last, hash(traits), generate, self._digest])
         if form not in self._known.forms:
-            written = self._rendered(shape([*stand_ins, *self._last], traits), self._neutral, generate)
+            shaped = shape([*stand_ins, *self._last], traits, generate=generate)
+            written = self._rendered(shaped, self._neutral, generate)
             if not written.error:  # else it reads what the texts say
                 found = set(re.findall(f"{self._prompts.word}(?:x[0-9]+){{2}}x", written.text))
                 for i, mine in enumerate(words):
@@ -511,7 +523,8 @@ class _Writing:
             return prompt
 
         def disguised(change: Disguise) -> str | None:
-            found = self._rendered(shape([*self._changed(messages, change), *self._last], traits), change, generate)
+            shaped = shape([*self._changed(messages, change), *self._last], traits, generate=generate)
+            found = self._rendered(shaped, change, generate)
             return None if found.error else found.text
 
         others = (partial(disguised, change) for change in self._guard.disguises)
