@@ -547,9 +547,7 @@ class _Probe:
         self.tools: Sequence[Any] = ()
         self.texts: list[str] = []
 
-    def holds(
-        self, messages: Sequence[_Message], traits: Traits, *, moved: bool = True, alone: bool = False
-    ) -> bool:
+    def holds(self, messages: Sequence[_Message], traits: Traits, *, moved: bool = True, alone: bool = False) -> bool:
         """Whether all words of the messages are written, in their own order unless they may be ``moved``, where calls
         have a tool, or are ``alone``."""
         calling = not alone and any(m.get("tool_calls") for m in messages)
