@@ -157,7 +157,12 @@ def test_calls_that_need_tools_are_json_at_once_where_there_are_none(monkeypatch
     made.render(asked(history, []))
     times: list[Any] = []
     rendered = Prompts.rendered
-    monkeypatch.setattr(Prompts, "rendered", lambda *args, **more: times.append(1) or rendered(*args, **more))
+
+    def counted(self: Prompts, messages: Any, *rest: Any, **more: Any) -> Any:
+        times.append(messages)
+        return rendered(self, messages, *rest, **more)
+
+    monkeypatch.setattr(Prompts, "rendered", counted)
     prompt = made.render(asked(history, []))
     assert prompt.replace('": "', '":"') == (
         '<user>Aask<assistant>{"name":"get_weather", "arguments": {"city":"Bcity"}}\n'

@@ -293,7 +293,7 @@ class Prompts:
         places = find_places(
             lambda messages: write(shape(messages, traits), tools if len(messages) > 1 else []), result, texts
         )
-        traits = traits.but(held=places.held, last=self._ends_answers(traits))
+        traits = traits.but(held=places.held, last=not traits.whole or self._ends_answers(traits))
         made_up = {w for w in markers(written) if "zq" in w.lower()}
         named = [*self.tokenizer.special.values()]
         if self._dialect is not None:
@@ -334,10 +334,14 @@ class Prompts:
             return "Zqth" in found.text
 
         takes = writes(say | field) or writes(self._form.answer() | field, result, tools=[TOOL])
-        for template in () if self._dialect is None else self._dialect.reasoning:
-            opening, closing = text_of(template.before).strip(), text_of(template.after).strip()
+        for opening, closing in self.markers_of_thoughts():
             if opening and closing and (takes or not writes(say | {"content": f"{opening}Zqth{closing}Zqsay"}, ASKED)):
                 yield opening, closing
+
+    def markers_of_thoughts(self) -> Iterator[tuple[str, str]]:
+        """What the dialect writes before and after thoughts."""
+        for template in () if self._dialect is None else self._dialect.reasoning:
+            yield text_of(template.before).strip(), text_of(template.after).strip()
 
     def _said(self) -> set[str]:
         """The special tokens inside of answers."""
@@ -409,22 +413,27 @@ class _Writing:
         """The prompt of a conversation whose last message the model goes on with. That message's text is the beginning
         of an answer, which may have the dialect's markers, but no others."""
         self._last = last = [self._prompts.message(m, Neutral(self._known.others)) for m in messages[-1:]]
-        field = "continue_final_message"
         if not last or last[0]["role"] != "assistant" or not isinstance(last[0]["content"], str):
-            raise BadRequest(field, "needs an assistant message with text at the end")
+            raise _not_begun("needs an assistant message with text at the end of messages")
         if last[0].get("tool_calls"):
-            raise BadRequest(field, "an answer with calls cannot be continued")
+            raise _not_begun(
+                "an answer with calls cannot be continued; leave out its tool_calls, or send their results instead"
+            )
         said, word = last[0]["content"], _random_word()
         if last[0].get("reasoning_content"):
             self._last = [last[0] | dict.fromkeys(("reasoning_content", "thinking"), word)]
             if word not in self.write(messages[:-1], generate=False):
-                raise BadRequest(field, "the chat template does not write the reasoning of the last message")
+                given = "its reasoning" if messages[-1].get("reasoning_content") else "the thought in its content"
+                told = f"the chat template does not write the reasoning of the last message; leave out {given}"
+                raise _not_begun(f"{told}, and send what follows it as content")
             self._last = last
         last[0]["content"] += _SENTINEL + " "  # the space shows whether the template strips text
         before, found, after = self.write(messages[:-1], generate=False).rpartition(_SENTINEL)
         # What a template cuts out is lost, and what it leaves may join to a special token.
         if not found or not "".join(before.split()).endswith("".join(said.split())):
-            raise BadRequest(field, "the chat template changes the last message, so it cannot be continued")
+            marks = [mark for pair in self._prompts.markers_of_thoughts() for mark in pair if mark in said]
+            parts = f"leave out what it changes: {', '.join(marks)}" if marks else "leave out what it changes"
+            raise _not_begun(f"the chat template changes the last message, so it cannot be continued; {parts}")
         return before if after.startswith(" ") else before.rstrip()
 
     def found(
@@ -626,6 +635,11 @@ def _refused(error: Exception | str) -> BadRequest:
         return BadRequest(None, "the server is overloaded: the prompt could not be rendered in time; try again", 503)
     text = str(error).removeprefix("template: ")
     return BadRequest("messages", f"the chat template rejected the request: {text}")
+
+
+def _not_begun(why: str) -> BadRequest:
+    """An answer's beginning that cannot be continued."""
+    return BadRequest("continue_final_message", why)
 
 
 class _Piece(NamedTuple):
