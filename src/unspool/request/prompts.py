@@ -36,7 +36,7 @@ from ..infer.sources import SPECIAL
 from ..schema import nests_deeper
 from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
-from .common import QUOTED, SWITCHES, call_of, in_one
+from .common import QUOTED, SWITCHES, UNTOLD, call_of, in_one
 from .disguise import Change, Disguise, Neutral, broken_up
 from .fields import BadRequest
 from .parts.places import FORGED, Places, find_places
@@ -213,6 +213,7 @@ class Prompts:
         if media:  # their parts stay as they are
             made["content"] = [_NOTHING if is_medium(part) else part for part in media]
         quoted = made.pop(QUOTED, False)
+        made.pop(UNTOLD, None)
         if made["role"] in _TRUSTED and not quoted:
             return made
         calls = made.pop("tool_calls", None)
