@@ -255,9 +255,27 @@ def test_an_answer_from_which_the_template_cuts_something_cannot_be_continued(tm
         written(tmp_path, cutting, messages=messages, continue_final_message=True)
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"content": "<think>It rains.</think>Yes"}, "leave out the thought in its content, and send what follows it"),
+        ({"content": "Yes", "reasoning_content": "It rains."}, "leave out its reasoning, and send what follows it"),
+        ({"content": "It rains.</think>Yes"}, "leave out what it changes: </think>"),
+    ],
+)
+def test_errors_say_what_the_beginning_of_an_answer_must_not_have(tmp_path: Path, said: Any, told: str) -> None:
+    cutting = CHATML.replace("{{ m.content or '' }}", "{{ (m.content or '').split('</think>') | last }}")
+    with pytest.raises(BadRequest, match=f"continue_final_message: .*; {told}"):
+        render(
+            prompts(tmp_path, cutting),
+            messages=[*HELLO, {"role": "assistant", **said}],
+            continue_final_message=True,
+        )
+
+
 def test_an_answer_with_calls_cannot_be_continued(tmp_path: Path) -> None:
     messages = [*HELLO, {"role": "assistant", "content": "a", "tool_calls": [function_call("f", id="1")]}]
-    with pytest.raises(BadRequest, match="an answer with calls cannot be continued"):
+    with pytest.raises(BadRequest, match="an answer with calls cannot be continued; leave out its tool_calls"):
         written(tmp_path, CHATML, messages=messages, continue_final_message=True)
 
 

@@ -4,6 +4,7 @@ import json
 from functools import cache
 from typing import Any
 
+import msgspec
 import pytest
 
 from unspool.request.fields import BadRequest
@@ -148,6 +149,41 @@ def test_a_call_that_the_template_leaves_out_somewhere_is_written_as_json(left_o
         history += [called(call({"city": "Dcity"}))]
         assert lost(history, made.render(asked(history))) == []
         assert lost(history, made.render(asked(history, []))) == []
+
+
+def test_calls_that_need_tools_are_json_at_once_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = prompts("{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ m.tool_calls if tools }}{% endfor %}")
+    history = SHAPES["two results"]
+    made.render(asked(history, []))
+    times: list[Any] = []
+    rendered = Prompts.rendered
+
+    def counted(self: Prompts, messages: Any, *rest: Any, **more: Any) -> Any:
+        times.append(messages)
+        return rendered(self, messages, *rest, **more)
+
+    monkeypatch.setattr(Prompts, "rendered", counted)
+    prompt = made.render(asked(history, []))
+    assert prompt.replace('": "', '":"') == (
+        '<user>Aask<assistant>{"name":"get_weather", "arguments": {"city":"Bcity"}}\n'
+        '{"name":"get_weather", "arguments": {"city":"Ccity"}}<tool>Dresult<tool>Eresult<assistant>Fsay<user>Gmore'
+    )
+    assert len(times) == 1
+
+
+@pytest.mark.parametrize("answer", [said("assistant", "say"), called(call({"city": "say"}))])
+def test_an_answer_before_the_one_to_generate_is_not_inside_of_its_thoughts(answer: Any) -> None:
+    made = prompts(
+        "{% for m in messages %}{% if loop.last and m.role == 'assistant' and not m.tool_calls and "
+        "add_generation_prompt %}<assistant><think>{{ m.content }}{% else %}<{{ m.role }}>{{ m.content }}"
+        "{{ m.tool_calls if not loop.last }}{% if loop.last and add_generation_prompt %}<assistant><think>{% endif %}"
+        "{% endif %}{% endfor %}"
+    )
+    before, _, after = made.render(asked([said("user", "ask"), answer])).partition("say")
+    assert "<think>" not in before
+    assert after.endswith("<user><assistant><think>")
+    begun = asked([said("user", "ask"), said("assistant", "say")])
+    assert made.render(msgspec.structs.replace(begun, body={"continue_final_message": True})).endswith("say")
 
 
 @pytest.mark.parametrize("content", [None, "", []])

@@ -1,10 +1,14 @@
 """The other protocols, read by the official clients, and one output through all of them."""
 
-from typing import Any
+import json
+import re
+from itertools import product
+from typing import Any, get_args
 
 import anthropic
 import openai
 import pytest
+from anthropic.types.beta import BetaContentBlockParam
 
 from .support import HELLO, PATIENCE, Scripted, both, chunks, live, replay
 from .test_chat import V31
@@ -169,7 +173,7 @@ def test_a_refusal_of_an_earlier_answer_is_in_its_content(content: Any, shown: s
     assert engine.requests[0].messages[1]["content"] == shown
 
 
-@pytest.mark.parametrize("role", ["system", "user", "tool"])
+@pytest.mark.parametrize("role", ["system", "user", "tool", "assistant"])
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -183,12 +187,13 @@ def test_a_refusal_of_an_earlier_answer_is_in_its_content(content: Any, shown: s
 )
 def test_what_only_answers_have_is_refused_elsewhere(role: str, field: str, value: Any) -> None:
     message = {"role": role, "content": "a", "tool_call_id": "1"}
-    with live(Scripted(["ok", "ok"])) as server:
-        for given in (value, None, type(value)()):
+    refused = role != "assistant"
+    with live(Scripted(["ok"])) as server:
+        for given in (value, None, False, {}, [], *(["", "\n"] if refused else [])):
             asked = [*HELLO, {**message, field: given}]
             reply = server.post("/v1/chat/completions", model="m", messages=asked)
-            assert reply.status_code == (400 if given else 200)
-            assert not given or reply.json()["error"]["message"].startswith(f"messages[1].{field}: ")
+            assert reply.status_code == (400 if given == value and refused else 200), given
+            assert given != value or not refused or f'"messages[1].{field}: ' in reply.text
 
 
 def test_searches_at_anthropic_are_calls_with_results_of_the_history() -> None:
@@ -210,6 +215,54 @@ def test_searches_at_anthropic_are_calls_with_results_of_the_history() -> None:
     ]  # fmt: skip
     calls = [call["function"] for m in history for call in m.get("tool_calls", ())]
     assert calls == [{"name": "web_search", "arguments": f'{{"query": "{id}"}}'} for id in ("s1", "s2")]
+
+
+RESULTS = {
+    "web_search": ("failed", "failed"),
+    "web_fetch": (
+        {"type": "web_fetch_result", "url": "U", "content": {"title": "T", "source": {"type": "text", "data": "D"}}},
+        "U\nT\nD",
+    ),
+    "code_execution": ({"stdout": "O", "stderr": "E", "return_code": 0, "content": []}, "O\nE"),
+    "bash_code_execution": ({"encrypted_stdout": "x", "stderr": "", "return_code": 0}, ""),
+    "text_editor_code_execution": ({"content": "F", "num_lines": 1}, "F"),
+    "tool_search": ({"tool_references": [{"type": "tool_reference", "tool_name": "f"}]}, "f"),
+    "advisor": ({"type": "advisor_result", "text": "A"}, "A"),
+    "some_later": (None, ""),
+}
+"""Results of tools that ran at Anthropic, and what the model reads of them."""
+
+
+def test_each_result_that_anthropics_client_knows_has_a_text_however_odd_its_call() -> None:
+    types = [str(vars(block).get("__annotations__", {}).get("type")) for block in get_args(BetaContentBlockParam)]
+    assert set(re.findall("'(\\w+)_tool_result'", " ".join(types))) - {"mcp"} < RESULTS.keys()
+    calls: list[Any] = [{"id": "i", "name": "n", "input": one} for one in ({"q": "1"}, '{"q": "1"}')]
+    engine = Scripted(["ok"])
+    with live(engine) as server:
+        for (kind, (content, text)), call in product(RESULTS.items(), [*calls, {"input": ""}, {}]):
+            of_call = {"tool_use_id": "i"} if "id" in call else {}
+            result = {"type": f"{kind}_tool_result", "content": content, **of_call}
+            blocks = [{"type": "server_tool_use", **call}, result, {"type": "fallback"}]
+            messages = [*HELLO, {"role": "assistant", "content": blocks}, *HELLO]
+            reply = server.post("/v1/messages", model="m", max_tokens=9, messages=messages)
+            assert reply.status_code == 200, reply.text
+            _, said, told, *_ = engine.requests[-1].messages
+            given = json.loads(said["tool_calls"][0]["function"]["arguments"])
+            assert (given, told["content"]) == ({"q": "1"} if "id" in call else {}, text)
+
+
+def test_what_anthropics_clients_found_and_summarized_is_text_of_the_history() -> None:
+    engine = Scripted(["ok"])
+    found = {"type": "search_result", "source": "S", "title": "T", "content": [{"type": "text", "text": "GIF89a"}]}
+    tool = {"type": "tool_result", "tool_use_id": "i", "content": [{"type": "tool_reference", "tool_name": "f"}, found]}
+    answer = [{"type": "compaction", "content": "Before."}, {"type": "compaction", "content": None}]
+    call = {"type": "tool_use", "id": "i", "name": "n", "input": {}}
+    with live(engine) as server:
+        said = {"role": "assistant", "content": [*answer, call]}
+        messages = [*HELLO, said, {"role": "user", "content": [tool, found]}]
+        assert server.post("/v1/messages", model="m", max_tokens=9, messages=messages).status_code == 200
+    text = "[T]\nS\n\nGIF89a\n[End of T]\n"
+    assert [m["content"] for m in engine.requests[0].messages] == ["Hello", "Before.", f"f{text}", text]
 
 
 def test_reasoning_after_a_message_of_ag_ui_belongs_to_it_and_is_dropped_without_one() -> None:

@@ -172,6 +172,38 @@ def test_an_approval_answers_a_stored_request() -> None:
         assert workshop.calls == [("guarded", {"a": 7})]
 
 
+def test_what_the_model_asked_for_and_searched_is_in_the_prompt_though_nothing_came_of_it() -> None:
+    engine = Scripted(["ok"])
+    query = {"type": "search", "query": "rain", "queries": ["rain"], "sources": [{"type": "url", "url": "u"}]}
+    call = {"server_label": "shop", "name": "buy", "arguments": '{"a": 7}'}
+    request = {"type": "mcp_approval_request", "id": "p", **call}
+    done = {"type": "mcp_call", "id": "m", "approval_request_id": "p", "output": "bought", **call}
+    hello = {"role": "user", "content": "Hi"}
+    refusal = {"type": "mcp_approval_response", "approval_request_id": "p", "approve": False, "reason": "dear"}
+    given = '{"query": "rain", "queries": ["rain"]}'
+    searched = {"type": "web_search_call", "id": "w"}
+    page = {"type": "open_page", "url": "u"}
+    cases: list[tuple[list[Any], str, str, str]] = [
+        ([request], "buy", '{"a": 7}', "The call was not allowed: nobody answered"),
+        ([request, hello, refusal], "buy", '{"a": 7}', "The call was not allowed: dear"),
+        ([request, done], "buy", '{"a": 7}', "bought"),
+        ([{**searched, "action": query}], "web_search", given, "u"),
+        ([{**searched, "action": page}], "web_search", '{"url": "u"}', "What was found is not known."),
+    ]  # fmt: skip
+    with live(engine, "hermes") as server:
+        for items, name, arguments, result in cases:
+            server.ok("/v1/responses", input=[hello, *items, hello])
+            _, said, told, *_ = engine.requests[-1].messages
+            (made,) = said["tool_calls"]
+            assert made["function"] == {"name": name, "arguments": arguments}
+            assert (told["tool_call_id"], told["content"]) == (made["id"], result)
+            assert sum("tool_calls" in m for m in engine.requests[-1].messages) == 1
+            assert all(m.keys() <= {"role", "content", "name", "tool_calls", "tool_call_id"} for m in (said, told))
+        unknown: list[dict[str, Any]] = [{}, {"action": None}, {"action": "x"}, {"action": {}}]
+        for nothing in unknown:
+            server.ok("/v1/responses", input=[hello, {**searched, **nothing}, hello])
+
+
 def test_a_response_is_retrieved_listed_and_deleted(client: openai.OpenAI) -> None:
     first = create(client, False, input="One", metadata={"k": "v"})
     second = create(client, True, input=[{"role": "user", "content": "Two"}], previous_response_id=first.id)

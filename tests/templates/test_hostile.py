@@ -2,6 +2,7 @@
 
 import random
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +73,9 @@ def _prompts(path: Path) -> Prompts:
 @ALL
 def test_no_message_is_missing_from_a_prompt_in_silence(made: Prompts, package: str, name: str) -> None:
     refused = []
-    for shape, messages in SHAPES.items():
+    for (shape, messages), tools in product(SHAPES.items(), ([tool()], [])):
         try:
-            prompt = made.render(asked(messages))
+            prompt = made.render(asked(messages, tools))
         except BadRequest as error:
             refused.append(f"{shape}: {error}")
         else:

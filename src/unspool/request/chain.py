@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from ..engines.media import is_medium
+from .common import UNTOLD
 
 _APART: Final = ("role", "content", "tool_calls", "reasoning_content", "tool_call_id")
 _MODULUS: Final = 1 << 256
@@ -59,6 +60,8 @@ class Chain(NamedTuple):
 
     def take(self, message: Mapping[str, Any]) -> "Chain":
         """Return the chain with one more message."""
+        if message.get(UNTOLD):
+            return self
         role, text = message["role"], _text(message.get("content"))
         if role != "assistant":
             rest = {key: value for key, value in message.items() if key not in _APART and value}

@@ -16,6 +16,10 @@ from .server_tools import ServerTools
 from .settings import Limits
 
 QUOTED = "quoted"  # a key of system messages whose texts are data, in which special tokens are broken up as in a user's
+UNTOLD = (
+    "untold"  # a key of a call of the server's and its result of which the client knows less, so no turn depends on it
+)
+OWN = {QUOTED, UNTOLD}
 
 
 def tool(name: str, description: Any, parameters: Any, strict: Any = None) -> dict[str, Any]:

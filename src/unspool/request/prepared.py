@@ -26,7 +26,7 @@ from ..tools import ServerTool
 from ..toolset import Toolset
 from ..wire.encoding import encode
 from .chat_request import ChatRequest, stage_of
-from .common import QUOTED
+from .common import OWN
 from .continuation import Continued, Turns
 from .edits import edited
 from .fields import BadRequest
@@ -102,7 +102,7 @@ class Prepared(msgspec.Struct, frozen=True):
             model=settings.model,
             prompt=self.prompt,
             prompt_ids=None if self.continued is None else self.continued.ids,
-            messages=[{k: v for k, v in m.items() if k != QUOTED} if QUOTED in m else m for m in request.messages],
+            messages=[{k: v for k, v in m.items() if k not in OWN} if OWN & m.keys() else m for m in request.messages],
             tools=request.tools,
             tool_choice=request.toolset.choice,
             variables=request.template,

@@ -36,7 +36,7 @@ from ..infer.sources import SPECIAL
 from ..schema import nests_deeper
 from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
-from .common import QUOTED, SWITCHES, call_of, in_one
+from .common import QUOTED, SWITCHES, UNTOLD, call_of, in_one
 from .disguise import Change, Disguise, Neutral, broken_up
 from .fields import BadRequest
 from .parts.places import FORGED, Places, find_places
@@ -213,6 +213,7 @@ class Prompts:
         if media:  # their parts stay as they are
             made["content"] = [_NOTHING if is_medium(part) else part for part in media]
         quoted = made.pop(QUOTED, False)
+        made.pop(UNTOLD, None)
         if made["role"] in _TRUSTED and not quoted:
             return made
         calls = made.pop("tool_calls", None)
@@ -293,7 +294,7 @@ class Prompts:
         places = find_places(
             lambda messages: write(shape(messages, traits), tools if len(messages) > 1 else []), result, texts
         )
-        traits = traits.but(held=places.held)
+        traits = traits.but(held=places.held, last=not traits.whole or self._ends_answers(traits))
         made_up = {w for w in markers(written) if "zq" in w.lower()}
         named = [*self.tokenizer.special.values()]
         if self._dialect is not None:
@@ -312,6 +313,16 @@ class Prompts:
         beginnings = SpecialTokens(others, alone - said)
         return _Examined(traits, guards, switches_in(texts), places, beginnings, tuple(self._thoughts()), set())
 
+    def _ends_answers(self, traits: Traits) -> bool:
+        """Whether the template does not go on with an answer at the end behind something that it writes there alone,
+        such as the opening of a thought."""
+        say = {"role": "assistant", "content": "Zqsay"}
+        at_end, inside = (
+            self.rendered(shape(messages, traits), [], generate=True).text.partition(say["content"])
+            for messages in ([ASKED, say], [ASKED, say, ASKED])
+        )
+        return bool(at_end[2].strip()) or at_end[0] == inside[0]
+
     def _thoughts(self) -> Iterator[tuple[str, str]]:
         """The markers of those thoughts that the template takes from a field, or cuts out of texts. Others stay in the
         text, where nothing is lost."""
@@ -324,10 +335,14 @@ class Prompts:
             return "Zqth" in found.text
 
         takes = writes(say | field) or writes(self._form.answer() | field, result, tools=[TOOL])
-        for template in () if self._dialect is None else self._dialect.reasoning:
-            opening, closing = text_of(template.before).strip(), text_of(template.after).strip()
+        for opening, closing in self.markers_of_thoughts():
             if opening and closing and (takes or not writes(say | {"content": f"{opening}Zqth{closing}Zqsay"}, ASKED)):
                 yield opening, closing
+
+    def markers_of_thoughts(self) -> Iterator[tuple[str, str]]:
+        """What the dialect writes before and after thoughts."""
+        for template in () if self._dialect is None else self._dialect.reasoning:
+            yield text_of(template.before).strip(), text_of(template.after).strip()
 
     def _said(self) -> set[str]:
         """The special tokens inside of answers."""
@@ -399,22 +414,27 @@ class _Writing:
         """The prompt of a conversation whose last message the model goes on with. That message's text is the beginning
         of an answer, which may have the dialect's markers, but no others."""
         self._last = last = [self._prompts.message(m, Neutral(self._known.others)) for m in messages[-1:]]
-        field = "continue_final_message"
         if not last or last[0]["role"] != "assistant" or not isinstance(last[0]["content"], str):
-            raise BadRequest(field, "needs an assistant message with text at the end")
+            raise _not_begun("needs an assistant message with text at the end of messages")
         if last[0].get("tool_calls"):
-            raise BadRequest(field, "an answer with calls cannot be continued")
+            raise _not_begun(
+                "an answer with calls cannot be continued; leave out its tool_calls, or send their results instead"
+            )
         said, word = last[0]["content"], _random_word()
         if last[0].get("reasoning_content"):
             self._last = [last[0] | dict.fromkeys(("reasoning_content", "thinking"), word)]
             if word not in self.write(messages[:-1], generate=False):
-                raise BadRequest(field, "the chat template does not write the reasoning of the last message")
+                given = "its reasoning" if messages[-1].get("reasoning_content") else "the thought in its content"
+                told = f"the chat template does not write the reasoning of the last message; leave out {given}"
+                raise _not_begun(f"{told}, and send what follows it as content")
             self._last = last
         last[0]["content"] += _SENTINEL + " "  # the space shows whether the template strips text
         before, found, after = self.write(messages[:-1], generate=False).rpartition(_SENTINEL)
         # What a template cuts out is lost, and what it leaves may join to a special token.
         if not found or not "".join(before.split()).endswith("".join(said.split())):
-            raise BadRequest(field, "the chat template changes the last message, so it cannot be continued")
+            marks = [mark for pair in self._prompts.markers_of_thoughts() for mark in pair if mark in said]
+            parts = f"leave out what it changes: {', '.join(marks)}" if marks else "leave out what it changes"
+            raise _not_begun(f"the chat template changes the last message, so it cannot be continued; {parts}")
         return before if after.startswith(" ") else before.rstrip()
 
     def found(
@@ -460,8 +480,9 @@ class _Writing:
         plain = self._changed(messages, self._neutral)
         problem: BadRequest | None = None
         tried: list[dict[str, Any]] | None = None
-        for traits in self._known.traits.cautious():
-            shaped = shape([*plain, *self._last], traits)
+        known = self._known.traits
+        for traits in (known if known.alone or self._declared else known.but(calls=False)).cautious():
+            shaped = shape([*plain, *self._last], traits, generate=generate)
             if shaped == tried:
                 continue
             tried = shaped
@@ -487,9 +508,10 @@ class _Writing:
         word of its own for each text.
         """
         stand_ins, words = with_words(messages, self._prompts.word)
-        form = _sha256([stand_ins, self._last, hash(traits), self._digest])
+        form = _sha256([stand_ins, self._last, hash(traits), generate, self._digest])
         if form not in self._known.forms:
-            written = self._rendered(shape([*stand_ins, *self._last], traits), self._neutral, generate)
+            shaped = shape([*stand_ins, *self._last], traits, generate=generate)
+            written = self._rendered(shaped, self._neutral, generate)
             if not written.error:  # else it reads what the texts say
                 found = set(re.findall(f"{self._prompts.word}(?:x[0-9]+){{2}}x", written.text))
                 for i, mine in enumerate(words):
@@ -511,7 +533,8 @@ class _Writing:
             return prompt
 
         def disguised(change: Disguise) -> str | None:
-            found = self._rendered(shape([*self._changed(messages, change), *self._last], traits), change, generate)
+            shaped = shape([*self._changed(messages, change), *self._last], traits, generate=generate)
+            found = self._rendered(shaped, change, generate)
             return None if found.error else found.text
 
         others = (partial(disguised, change) for change in self._guard.disguises)
@@ -613,6 +636,11 @@ def _refused(error: Exception | str) -> BadRequest:
         return BadRequest(None, "the server is overloaded: the prompt could not be rendered in time; try again", 503)
     text = str(error).removeprefix("template: ")
     return BadRequest("messages", f"the chat template rejected the request: {text}")
+
+
+def _not_begun(why: str) -> BadRequest:
+    """An answer's beginning that cannot be continued."""
+    return BadRequest("continue_final_message", why)
 
 
 class _Piece(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from ..tools import ServerTool
-from .common import call_of
+from .common import UNTOLD, call_of
 from .fields import Fields
 from .server_tools import Offer, Pending, ServerTools
 
@@ -20,8 +20,8 @@ ITEMS: Final = (
 """Items of Responses' input about the server's tools."""
 HIDDEN: Final = "unspool"
 """The field of a stored item with what clients do not get: the call and the results of a search."""
-RESULTS: Final = ("mcp_tool_result", "web_search_tool_result")
-"""Blocks of an answer in Messages with the results of tools that ran on a server."""
+RESULTS: Final = "_tool_result"
+"""How the types of those blocks of an answer in Messages end that are results of tools that ran on a server."""
 REFUSED: Final = "The call was not allowed"
 _LOST: Final = "The call was allowed, but its result is not known."
 
@@ -62,7 +62,8 @@ class ServerItems:
     def __init__(self, messages: list[dict[str, Any]], offer: Offer) -> None:
         self._messages = messages
         self._offer = offer
-        self._asked: dict[str, tuple[str, str, str]] = {}  # server, tool and arguments by id
+        self._asked: dict[str, tuple[str, str, str, dict[str, Any]]] = {}
+        """Server, tool, arguments and result of calls for which approval was requested, by the requests' ids."""
         self._answers: dict[str, tuple[Pending | None, dict[str, Any]]] = {}
         """Approved calls with their results, empty if they are to be run."""
         self.listed: set[str] = set()
@@ -84,14 +85,16 @@ class ServerItems:
             if not item.text("error", None):
                 self.listed.add(item.text("server_label"))
         elif kind == "mcp_approval_request":
-            self._asked[item.text("id")] = item.text("server_label"), item.text("name"), item.text("arguments")
+            self._ask(item)
         elif kind == "mcp_approval_response":
             self._answer(item, stored)
         elif kind == "mcp_call":
             self._call(item)
         elif kind == "code_interpreter_call":
             self._code(item)
-        elif item.has(HIDDEN):  # clients send no results of a search, so there is nothing to add from them
+        elif not item.has(HIDDEN):
+            self._search(item)
+        else:
             call = item.object(HIDDEN)
             self._append(call.text("id"), call.text("name"), call.text("arguments"), call.text("result"))
         return True
@@ -102,32 +105,39 @@ class ServerItems:
             result["content"] = _LOST
         self._answers = {}
 
+    def _ask(self, item: Fields) -> None:
+        id, server, tool = item.text("id"), item.text("server_label"), item.text("name")
+        arguments = item.text("arguments")
+        result = self._append(id, self._offer.name_of(server, tool), arguments, refused("nobody answered"))
+        self._asked[id] = server, tool, arguments, result
+
     def _answer(self, item: Fields, stored: bool) -> None:
         id = item.text("approval_request_id")
         if id not in self._asked:
             if stored:  # the request was deleted from its conversation
                 return
             raise item.wrong("approval_request_id", f"{id[:80]!r} is not an mcp_approval_request of the input")
-        server, tool, arguments = self._asked[id]
-        name = self._offer.name_of(server, tool)
+        server, tool, arguments, result = self._asked[id]
         allowed = item.flag("approve")
         if allowed and not self._offer.approvals.answers(id, server, tool, arguments):
-            if stored:  # before the server got another key
-                self._answers[id] = None, self._append(id, name, arguments, _LOST)
-                return
-            raise item.wrong("approval_request_id", "was not requested by this server for this call and this API key")
-        result = self._append(id, name, arguments, "" if allowed else refused(item.text("reason", "")))
+            if not stored:
+                told = "was not requested by this server for this call and this API key"
+                raise item.wrong("approval_request_id", told)
+            result["content"] = _LOST  # the server got another key since
+            self._answers[id] = None, result
+            return
+        result["content"] = "" if allowed else refused(item.text("reason", ""))
         if allowed:
-            self._answers[id] = Pending(id, name, arguments, id), result
+            self._answers[id] = Pending(id, self._offer.name_of(server, tool), arguments, id), result
 
     def _call(self, item: Fields) -> None:
         approval = item.text("approval_request_id", None)
         output = item.text("output", None)
         if output is None:
-            output = _text(item.raw.get("error")) or "The call failed."
-        if approval in self._answers:
-            _, result = self._answers.pop(approval)
-            result["content"] = output
+            output = told(item.raw.get("error")) or "The call failed."
+        if approval in self._asked:
+            self._answers.pop(approval, None)
+            self._asked[approval][3]["content"] = output
             return
         name = self._offer.name_of(item.text("server_label"), item.text("name"))
         self._append(item.text("id"), name, item.text("arguments"), output)
@@ -138,6 +148,16 @@ class ServerItems:
         arguments = json.dumps({next(iter(properties), "code"): item.text("code", "")}, ensure_ascii=False)
         logs = "".join(o.text("logs", "") for o in item.objects("outputs", ()))
         self._append(item.text("id"), tools[0].name if tools else "python", arguments, logs)
+
+    def _search(self, item: Fields) -> None:
+        """A search whose results the client does not have. Where this server remembers them, they replace it."""
+        action = item.lenient("action").raw
+        given = {name: action[name] for name in ("query", "queries", "url", "pattern") if action.get(name)}
+        if given:
+            found = told(action.get("sources")) or "What was found is not known."
+            self._messages.append({"role": "assistant", "content": None, UNTOLD: True})
+            arguments = json.dumps(given, ensure_ascii=False)
+            self._append(item.text("id", ""), "web_search", arguments, found)[UNTOLD] = True
 
     def _append(self, id: str, name: str, arguments: str, text: str) -> dict[str, Any]:
         messages, call = self._messages, call_of(id, name, arguments)
@@ -150,15 +170,21 @@ class ServerItems:
         return messages[-1]
 
 
-def _text(value: Any) -> str:
-    """The text of an error, whatever its form."""
+_TOLD: Final = ("title", "url", "source", "text", "message", "error_code", "error_message", "tool_name")
+_TOLD_NEXT: Final = ("stdout", "stderr", "lines", "tool_references", "content")
+_DEEPEST: Final = 8
+
+
+def told(value: Any, deepest: int = _DEEPEST) -> str:
+    """What a result or an error of a tool at another server says: its texts, without what is encrypted or binary."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list):
-        return "".join(_text(v) for v in value)
-    if not isinstance(value, dict):
+    if deepest and isinstance(value, list):
+        return "\n\n".join(filter(None, (told(one, deepest - 1) for one in value)))
+    if not deepest or not isinstance(value, dict):
         return ""
-    return _text(value.get("text") or value.get("message") or value.get("content"))
+    names = (*_TOLD, *(["data"] if value.get("type") == "text" else []), *_TOLD_NEXT)
+    return "\n".join(filter(None, (told(value.get(name), deepest - 1) for name in names)))
 
 
 # -- Messages ----------------------------------------------------------------------------------------------------------
@@ -169,7 +195,7 @@ def rounds(blocks: Sequence[Fields]) -> Iterator[tuple[list[Fields], list[Fields
     said: list[Fields] = []
     results: list[Fields] = []
     for block in blocks:
-        if block.raw.get("type") in RESULTS:
+        if block.text("type").endswith(RESULTS):
             results.append(block)
             continue
         if results:

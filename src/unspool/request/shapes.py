@@ -62,10 +62,12 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     # calls, results: calls, and the results of tools.
     calls: bool = True
     results: bool = True
+    alone: bool = True  # calls where no tools are declared
     parallel: bool = True  # several calls in one message
     beside: bool = True  # text beside calls
     after: bool = True  # a user's message behind results
     again: bool = True  # an answer behind results, after text beside the call
+    last: bool = True  # an answer before the one to generate; if not, the model goes on with it
     empty: bool = True  # messages without text; if not, they are left out, and one that is missing says that it is none
     parts: bool = False  # whether contents must be lists of parts
     described: bool = False  # whether tools and parameters need a description
@@ -102,8 +104,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
             yield bare.but(calls=False, results=False, system=False)
 
 
-def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Message]:
-    """The same conversation in the shape that a template with these traits writes whole."""
+def shape(messages: Sequence[Mapping[str, Any]], traits: Traits, *, generate: bool = False) -> list[_Message]:
+    """The same conversation in the shape that a template with these traits writes whole, for an answer to generate."""
     made = [_renamed(m, traits) for m in messages]
     _identify_results(made)
     if traits.names:
@@ -119,6 +121,8 @@ def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Messag
     if not traits.parallel:
         made = _one_by_one(made, traits.nothing)
     made = list(_alternating(made, traits))
+    if generate and made and made[-1]["role"] == "assistant" and not traits.last:
+        made.append(_filler("user", traits))
     return [_in_parts(m) for m in made] if traits.parts else made
 
 
@@ -543,9 +547,10 @@ class _Probe:
         self.tools: Sequence[Any] = ()
         self.texts: list[str] = []
 
-    def holds(self, messages: Sequence[_Message], traits: Traits, *, moved: bool = True) -> bool:
-        """Whether all words of the messages are written, in their own order unless they may be ``moved``."""
-        calling = any(m.get("tool_calls") for m in messages)
+    def holds(self, messages: Sequence[_Message], traits: Traits, *, moved: bool = True, alone: bool = False) -> bool:
+        """Whether all words of the messages are written, in their own order unless they may be ``moved``, where calls
+        have a tool, or are ``alone``."""
+        calling = not alone and any(m.get("tool_calls") for m in messages)
         shaped = shape(messages, traits)
         text = self._write(shaped, described([_PROBED_TOOL] if calling else self.tools, traits))
         if text is None:
@@ -604,6 +609,8 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
         for i in (False, True)
     ]
     t = settled(told, t, *options, t.but(results=False), t.but(calls=False, results=False))
+    if t.calls and not probe.holds(told, t, alone=True):
+        t = t.but(alone=not probe.holds(told, t.but(calls=False), alone=True))
     late = [
         [rule, ask, say, rules, more],
         [ask, say, rules, more],

@@ -23,7 +23,7 @@ from ..chat_request import ChatRequest
 from ..common import in_one
 from ..fields import REQUIRED, BadRequest, Fields
 from ..settings import Limits
-from .formats import FORMATS, PDF, BadMedium, recognize
+from .formats import FORMATS, PDF, BadMedium, Format, recognize
 
 log = logging.getLogger("unspool.server")
 _UNREAD: Final = "unread"
@@ -165,6 +165,13 @@ def _texts(source: Fields, field: str) -> str:
     return "\n".join(block.text("text") for block in blocks)
 
 
+def _search_result(part: Fields) -> Unread:
+    """Anthropic's form of something that a client found."""
+    data = clean(_texts(part, "content")).encode()
+    source, title = part.text("source"), part.text("title", "")
+    return Unread(where=part.path("content"), kind="document", data=data, name=title, context=source)
+
+
 def _binary(part: Fields) -> Unread:
     """A part of AG-UI before 1.0."""
     name = part.text("filename", "")
@@ -189,7 +196,13 @@ RESPONSES: Final[Forms] = {
     "input_file": _file,
     **TEXT,
 }
-MESSAGES: Final[Forms] = {**TEXT, "image": _source("image"), "document": _source(_FILE)}
+MESSAGES: Final[Forms] = {
+    **TEXT,
+    "image": _source("image"),
+    "document": _source(_FILE),
+    "search_result": _search_result,
+    "tool_reference": "tool_name",
+}
 AGUI: Final[Forms] = {
     **TEXT,
     **{kind: _source(kind) for kind in ("image", "audio", "video")},
@@ -240,8 +253,8 @@ def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[st
     if role not in _ROLES:
         told = "has parts of text only, whatever the engine and the chat template take"
         raise BadRequest(one.where, f"{one.kind}: a message of role {role!r} {told}")
-    try:
-        found = recognize(data)
+    try:  # a text may begin as an image does
+        found = Format("document", "text/plain") if one.kind == "document" else recognize(data)
     except BadMedium as error:
         raise BadRequest(one.where, str(error)) from None
     kinds = tuple(_TYPES) if one.kind == _FILE else (one.kind,)

@@ -14,7 +14,7 @@ from ..parts.reading import MESSAGES as FORMS
 from ..parts.reading import TEXT, read_part, read_parts
 from ..reasoning import EFFORTS, Context, Reasoning, opened, read_budget
 from ..sealed import Seal
-from ..server_history import result_of, rounds
+from ..server_history import result_of, rounds, told
 from ..server_tools import NOTHING, Named, Offer, OwnServer, ServerTools, names_of, read_bounds
 from ..settings import Settings
 from .base import WireProtocol
@@ -156,10 +156,11 @@ def _choice(fields: Fields, tools: list[dict[str, Any]]) -> tuple[Any, bool]:
 
 
 _SAID = (
-    *("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "web_search_tool_result"),
-    *("mcp_tool_use", "mcp_tool_result"),
+    *("text", "compaction", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"),
+    *("mcp_tool_listing", "fallback"),
 )
-"""Blocks of the assistant. Redacted thinking is left out, since without a key only Anthropic can read it."""
+"""Blocks of the assistant besides results. Redacted thinking is left out, since without a key only Anthropic can read
+it; so are the last two, which say nothing to the model."""
 
 
 def _system(fields: Fields) -> list[dict[str, Any]]:
@@ -181,9 +182,9 @@ def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str,
         for said, results in rounds(blocks):
             messages.append(_assistant(said, seal, offer))
             for one in results:
-                found = one.raw["type"] == "web_search_tool_result"
-                content = _found(one) if found else read_parts(one, "content", FORMS, ())
-                messages.append(result_of(one.text("tool_use_id"), "", content))
+                ours = one.raw["type"] == "mcp_tool_result"
+                content = read_parts(one, "content", FORMS, ()) if ours else told(one.raw.get("content"))
+                messages.append(result_of(one.text("tool_use_id", *([] if ours else [""])), "", content))
         return messages
     if not blocks:
         raise fields.wrong("content", "is empty; at least one block is needed")
@@ -202,14 +203,6 @@ def _user(role: str, blocks: Sequence[Fields]) -> list[dict[str, Any]]:
     return [*results, {"role": role, "content": in_one(parts)}] if parts else results
 
 
-def _found(block: Fields) -> str:
-    """What a search at Anthropic found, as far as it can be read."""
-    if isinstance(block.raw.get("content"), dict):
-        return str(block.object("content").text("error_code", ""))
-    found = [(one.text("title", "") or "", one.text("url", "") or "") for one in block.objects("content", ())]
-    return "\n\n".join("\n".join(filter(None, one)) for one in found)
-
-
 def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dict[str, Any]:
     texts: list[str] = []
     reasoning: list[str] = []
@@ -218,22 +211,30 @@ def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dic
         kind = block.one_of("type", _SAID)
         if kind == "text":
             texts.append(block.text("text"))
+        elif kind == "compaction":
+            texts.append(block.text("content", ""))
         elif kind == "thinking":
             reasoning.append(opened(seal, block, "signature", block.text("thinking") or None))
         elif kind == "redacted_thinking" and seal is not None:
             reasoning.append(opened(seal, block, "data", None))
         elif kind in ("tool_use", "mcp_tool_use", "server_tool_use"):
-            arguments = wire.tool_arguments(block.object("input").raw)
-            name = block.text("name")
+            theirs = kind == "server_tool_use"  # of a tool at Anthropic, of which there may be less
+            name = block.text("name", kind) if theirs else block.text("name")
             if kind == "mcp_tool_use":
                 name = offer.name_of(block.text("server_name", ""), name)
-            calls.append(call_of(block.text("id"), name, arguments))
+            calls.append(call_of(block.text("id", "") if theirs else block.text("id"), name, _arguments(block)))
     message: dict[str, Any] = {"role": "assistant", "content": "".join(texts) or None}
     if reasoning:
         message["reasoning_content"] = "".join(reasoning)
     if calls:
         message["tool_calls"] = calls
     return message
+
+
+def _arguments(block: Fields) -> str:
+    """The arguments of a call: an object, or, as some clients gather them from a stream, its JSON."""
+    given = block.raw.get("input")
+    return (given or "{}") if isinstance(given, str) else wire.tool_arguments(block.object("input").raw)
 
 
 BETA: Final = "mcp-client-"  # the prefix of the betas that Anthropic's clients need for MCP blocks
