@@ -78,7 +78,7 @@ def test_a_dialects_form_is_proven_whatever_its_policies_make_of_text_before_cal
     dialect = dialect_of('base = "hermes"\npolicy = { text_before_tools = "content", text_between_tools = "content" }')
     proof = prove_dialect(dialect, invented.TEMPLATES["known"])
     assert holds(proof)
-    report(dialect, proof, table=False)
+    report(dialect, proof, invented.TEMPLATES["known"], table=False)
     assert capsys.readouterr().err.endswith(" cases pass; by its policy, calls after text are content\n")
 
 

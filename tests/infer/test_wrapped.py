@@ -8,7 +8,7 @@ import pytest
 
 from unspool import get_dialect
 from unspool.chat_templates.worker import Worker
-from unspool.cli.prove import WITH_TOOLS, with_tools, wrapped
+from unspool.cli.prove import WITH_TOOLS, report, with_tools, wrapped
 from unspool.infer.choosing import Asked, choose_dialect
 from unspool.request.prompts import Prompts, Tokenizer
 
@@ -43,11 +43,16 @@ def writes_tools(template: str) -> bool:
 
 
 @pytest.mark.parametrize("template", [CHATML, STRICT])
-def test_calls_are_proven_behind_the_wrapper(template: str) -> None:
+def test_calls_are_proven_behind_the_wrapper_which_the_report_says(
+    template: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert not writes_tools(template)
     whole = wrapped(template)
     assert writes_tools(whole)
-    proof = {case.case: case.result for case in choose_dialect(whole, model=WITH_TOOLS).proof}
+    choice = choose_dialect(whole, model=WITH_TOOLS)
+    report(choice.dialect, choice.proof, whole, table=False)
+    assert capsys.readouterr().err.endswith(" cases pass; what it writes of tools is unspool's\n")
+    proof = {case.case: case.result for case in choice.proof}
     for case in ("content", "one call", "two calls", "text and call", "the turn after a tool's result"):
         assert proof[case] == "pass", case
     assert "fail" not in proof.values()

@@ -154,7 +154,7 @@ def _opened(
     dialect, proof = reading.dialect, reading.proof
     if asked is not None and named is not None:
         proof = prove(dialect, asked)
-        report(dialect, proof, table=options.proof)
+        report(dialect, proof, asked.template, table=options.proof)
     prompts = None if making is None else _prompts(options, folder or argument, making, dialect)
     engine = open_engine(kind, EngineSettings(options, argument, folder, dialect, reading.recordings))
     if kind is UPSTREAM and template is None:
@@ -244,7 +244,7 @@ def _dialect(
         name, source = options.model or served or None, source_argument(options)
         choice = choose(source, asked, name, template.response_template)
         if options.proof or source in ("--tokenizer", "--engine"):  # not of the default model
-            report(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
+            report(choice.dialect, choice.proof, asked.template, table=options.proof, origin=choice.origin)
         return choice.dialect, choice.proof
     if options.dialect == AUTO:
         raise Misuse("--dialect: auto needs the model's chat template; pass --tokenizer")

@@ -222,9 +222,12 @@ def with_tools(argument: str, template: str, special: dict[str, str], within: co
     return whole
 
 
+_TOLD: Final = "{%- set told = "  # with which a template begins that `wrapped` has made
+
+
 def wrapped(template: str, role: Literal["system", "user"] = "system") -> str:
     """A chat template behind the one that adds tools to the message of a role: some refuse or drop the system's."""
-    return f"{{%- set told = '{role}' -%}}" + TOOLS.read_text(encoding="utf-8").removesuffix("\n") + template
+    return f"{_TOLD}'{role}' -%}}" + TOOLS.read_text(encoding="utf-8").removesuffix("\n") + template
 
 
 def choose(argument: str, asked: Asked, model: str | None, given: Any) -> Choice:
@@ -246,11 +249,12 @@ def prove(dialect: Dialect, asked: Asked) -> list[Case]:
         return []
 
 
-def report(dialect: Dialect, proof: list[Case], *, table: bool, origin: str = "") -> None:
-    """Report on standard error what was proven: in one line, or with ``table`` case by case."""
+def report(dialect: Dialect, proof: list[Case], template: str, *, table: bool, origin: str = "") -> None:
+    """Report on standard error what a chat template proves: in one line, or with ``table`` case by case."""
     if table and proof:
         say(proof_table(proof))
     if proof:
         strict = dialect.policy.text_before_tools == "content"
         policy = "; by its policy, calls after text are content" if strict else ""
-        say(f"unspool: dialect {dialect.name}{origin and f' ({origin})'}: {summary(proof)}{policy}")
+        added = "; what it writes of tools is unspool's" if template.startswith(_TOLD) else ""
+        say(f"unspool: dialect {dialect.name}{origin and f' ({origin})'}: {summary(proof)}{added}{policy}")

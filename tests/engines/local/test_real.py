@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from unspool.engines import read_recordings
 from unspool.engines.local import Launch, LlamaProcess
 
 from ...loopback import ask, told
-from ...server.processes import Process
+from ...server.processes import SERVE, Process
 from ...server.support import until
 from ...small import need_small_model
 
@@ -40,9 +40,10 @@ PARIS: Any = [{"role": "user", "content": "What is the weather in Paris?"}]
 class Serving(Process):
     """A running `unspool serve`, and the folder of its recordings."""
 
-    def __init__(self, recordings: Path, *arguments: str) -> None:
+    def __init__(self, recordings: Path, *arguments: str, command: Sequence[str] = SERVE) -> None:
         need_small_model()
-        super().__init__("--context", "2048", "--slots", "2", *arguments, "--capture", str(recordings))
+        given = ("--context", "2048", "--slots", "2", *arguments, "--capture", str(recordings))
+        super().__init__(*given, command=command)
         self.recordings = recordings
         clients: Any = {"api_key": "any", "max_retries": 0, "timeout": PATIENCE}
         self.openai = openai.OpenAI(base_url=f"{self.url}/v1", **clients)
@@ -64,8 +65,8 @@ class Serving(Process):
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *arguments: str) -> Iterator[Serving]:
-    with Serving(folder / "r", *arguments) as one, one.openai, one.anthropic:
+def serving(folder: Path, *arguments: str, command: Sequence[str] = SERVE) -> Iterator[Serving]:
+    with Serving(folder / "r", *arguments, command=command) as one, one.openai, one.anthropic:
         until(lambda: ask(f"{one.url}/health")[0] == 200, PATIENCE)
         yield one
 
@@ -135,17 +136,68 @@ def test_several_choices_stop_strings_and_probabilities(served: Serving) -> None
     assert served.chat(story, max_tokens=3).choices[0].finish_reason == "length"
 
 
+def said(text: str) -> Any:
+    return {"role": "user", "content": text}
+
+
+RESULT: Any = [
+    *PARIS,
+    {
+        "role": "assistant",
+        "tool_calls": [
+            {"id": "a", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'}}
+        ],
+    },
+    {"role": "tool", "tool_call_id": "a", "content": "18 C, sunny"},
+]
+CITY = {"type": "json_schema", "json_schema": {"name": "city", "schema": WEATHER}}
+GREEDY: dict[str, dict[str, Any]] = {
+    "words": {"messages": [said("Tell me about the sea.")]},
+    "a system message": {"messages": [{"role": "system", "content": "Be brief."}, said("Why is the sky blue?")]},
+    "a call": {"tools": [TOOL]},
+    "tools that are not needed": {"messages": [said("Hi!")], "tools": [TOOL]},
+    "required": {"messages": [said("Hello!")], "tools": [TOOL], "tool_choice": "required"},
+    "named": {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "get_weather"}}},
+    "none": {"tools": [TOOL], "tool_choice": "none"},
+    "a thought": {"messages": [said("What is the capital of Italy?")], "reasoning_effort": "low"},
+    "a thought before a call": {"tools": [TOOL], "tool_choice": "required", "reasoning_effort": "low"},
+    "a format": {"messages": [said("Name a city in Spain.")], "response_format": CITY},
+    "a result": {"messages": RESULT, "tools": [TOOL]},
+    "a stream": {"messages": [said("Wie heißt die Hauptstadt von 日本? 😀")], "stream": True},
+    "stop": {"messages": [said("Count from one to ten in words.")], "stop": ["three"]},
+}
+SPY = """
+import json, os, sys
+from unspool.cli import main
+from unspool.engines.upstream.client import Client
+opened = Client.open
+def spied(self, backend, path, asked, *others):
+    if path == "/completion":
+        with open(sys.argv[1], "a") as file:
+            file.write(json.dumps(asked) + "\\n")
+    return opened(self, backend, path, asked, *others)
+Client.open = spied
+sys.exit(main(sys.argv[2:]))
+"""
+"""unspool's command, which writes to a file what it asks llama.cpp for."""
+
+
 @pytest.mark.local
 def test_a_greedy_answer_is_llama_cpps_own_completion_of_the_recorded_prompt(tmp_path: Path) -> None:
     # Both have one slot and are asked in one order: what is cached of a prompt changes the last bits of its numbers.
-    asked: Any = [[{"role": "user", "content": "Tell me about the sea."}], PARIS, [{"role": "user", "content": "Hi!"}]]
-    with serving(tmp_path, "--slots", "1") as served:
-        for messages in asked:
-            served.chat(messages, tools=[TOOL], max_tokens=40)
+    log = tmp_path / "asked"
+    command = [sys.executable, "-c", SPY, str(log), "serve"]
+    with serving(tmp_path, "--slots", "1", command=command) as served:
+        for fields in GREEDY.values():
+            body = {"model": "any", "temperature": 0, "max_tokens": 60, "messages": PARIS, **fields}
+            assert ask(f"{served.url}/v1/chat/completions", body)[0] == 200
+    asked = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    recorded = read_recordings(served.recordings)
     with child() as complete:
-        for recorded in read_recordings(served.recordings):
-            text = complete(prompt=recorded.asked.prompt, temperature=0, n_predict=40, special=True)
-            assert recorded.text.removesuffix("<|im_end|>") == text.removesuffix("<|im_end|>")
+        for (case, fields), one, sent in zip(GREEDY.items(), recorded, asked, strict=True):
+            prompt = {"prompt": one.asked.prompt, "stream": False, "response_fields": ["content"]}
+            text = complete(**{**sent, **prompt})
+            assert (text[: len(one.text)] if "stop" in fields else text) == one.text, case
 
 
 @contextlib.contextmanager
