@@ -242,7 +242,8 @@ class Blocks(Steps):
         while True:
             m = scan.find.search(buf, pos)
             p = len(buf) if m is None or (tape.final and m.group() not in scan.triggers) else m.start()
-            if p > i and not (ledger.prose or ledger.thinking) and not buf[i:p].isspace():
+            # A prompt's text is not the output's.
+            if not (ledger.prose or ledger.thinking) and buf[max(i, -tape.base) : p].strip():
                 ledger.notice("text_in_block")
             tape.i = p
             ledger.text(tape.here)

@@ -164,7 +164,7 @@ class Openings(msgspec.Struct, eq=False):
         if i > tape.i and not tape.buf[i - 1].isspace() and not o.anywhere:
             return False
         quoting = self.look.ledger.quoting
-        if self.look.quoted(i) or quoting.fenced:
+        if self.look.quoted(i) or quoting.fenced():
             return False
         return o.anywhere or quoting.blank() or (o.spaced and i > tape.i and tape.buf[i - 1] == " ")
 
