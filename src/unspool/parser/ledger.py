@@ -224,7 +224,6 @@ class Ledger(msgspec.Struct, eq=False):
 
     def whole_call(
         self,
-        begun: int,
         call_id: str,
         name: str,
         known: bool | None,
@@ -233,8 +232,7 @@ class Ledger(msgspec.Struct, eq=False):
         inside: int,
         end: int,
     ) -> None:
-        """Emit a call that is complete: it begins at one offset, and its header, arguments and itself end at others."""
-        self.markup(begun)
+        """Emit a call that is complete, and begins here: its header, arguments and itself end at some offsets."""
         at, index = self.at, self.index
         if at < 0:  # it begins in a prompt
             at, header, inside = 0, max(header, 0), max(inside, 0)
