@@ -42,7 +42,17 @@ class Attempt(NamedTuple):
 def mutate(text: str, rng: random.Random, dialect: Dialect) -> str:
     """A text with a few random changes."""
     text = mutated(text, rng, RAWS[dialect.name], LITERALS[dialect.name], ALL_LITERALS)
+    if rng.random() < 0.2:
+        text = overlapped(text, rng, rng.choice(LITERALS[dialect.name] or ALL_LITERALS))
     return long_run(text, rng) if rng.random() < 0.03 else text
+
+
+def overlapped(text: str, rng: random.Random, literal: str) -> str:
+    """A text with a literal put in that begins, or ends, more than once."""
+    at, cut = rng.randint(0, len(text)), rng.randint(1, len(literal))
+    stray = rng.choice(("", "", *NOISE))
+    part = rng.choice((literal[:cut] + stray + literal, literal + stray + literal[cut:], literal[0] * cut + literal))
+    return text[:at] + part + text[at:]
 
 
 def long_run(text: str, rng: random.Random) -> str:
