@@ -1,4 +1,4 @@
-"""What the end of the output cuts: headers, openings of calls, closings of blocks."""
+"""What the end of the output cuts: headers, openings of calls, closings of blocks; and cuts that must not show."""
 
 import re
 from collections.abc import Iterator
@@ -7,9 +7,23 @@ from typing import Any
 import pytest
 
 from tests.tokenizer import byte_level
-from unspool import Dialect, Message, Stage
+from unspool import Dialect, Message, Policy, Stage
 
-from ..support import CALLING, DIALECTS, named, notices, number, pieces, presumed, run, said, same, statuses, tool
+from ..support import (
+    CALLING,
+    DIALECTS,
+    alike,
+    named,
+    notices,
+    number,
+    pieces,
+    presumed,
+    run,
+    said,
+    same,
+    statuses,
+    tool,
+)
 from ..writing import fill, write_call, write_calls, write_content
 from .test_tokens import encode, everywhere, special
 
@@ -239,3 +253,24 @@ def test_the_closing_of_a_call_with_a_broken_opening_in_a_block_is_text(name: st
     assert statuses(message) == [("now", "ok")]
     closing = fill(dialect.call[0].text.rpartition("}")[2]).strip()
     assert message.content.rstrip().endswith(closing)
+
+
+WRONG = ("|", '"', " x", "a", "}", "<")
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_notices_stand_at_the_same_place_at_any_cut(dialect: Dialect) -> None:
+    call = write_calls(dialect, [("get_weather", {"city": "x", "days": 3})])
+    doubled = call.replace("days", "city")
+    texts = [f"Sure. \n{call}", doubled, doubled[: doubled.rindex("3") + 1]]
+    texts += [call[:at] + WRONG[at % len(WRONG)] + call[at:] for at in range(0, len(call), 2)]
+    for raw in texts:
+        for policy in (Policy(), Policy(text_before_tools="content", bad_arguments="repair")):
+            alike(dialect, raw, [list(raw)], tools=TOOLS, policy=policy)
+
+
+def test_a_nested_value_that_two_closings_end_is_noticed_alike_at_any_cut() -> None:
+    mark = "]<]minimax[>["
+    raw = f'{mark}<invoke name="h">{mark}<a>x{mark}</a>{mark}[{mark}<>{mark}</invoke>'
+    for behind in ("", mark, f'{mark}<invoke name="w">', "\n"):
+        alike("minimax-m3", raw + behind, [list(raw + behind)])

@@ -54,13 +54,19 @@ def test_spans_and_fences_are_followed_at_any_cut() -> None:
     for size in (1, 2, 3, 7, len(source)):
         quoting = Quoting()
         for at in range(0, len(source), size):
-            asked = source[at : at + size]
-            if asked[-1] != "`":  # a marker is never inside a run
-                whole = Quoting()
-                assert quoting.quotes(asked, at) == whole.quotes(source[: at + size], 0), (size, at)
-                assert quoting.fenced == whole.fenced, (size, at)
-            else:
-                quoting.put(asked, at)
+            whole = Quoting()
+            # A marker may begin inside a run of backticks, and is asked about there.
+            assert quoting.quotes(source[at : at + size], at) == whole.quotes(source[: at + size], 0), (size, at)
+            assert (quoting.fenced(), quoting.blank()) == (whole.fenced(), whole.blank()), (size, at)
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if any("```" in t for t in literals(d))]))
+def test_an_opening_inside_a_longer_run_of_backticks_is_read_alike_at_any_cut(dialect: Dialect) -> None:
+    call = write_calls(dialect, F)
+    fence = call[call.index("```") :] if "```" in call else f"```json\n{call}\n```"
+    for before in ("", "x", "x\n", "`x", '{"name": "now"', "[", call):
+        for count in range(1, 6):
+            both(dialect, before + "`" * count + fence)
 
 
 def test_an_unclosed_code_span_does_not_keep_a_turn_open() -> None:

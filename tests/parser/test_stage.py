@@ -418,3 +418,11 @@ def test_the_last_turn_of_a_prompt_decides_the_stage(dialect: Dialect) -> None:
         whole, short = (Parser(dialect, prompt=p, ids=number) for p in (prompt, last))
         assert whole.stage is short.stage
         assert [*whole.feed(raw), *whole.close()] == [*short.feed(raw), *short.close()]
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_text_after_a_prompt_that_ends_anywhere_in_a_call_is_noticed_alike_at_any_cut(dialect: Dialect) -> None:
+    begin = dialect.start[0] if dialect.start else ""
+    call = write_calls(dialect, [("f", {"a": "x"})])
+    for at in range(len(call) + 1):
+        alike(dialect, "<h", [["<", "h"]], tools=TOOLS, prompt=f"user: hi\n{begin}{call[:at]}")

@@ -343,3 +343,13 @@ def test_reasoning_that_a_prompt_opened_before_a_cut_call_begins_and_ends(unclos
     events = [*parser.feed("</think>"), *parser.feed("answer"), *parser.close()]
     kinds = [type(e).__name__ for e in events if not isinstance(e, Notice)]
     assert kinds == ["ReasoningStart", "ReasoningEnd", "ContentDelta", "Finish"]
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_blank_reasoning_that_becomes_content_is_noticed_as_empty(dialect: Dialect) -> None:
+    opening, _ = around_reasoning(dialect)
+    for white in ("\n\n\n", " \n "):
+        for stage, raw in ((None, opening + white), ("reasoning", white)):
+            message = both(dialect, raw, stage=stage, policy=Policy(unclosed_reasoning="content"))
+            said = message.reasoning or message.content.strip()
+            assert said or not raw.strip() or "empty" in notices(message), raw

@@ -3,7 +3,7 @@
 from typing import Final
 
 from ..dialect.markers import CALL, CALL_END, Block, Opening, Scan
-from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_brackets, worded
+from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_brackets, skip_space, worded
 from ..regex import Regex
 from . import states
 from .calls import Calls
@@ -242,8 +242,11 @@ class Blocks(Steps):
         while True:
             m = scan.find.search(buf, pos)
             p = len(buf) if m is None or (tape.final and m.group() not in scan.triggers) else m.start()
-            if p > i and not (ledger.prose or ledger.thinking) and not buf[i:p].isspace():
-                ledger.notice("text_in_block")
+            if not (ledger.prose or ledger.thinking):
+                begun = skip_space(buf, max(i, -tape.base))  # a prompt's text is not the output's
+                if begun < p:
+                    ledger.text(tape.base + begun)
+                    ledger.notice("text_in_block")
             tape.i = p
             ledger.text(tape.here)
             i = p

@@ -183,6 +183,7 @@ class Call:
         started: its name is known, and was emitted or is being dropped.
         complete: its arguments have closed themselves.
         early: arguments that came before the name.
+        late: the notices of its literals, which wait for its end: their place in a literal depends on how it is cut.
         thought: it is inside reasoning.
         place: where the machine returns if it turns out not to be a call.
     """
@@ -190,6 +191,7 @@ class Call:
     def __init__(self, desk: Desk, form: Form, block: Block, start: int, fields: dict[str, str], place: object) -> None:
         self.desk = desk
         self.early: list[str] = []
+        self.late: list[tuple[str, str]] = []
         self.form = form
         self.block = block
         self.start = start
@@ -281,6 +283,19 @@ class Call:
     def notice(self, kind: str, detail: str) -> None:
         """Emit a notice: the call deviates from the format."""
         self.desk.ledger.notice(kind, detail)
+
+    def notice_at(self, end: int, kind: str, detail: str) -> None:
+        """Emit a notice after all that was read, up to an offset, however it was cut."""
+        if self.sink != Sink.CALL:
+            self.pass_by(end)
+        elif self.started:
+            self.desk.ledger.markup(end)
+        self.notice(kind, detail)
+
+    def notice_late(self) -> None:
+        """Emit the notices that wait for the call's end."""
+        for kind, detail in self.late:
+            self.notice(kind, detail)
 
     def notice_surplus(self, brackets: str) -> None:
         """Emit a notice if there are brackets before its closing that are too many."""

@@ -70,6 +70,9 @@ class Calls(Steps):
         if not ledger.prose and not waits:
             return False
         self._look.outline = self._plan.plain
+        if self._at.state is states.TEXT and not ledger.thinking:
+            ledger.text(tape.base + i)
+            tape.i = i
         ledger.notice("call_markers_as_text", "prose before a call")
         return True
 
@@ -206,13 +209,13 @@ class Calls(Steps):
     def _take_whole(self, whole: Whole, form: Form, block: Block, match: Match, start: int) -> None:
         """Read a call that is complete in the text, from an offset on."""
         desk, ledger, base, name = self._desk, self._ledger, self._tape.base, whole.name
+        ledger.markup(start)
         call_id = desk.id_of(ledger.index, name, match.fields, whole.call_id)
         header, inside, end = base + whole.header, base + whole.inside, base + whole.end
         known = None if self._openings.names is None else True
         if form.other:
-            ledger.markup(start)
             ledger.notice("other_syntax", name)
-        ledger.whole_call(start, call_id, name, known, header, whole.arguments, inside, end)
+        ledger.whole_call(call_id, name, known, header, whole.arguments, inside, end)
         self.given_back = False
         self.within = block
         parts = self._parts
@@ -320,7 +323,7 @@ class Calls(Steps):
             if call.complete:
                 self._ledger.notice("missing_close", reader.why)
             else:
-                self._ledger.notice("bad_arguments", reader.why)
+                call.notice_at(tape.here, "bad_arguments", reader.why)
                 call.status = "invalid"
             self.broken = BrokenReader(call, self._openings, track=["{"], quiet=call.complete)
             self._at.state = states.RECOVER
@@ -342,7 +345,7 @@ class Calls(Steps):
         """The arguments are wrong: pass the rest of the call on as it is."""
         self._let_out(call)
         call.status = "invalid"
-        self._ledger.notice("bad_arguments", reader.why)
+        call.notice_at(self._tape.here, "bad_arguments", reader.why)
         inner = reader.inner if isinstance(reader, ObjectReader) else reader
         track, within = (inner.track, inner.within) if isinstance(inner, ArgumentsReader) else (None, "")
         self.broken = BrokenReader(call, self._openings, track=track, within=within)
@@ -409,7 +412,7 @@ class Calls(Steps):
     def _end_unclosed(self, call: Call, i: int) -> None:
         """The call ends at ``buf[i]`` without its closing."""
         tape = self._tape
-        self._ledger.notice("missing_close", call.name)
+        call.notice_at(tape.here, "missing_close", call.name)
         tape.i = i
         closed = self._look.first(self._plan.calls.closings, skip_space(tape.buf, i)) >= 0
         self._end_call(call.status, tape.here, closed=closed)
@@ -433,11 +436,13 @@ class Calls(Steps):
         self._forget()
         if call.sink != Sink.CALL:
             call.pass_by(end)
+            call.notice_late()
             self.given_back = self.given_back or (call.sink == Sink.TEXT and self._opens_block)
         else:
             if call.early:
                 call.put_early()
             ledger.end_call(call.index, status, call.start, end)
+            call.notice_late()
             if ledger.holds and ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):
                 self.back_to_thought(self.discard())
                 return
@@ -534,7 +539,7 @@ class Calls(Steps):
         ledger.markup(call.start)
         ledger.notice("other_syntax", call.name)
         whole = f"{{{json_string(key)}: {json_string(value)}}}"
-        ledger.whole_call(call.start, call.id, call.name, True, begin, whole, begin + at, end)
+        ledger.whole_call(call.id, call.name, True, begin, whole, begin + at, end)
         self._at.state = states.BLOCK
         self.given_back = False
         self.let_go()
@@ -607,7 +612,7 @@ class Calls(Steps):
         if broken and self.broken is not None:
             self.broken.finish()
         elif call.complete and (call.form.closing or call.form.shape is not None):
-            self._ledger.notice("missing_close", call.name)
+            call.notice_at(tape.here, "missing_close", call.name)
         tape.i = len(tape.buf)
         self._end_call(call.status if broken or call.complete else "incomplete", tape.end, closed=False)
 

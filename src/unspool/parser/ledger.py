@@ -109,9 +109,10 @@ class Hold(msgspec.Struct, eq=False):
     place: Any  # where the machine returns
     before: int  # how many of the ledger's events come before them
     start: int  # the offset at which the span of the events begins
-    # thinking, paused, index: the values of the ledger's attributes.
+    # thinking, paused, spoken, index: the values of the ledger's attributes.
     thinking: bool
     paused: bool
+    spoken: bool
     index: int
 
 
@@ -224,7 +225,6 @@ class Ledger(msgspec.Struct, eq=False):
 
     def whole_call(
         self,
-        begun: int,
         call_id: str,
         name: str,
         known: bool | None,
@@ -233,8 +233,7 @@ class Ledger(msgspec.Struct, eq=False):
         inside: int,
         end: int,
     ) -> None:
-        """Emit a call that is complete: it begins at one offset, and its header, arguments and itself end at others."""
-        self.markup(begun)
+        """Emit a call that is complete, and begins here: its header, arguments and itself end at some offsets."""
         at, index = self.at, self.index
         if at < 0:  # it begins in a prompt
             at, header, inside = 0, max(header, 0), max(inside, 0)
@@ -272,7 +271,9 @@ class Ledger(msgspec.Struct, eq=False):
     def hold(self, why: str, place: Any) -> None:
         """Hold what comes from now on, until the hold is popped, or `discard`."""
         self._tape.keep()
-        self.holds.append(Hold(why, place, len(self.events), self.at, self.thinking, self.paused, self.index))
+        self.holds.append(
+            Hold(why, place, len(self.events), self.at, self.thinking, self.paused, self.spoken, self.index)
+        )
 
     def held_for(self, *why: str) -> bool:
         """Whether the innermost hold is for one of these reasons."""
@@ -294,6 +295,7 @@ class Ledger(msgspec.Struct, eq=False):
         self.index = hold.index
         self.thinking = hold.thinking
         self.paused = hold.paused
+        self.spoken = hold.spoken
         return hold
 
     def too_much(self) -> bool:
@@ -318,6 +320,8 @@ class Ledger(msgspec.Struct, eq=False):
         hold = self.holds.pop()
         content = [self._content(event) for event in self.events[hold.before :]]
         self.events[hold.before :] = [event for event in content if event is not None]
+        said = (e.text for e in content if isinstance(e, ContentDelta))
+        self.spoken = hold.spoken or any(not text.isspace() for text in said)
         self.thinking = False
         if not self.holds:
             self._tape.kept = None

@@ -210,7 +210,7 @@ class Lookout(msgspec.Struct, eq=False):
     def stray_counts(self, i: int) -> bool:
         """Whether a marker at ``i`` that contains nothing counts as stray."""
         ledger = self.ledger
-        return self.plan.policy.stray_markers == "drop" and not self.quoted(i) and not ledger.quoting.fenced
+        return self.plan.policy.stray_markers == "drop" and not self.quoted(i) and not ledger.quoting.fenced()
 
     def closed_behind(self, i: int) -> bool:
         """Whether a closing follows somewhere after an opening at ``i``, so that the output's end did not cut it."""

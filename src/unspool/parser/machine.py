@@ -177,6 +177,8 @@ class Machine:
         self.run()
         self.look.replay = False
         call = self.calls.call
+        if call is not None:
+            call.late.clear()
         if call is not None and call.started and call.sink == Sink.CALL:
             call.replayed()
         else:

@@ -149,8 +149,9 @@ class Openings(msgspec.Struct, eq=False):
         form = o.form
         if form is None or form.shape is not None or not form.opening.after_name:
             return False
-        left = self.tape.base + i < self.text_until or self._outside(o, form)
-        return left and self.look.stands(o.pattern, i) >= 0
+        # Text that is read again may be cut off behind it.
+        again = self.tape.base + i < self.text_until
+        return again or (self._outside(o, form) and self.look.stands(o.pattern, i) >= 0)
 
     def _outside(self, o: Opening, form: Form) -> bool:
         """Whether the opening lacks that of its block, so that it counts only if arguments, a closing or the end
@@ -164,7 +165,7 @@ class Openings(msgspec.Struct, eq=False):
         if i > tape.i and not tape.buf[i - 1].isspace() and not o.anywhere:
             return False
         quoting = self.look.ledger.quoting
-        if self.look.quoted(i) or quoting.fenced:
+        if self.look.quoted(i) or quoting.fenced():
             return False
         return o.anywhere or quoting.blank() or (o.spaced and i > tape.i and tape.buf[i - 1] == " ")
 

@@ -25,11 +25,11 @@ class Quoting(msgspec.Struct, eq=False):
 
     upto: int = -(1 << 62)  # the offset up to which content was examined
     begun: bool = False  # there was content since the last part began
-    fenced: int = 0  # how many backticks opened the open fence; 0 if there is none
     _waiting: list[tuple[str, int]] = []
+    _open: int = 0  # how many backticks opened the open fence; 0 if there is none
     _odd: bool = False  # the current line has an odd number of single backticks
     _span_at: int = 0  # the offset of the last of them
-    _run: int = 0  # backticks at the very end of the examined text; more may follow
+    _run: int = 0  # backticks at the very end of the examined text, which count for nothing yet: more may follow
     _run_at: int = 0
     _blank: bool = True  # the current line has only white space
 
@@ -40,7 +40,7 @@ class Quoting(msgspec.Struct, eq=False):
         self._odd = False
         self._run = 0
         self._blank = True
-        self.fenced = 0
+        self._open = 0
 
     def put(self, text: str, start: int) -> None:
         """Add text, which begins at the offset ``start``, as content."""
@@ -54,9 +54,9 @@ class Quoting(msgspec.Struct, eq=False):
             self._read(*piece)
         self._waiting.clear()
         self._read(text, start)
-        if self._run:
-            self._end_run()
-        return self._odd and start + len(text) - self._span_at <= MAX_SPAN
+        # The marker itself may go on with a run of backticks, so a question does not end it.
+        single = self._run == 1
+        return self._odd != single and start + len(text) - (self._run_at if single else self._span_at) <= MAX_SPAN
 
     def _read(self, text: str, start: int) -> None:
         if start < self.upto:
@@ -82,7 +82,7 @@ class Quoting(msgspec.Struct, eq=False):
                 self._end_run()
             self._odd, self._blank = False, True
             for m in _FENCES.finditer(text, first + 1, last):
-                self._fence(len(m.group(1)))
+                self._open = self._after(len(m.group(1)))
             text = text[last:]
             start += last
         self._line(text, start)
@@ -109,14 +109,19 @@ class Quoting(msgspec.Struct, eq=False):
     def _end_run(self) -> None:
         run, self._run = self._run, 0
         if run >= MIN_FENCE and self._blank:
-            self._fence(run)
+            self._open = self._after(run)
         elif run == 1:
             self._odd = not self._odd
             self._span_at = self._run_at
         self._blank = False
 
-    def _fence(self, run: int) -> None:
-        self.fenced = 0 if run >= self.fenced > 0 else self.fenced or run
+    def _after(self, run: int) -> int:
+        """What opened the open fence after so many backticks at a line's start."""
+        return 0 if run >= self._open > 0 else self._open or run
+
+    def fenced(self) -> bool:
+        """Whether a fence is open after the examined text."""
+        return (self._after(self._run) if self._run >= MIN_FENCE and self._blank else self._open) > 0
 
     def blank(self) -> bool:
         """Whether the last line of the examined text has only white space."""

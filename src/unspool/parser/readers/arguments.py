@@ -132,8 +132,7 @@ class ArgumentsReader(Reader):
         end = literal.read(buf, i) if until == len(buf) else i + literal.read(buf[i:until], 0)
         tape.i = end
         if literal.notes:
-            for kind, detail in literal.notes:
-                self._call.notice(kind, detail)
+            self._call.late += literal.notes
             literal.notes = []
         fragment = literal.take()
         if self.skipped is not None and self._kept <= CAP:
@@ -159,7 +158,7 @@ class ArgumentsReader(Reader):
             fragment = passed
             self._unwrapping = None
             if watch.overflown:
-                call.notice("hold_overflow", call.name)
+                call.late.append(("hold_overflow", call.name))
         call.put(fragment, end)
 
     def _complete(self, literal: LiteralReader | UnwrapReader) -> None:

@@ -580,11 +580,11 @@ class MarkupReader(Reader):
             return r
         call = self._call_closes(p)
         found = call if call >= 0 else first_of((call, self._block_closes(p, certain=certain)))
-        if found < 0 and len(self.containers.levels) > 1:
+        if len(self.containers.levels) > 1:
             around = first_of(self._closing(level, p) for level in reversed(self.containers.levels[1:]))
             if around >= 0:
                 self._call.notice("missing_close", value.fields.get("key", ""))
-            found = first_of((found, around))
+            found = MORE if around == MORE and not self._tape.final else first_of((around, found))
         return p if found >= 0 else found
 
     def _block_closes(self, p: int, *, certain: bool) -> int:
