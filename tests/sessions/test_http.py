@@ -5,6 +5,7 @@ import concurrent.futures
 import json
 import time
 from collections.abc import AsyncGenerator, Iterator
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -493,10 +494,10 @@ def test_a_retry_replaces_the_choices_that_its_broken_attempts_had_finished(hang
         session = made(server)
         headers = {**bearer(session["key"]), "Idempotency-Key": "k"}
         sent = {"messages": HI, "stream": True, "n": 2}
-        for attempt in range(hanging):
+        for attempts in range(1, hanging + 1):
             with server.http.stream("POST", CHAT, json=sent, headers=headers) as answer:
                 next(line for line in answer.iter_lines() if '"finish_reason":"stop"' in line)
-            until(lambda: calls(server, session) == 2 * attempt + 2)
+            until(partial(lambda wanted: calls(server, session) == wanted, 2 * attempts))
         assert server.http.post(CHAT, json=sent, headers=headers).text.endswith("[DONE]\n\n")
         found = trajectory(server, session)
         trained = trajectory(server, session, format="trl")["prompt_ids"]
