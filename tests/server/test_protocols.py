@@ -196,6 +196,24 @@ def test_what_only_answers_have_is_refused_elsewhere(role: str, field: str, valu
             assert given != value or not refused or f'"messages[1].{field}: ' in reply.text
 
 
+@pytest.mark.parametrize(
+    "thought",
+    [
+        {"type": "thinking", "thinking": "th", "signature": ""},
+        {"type": "thinking", "thinking": [{"type": "text", "text": "th"}]},
+        {"type": "reasoning", "reasoning": "th"},
+    ],
+)
+def test_thoughts_that_are_parts_of_an_answer_are_its_reasoning(thought: dict[str, Any]) -> None:
+    engine = Scripted(["ok"])
+    with live(engine) as server:
+        answer = {"role": "assistant", "content": [thought, {"type": "text", "text": "a"}]}
+        server.ok("/v1/chat/completions", messages=[*HELLO, answer, *HELLO], functions=[], function_call=None)
+        refused = server.post("/v1/chat/completions", messages=[{"role": "user", "content": [thought]}])
+        assert (refused.status_code, "messages[0].content[0].type" in refused.text) == (400, True)
+    assert engine.requests[0].messages[1] == {"role": "assistant", "content": "a", "reasoning_content": "th"}
+
+
 def test_searches_at_anthropic_are_calls_with_results_of_the_history() -> None:
     engine = Scripted(["ok"])
     found = [{"type": "web_search_result", "title": "Title", "url": "https://a.example", "encrypted_content": "x"}]

@@ -172,7 +172,7 @@ def test_an_approval_answers_a_stored_request() -> None:
         assert workshop.calls == [("guarded", {"a": 7})]
 
 
-def test_what_the_model_asked_for_and_searched_is_in_the_prompt_though_nothing_came_of_it() -> None:
+def test_calls_that_were_not_approved_or_ran_elsewhere_are_in_the_prompt() -> None:
     engine = Scripted(["ok"])
     query = {"type": "search", "query": "rain", "queries": ["rain"], "sources": [{"type": "url", "url": "u"}]}
     call = {"server_label": "shop", "name": "buy", "arguments": '{"a": 7}'}
@@ -180,15 +180,29 @@ def test_what_the_model_asked_for_and_searched_is_in_the_prompt_though_nothing_c
     done = {"type": "mcp_call", "id": "m", "approval_request_id": "p", "output": "bought", **call}
     hello = {"role": "user", "content": "Hi"}
     refusal = {"type": "mcp_approval_response", "approval_request_id": "p", "approve": False, "reason": "dear"}
-    given = '{"query": "rain", "queries": ["rain"]}'
+    given = '{"type": "search", "query": "rain", "queries": ["rain"]}'
     searched = {"type": "web_search_call", "id": "w"}
-    page = {"type": "open_page", "url": "u"}
+    ls = {"type": "local_shell_call", "call_id": "c", "action": {"command": ["ls"], "env": {}}}
+    patch = {"type": "apply_patch_call", "call_id": "c", "operation": {"path": "a", "diff": "+b"}}
+    shell = {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}}
+    shown = [{"stdout": "a", "stderr": "b", "outcome": {"type": "exit", "exit_code": 0}}]
+    files = {"type": "file_search_call", "id": "f", "queries": ["rain"], "results": [{"filename": "f", "text": "wet"}]}
+    image = {"type": "image_generation_call", "id": "g", "result": "AAAA", "revised_prompt": "a cat"}
+    out, unknown = {"call_id": "c"}, "What came of it is not known."
     cases: list[tuple[list[Any], str, str, str]] = [
         ([request], "buy", '{"a": 7}', "The call was not allowed: nobody answered"),
         ([request, hello, refusal], "buy", '{"a": 7}', "The call was not allowed: dear"),
         ([request, done], "buy", '{"a": 7}', "bought"),
         ([{**searched, "action": query}], "web_search", given, "u"),
-        ([{**searched, "action": page}], "web_search", '{"url": "u"}', "What was found is not known."),
+        ([{**searched, "action": {"url": "u"}}], "web_search", '{"url": "u"}', unknown),
+        ([searched], "web_search", "{}", unknown),
+        ([ls], "local_shell", '{"command": ["ls"]}', unknown),
+        ([ls, {**out, "type": "function_call_output", "output": "a"}], "local_shell", '{"command": ["ls"]}', "a"),
+        ([ls, {**out, "type": "local_shell_call_output", "output": "a"}], "local_shell", '{"command": ["ls"]}', "a"),
+        ([shell, {**out, "type": "shell_call_output", "output": shown}], "shell", '{"commands": ["ls"]}', "a\nb"),
+        ([patch], "apply_patch", '{"path": "a", "diff": "+b"}', unknown),
+        ([files], "file_search", '{"queries": ["rain"]}', "f\nwet"),
+        ([image], "image_generation", '{"revised_prompt": "a cat"}', unknown),
     ]  # fmt: skip
     with live(engine, "hermes") as server:
         for items, name, arguments, result in cases:
@@ -199,9 +213,9 @@ def test_what_the_model_asked_for_and_searched_is_in_the_prompt_though_nothing_c
             assert (told["tool_call_id"], told["content"]) == (made["id"], result)
             assert sum("tool_calls" in m for m in engine.requests[-1].messages) == 1
             assert all(m.keys() <= {"role", "content", "name", "tool_calls", "tool_call_id"} for m in (said, told))
-        unknown: list[dict[str, Any]] = [{}, {"action": None}, {"action": "x"}, {"action": {}}]
-        for nothing in unknown:
-            server.ok("/v1/responses", input=[hello, {**searched, **nothing}, hello])
+        odds: list[Any] = [{"action": "x"}, {"action": None, "id": None}, {"action": {}}]
+        for odd in odds:
+            server.ok("/v1/responses", input=[hello, {**searched, **odd}, hello])
 
 
 def test_a_response_is_retrieved_listed_and_deleted(client: openai.OpenAI) -> None:

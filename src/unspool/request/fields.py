@@ -56,9 +56,9 @@ class Fields:
         self._where = where
         self.earlier = earlier
 
-    def without(self, field: str) -> "Fields":
-        """The object without a field."""
-        return Fields({k: v for k, v in self.raw.items() if k != field}, self._where, self.earlier)
+    def having(self, value: dict[str, Any]) -> "Fields":
+        """Another object in the same place."""
+        return Fields(value, self._where, self.earlier)
 
     def path(self, field: str) -> str:
         return f"{self._where}.{field}" if self._where else field

@@ -13,16 +13,19 @@ from .common import UNTOLD, call_of
 from .fields import Fields
 from .server_tools import Offer, Pending, ServerTools
 
+_OUTPUTS: Final = tuple(f"{name}_call_output" for name in ("local_shell", "shell", "apply_patch", "computer"))
+_HOSTED: Final = ("web_search_call", "file_search_call", "image_generation_call", *(o[:-7] for o in _OUTPUTS))
 ITEMS: Final = (
     "mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response", "code_interpreter_call",
-    "web_search_call",
+    *_HOSTED, *_OUTPUTS,
 )  # fmt: skip
-"""Items of Responses' input about the server's tools."""
+"""Items of Responses' input about the server's tools, and about others at OpenAI or of its models."""
 HIDDEN: Final = "unspool"
 """The field of a stored item with what clients do not get: the call and the results of a search."""
 RESULTS: Final = "_tool_result"
 """How the types of those blocks of an answer in Messages end that are results of tools that ran on a server."""
 REFUSED: Final = "The call was not allowed"
+_UNKNOWN: Final = "What came of it is not known."
 _LOST: Final = "The call was allowed, but its result is not known."
 
 
@@ -66,6 +69,7 @@ class ServerItems:
         """Server, tool, arguments and result of calls for which approval was requested, by the requests' ids."""
         self._answers: dict[str, tuple[Pending | None, dict[str, Any]]] = {}
         """Approved calls with their results, empty if they are to be run."""
+        self._elsewhere: dict[Any, dict[str, Any]] = {}  # results of calls that ran elsewhere, by the calls' ids
         self.listed: set[str] = set()
 
     @property
@@ -77,6 +81,12 @@ class ServerItems:
         """Take one item, which was stored or is the request's own, and return whether it is about the server's
         tools."""
         kind = item.raw.get("type")
+        if kind in _OUTPUTS or (kind == "function_call_output" and item.text("call_id") in self._elsewhere):
+            id = item.text("call_id", "") or item.text("id", "")
+            if id not in self._elsewhere:
+                self._messages.append(result_of(id, "", ""))
+            self._elsewhere.get(id, self._messages[-1])["content"] = told(item.raw.get("output")) or _UNKNOWN
+            return True
         if kind not in ITEMS:
             if kind in ("reasoning", "function_call") or item.raw.get("role") == "assistant":
                 self._pass()
@@ -93,7 +103,7 @@ class ServerItems:
         elif kind == "code_interpreter_call":
             self._code(item)
         elif not item.has(HIDDEN):
-            self._search(item)
+            self._hosted(item)
         else:
             call = item.object(HIDDEN)
             self._append(call.text("id"), call.text("name"), call.text("arguments"), call.text("result"))
@@ -149,15 +159,23 @@ class ServerItems:
         logs = "".join(o.text("logs", "") for o in item.objects("outputs", ()))
         self._append(item.text("id"), tools[0].name if tools else "python", arguments, logs)
 
-    def _search(self, item: Fields) -> None:
-        """A search whose results the client does not have. Where this server remembers them, they replace it."""
-        action = item.lenient("action").raw
-        given = {name: action[name] for name in ("query", "queries", "url", "pattern") if action.get(name)}
-        if given:
-            found = told(action.get("sources")) or "What was found is not known."
+    def _hosted(self, item: Fields) -> None:
+        """A call that ran elsewhere, or a search of this server, whose results the client does not have. Where this
+        server remembers these, they replace it."""
+        kind, raw = item.raw["type"], item.raw
+        asked = next((raw[name] for name in ("action", "operation") if isinstance(raw.get(name), dict)), raw)
+        given = {
+            k: v
+            for k, v in asked.items()
+            if v and (k in ("queries", "revised_prompt") if asked is raw else k != "sources")
+        }
+        if kind == "web_search_call":
             self._messages.append({"role": "assistant", "content": None, UNTOLD: True})
-            arguments = json.dumps(given, ensure_ascii=False)
-            self._append(item.text("id", ""), "web_search", arguments, found)[UNTOLD] = True
+        id, arguments = item.text("call_id", "") or item.text("id", ""), json.dumps(given, ensure_ascii=False)
+        found = told(raw.get("results") or asked.get("sources")) or _UNKNOWN
+        self._elsewhere[id] = self._append(id, kind.removesuffix("_call"), arguments, found)
+        if kind == "web_search_call":
+            self._elsewhere[id][UNTOLD] = True
 
     def _append(self, id: str, name: str, arguments: str, text: str) -> dict[str, Any]:
         messages, call = self._messages, call_of(id, name, arguments)
@@ -170,7 +188,7 @@ class ServerItems:
         return messages[-1]
 
 
-_TOLD: Final = ("title", "url", "source", "text", "message", "error_code", "error_message", "tool_name")
+_TOLD: Final = ("title", "filename", "url", "source", "text", "message", "error_code", "error_message", "tool_name")
 _TOLD_NEXT: Final = ("stdout", "stderr", "lines", "tool_references", "content")
 _DEEPEST: Final = 8
 

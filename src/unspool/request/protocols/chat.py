@@ -14,7 +14,7 @@ from ..declared import custom_call, read_nested, read_nested_choice
 from ..fields import BadRequest, Fields
 from ..parts.reading import CHAT, Forms, read_parts
 from ..reasoning import Reasoning, read_budget, read_summary
-from ..server_history import with_results
+from ..server_history import told, with_results
 from ..server_tools import NOTHING, Offer, ServerTools, names_of, offered
 from .base import WireProtocol
 
@@ -38,7 +38,7 @@ class ChatProtocol(WireProtocol):
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         limits = self.settings.limits
         for legacy, instead in (("functions", "tools"), ("function_call", "tool_choice")):
-            if fields.has(legacy):
+            if fields.raw.get(legacy):
                 raise fields.wrong(legacy, f"is not supported; use {instead}")
         fields.text("model", None)
         continuing = fields.flag("continue_final_message")
@@ -195,7 +195,12 @@ def _message(fields: Fields) -> dict[str, Any]:
         value = fields.raw[name]
         blank = isinstance(value, str) and not value.strip() and role != "assistant"
         if blank or (not value and value != ""):
-            fields = fields.without(name)
+            fields = fields.having({k: v for k, v in fields.raw.items() if k != name})
+    thoughts = []
+    if role == "assistant" and isinstance(fields.raw.get("content"), list):  # some clients write these as parts
+        parts = [(one, told(_thought(one))) for one in fields.raw["content"]]
+        thoughts = [text for _, text in parts if text]
+        fields = fields.having({**fields.raw, "content": [one for one, text in parts if not text]})
     content = read_content(fields)
     for field in ("name", "tool_call_id", "reasoning_content", "reasoning"):
         fields.text(field, None)
@@ -206,12 +211,18 @@ def _message(fields: Fields) -> dict[str, Any]:
     if role == "assistant":
         message["content"] = with_text(content, fields.text("refusal", None))
         details = [d.raw.get("text") or d.raw.get("summary") for d in fields.objects("reasoning_details", ())]
-        told = "".join(text for text in details if isinstance(text, str))
-        if reasoning := fields.raw.get("reasoning_content") or fields.raw.get("reasoning") or told:
+        given = "".join(text for text in (*details, *thoughts) if isinstance(text, str))
+        if reasoning := fields.raw.get("reasoning_content") or fields.raw.get("reasoning") or given:
             message["reasoning_content"] = reasoning
         if fields.has("tool_calls"):
             message["tool_calls"] = [_call(call) for call in fields.objects("tool_calls")]
     return message
+
+
+def _thought(part: Any) -> Any:
+    """The text of a part of an answer that is a thought, as Mistral, LiteLLM and LangChain write it, or its texts."""
+    kind = part.get("type") if isinstance(part, dict) else None
+    return part.get(kind) if kind in ("thinking", "reasoning") else None
 
 
 def _check_role(fields: Fields, role: str, content: Any) -> None:
