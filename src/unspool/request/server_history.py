@@ -202,7 +202,7 @@ def told(value: Any, deepest: int = _DEEPEST) -> str:
     if not deepest or not isinstance(value, dict):
         return ""
     names = (*_TOLD, *(["data"] if value.get("type") == "text" else []), *_TOLD_NEXT)
-    return "\n".join(filter(None, (told(value.get(name), deepest - 1) for name in names)))
+    return "\n".join(filter(None, (told(value[name], deepest - 1) for name in names if name in value)))
 
 
 # -- Messages ----------------------------------------------------------------------------------------------------------
