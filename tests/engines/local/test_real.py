@@ -294,6 +294,17 @@ def test_a_hostile_schema_is_refused_and_others_are_served(served: Serving) -> N
 
 
 @pytest.mark.local
+def test_a_grammar_that_llama_cpp_drops_is_refused_however_little_it_logs(tmp_path: Path) -> None:
+    schema = {**WEATHER, "properties": {"city": {"type": "string", "pattern": "^(.{0,500}x){0,500}$"}}}
+    dropped: Any = {"type": "json_schema", "json_schema": {"name": "city", "schema": schema}}
+    with serving(tmp_path, "--llama", "verbosity=0") as served:
+        with pytest.raises(openai.InternalServerError, match="dropped the grammar"):
+            served.chat([said("Hi!")], response_format=dropped)
+        with pytest.raises(openai.BadRequestError, match="cannot follow the grammar"):
+            served.chat([said("Hi!")], response_format=dropped)
+
+
+@pytest.mark.local
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the process in /proc")
 def test_a_killed_llama_cpp_ends_running_answers_with_an_error_and_serves_later_ones(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
