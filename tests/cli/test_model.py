@@ -58,6 +58,12 @@ def test_llama_cpp_loads_while_the_model_is_opened_and_ends_if_that_fails(
     assert process.address.status().state == "ended"
 
 
+def test_a_log_that_cannot_be_read_is_refused() -> None:
+    need_small_model()
+    with pytest.raises(Misuse, match=f"--engine-log: {os.devnull}: is no file"):
+        opened("--engine-log", os.devnull)
+
+
 def test_without_the_wheel_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unspool.cli.local._WHEEL", "no_such_package")
     find_local.cache_clear()

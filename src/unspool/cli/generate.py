@@ -51,7 +51,8 @@ def run_generate(options: argparse.Namespace) -> int:
     if options.texts and is_local(options.texts[0]):
         name_engine(options, options.texts.pop(0))
     if len(options.texts) > 1:
-        raise Misuse(f"PROMPT: {options.texts[1]!r} is one too many; put quotes around the prompt")
+        hint = "a model comes first" if is_local(options.texts[1]) else "put quotes around the prompt"
+        raise Misuse(f"PROMPT: {options.texts[1]!r} is one too many; {hint}")
     options.prompt = options.texts[0] if options.texts else None
     body = request_body(options)
     body["messages"].append({"role": "user", "content": _prompt(options)})

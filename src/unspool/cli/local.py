@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -126,6 +127,8 @@ def start_local(
         if importlib.util.find_spec("xllamacpp") is None:
             raise ImportError("xllamacpp is missing", name="xllamacpp")
     projector = _projector(options.mmproj or model.projector)
+    if options.engine_log is not None and os.path.exists(options.engine_log) and not os.path.isfile(options.engine_log):
+        raise Misuse(f"--engine-log: {options.engine_log}: is no file; unspool reads errors there")
     launch = Launch(
         model=model.gguf.path,
         adapters=_adapters(options.adapter) or model.adapters,

@@ -81,7 +81,9 @@ class Constraint:
         """
         known = [Const(token) for token in tokens if token in self._special]
         root = Seq((self.grammar.root, Choice((*known, Const("")))))
-        return Constraint(msgspec.structs.replace(self.grammar, root=root), self.json_schema, self._special)
+        found = Constraint(msgspec.structs.replace(self.grammar, root=root), self.json_schema, self._special)
+        found.looser = self.looser
+        return found
 
     @cached_property
     @derivation()

@@ -19,7 +19,7 @@ from unspool.engines import Delta, EngineError, Request
 from unspool.engines.local import Launch, LlamaProcess, Local
 from unspool.engines.local.process import _remove_abandoned
 from unspool.grammar import Constraint
-from unspool.grammar.nodes import Const, Grammar
+from unspool.grammar.nodes import Choice, Const, Grammar
 from unspool.infer.gguf import read_gguf
 from unspool.tokens import BYTES
 
@@ -173,9 +173,28 @@ async def test_a_grammar_is_not_blamed_for_one_kill_from_outside(stand_in: Stand
         assert await output(engine, constraint=constraint("slow")) == "word " * 40
 
 
-async def test_a_grammar_that_is_dropped_is_an_error(stand_in: StandIn) -> None:
+async def test_a_grammar_that_is_dropped_is_refused_from_then_on_and_what_follows_another_is_served(
+    stand_in: StandIn,
+) -> None:
     async with stand_in() as (engine, _):
+        begun = asyncio.Event()
+        both = Constraint(Grammar(Choice((Const("slow"), Const("word " * 40))), {}), None, {})
+        beside = asyncio.ensure_future(output(engine, begun=begun, constraint=both))
+        await begun.wait()
         assert (await output(engine, constraint=constraint("drop"))).startswith("500: llama.cpp dropped the grammar")
+        refused = "400: tools: llama.cpp cannot follow the grammar of these schemas"
+        assert await output(engine, constraint=constraint("drop")) == refused
+        for cut_short in (WORDS[:-1], WORDS + "drop"):
+            assert (await output(engine, constraint=constraint(cut_short + "drop"))).startswith("500: ")
+        assert await beside == "word " * 40
+        if_it_can = constraint("drop it")
+        if_it_can.looser = lambda: constraint("dropped all the same")
+        assert (await output(engine, constraint=if_it_can)).startswith("500: ")
+        for looser in (constraint(WORDS), None):
+            if_it_can = constraint(f"drop it {looser}")
+            if_it_can.looser = lambda looser=looser: looser
+            for _ in range(2):
+                assert await output(engine, constraint=if_it_can) == WORDS
 
 
 async def test_a_grammar_that_cannot_be_compiled_gives_way_to_a_less_strict_one_if_it_may(stand_in: StandIn) -> None:

@@ -25,8 +25,9 @@ from unspool.engines.local import Launch, LlamaProcess
 
 from ...loopback import ask, told
 from ...server.processes import SERVE, Process
-from ...server.support import until
+from ...server.support import both, until
 from ...small import need_small_model
+from ...wire.readers import agui_stream
 
 PATIENCE = 120.0
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -116,6 +117,34 @@ def test_content_follows_a_schema(served: Serving) -> None:
     format: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
     content = served.chat(response_format=format).choices[0].message.content
     assert json.loads(content)["city"] in ("Paris", "Rome")
+
+
+@pytest.mark.local
+def test_two_calls_are_the_same_by_every_protocol_whole_and_streamed(served: Serving) -> None:
+    asked: Any = {"model": "any", "extra_body": {"temperature": 0}}
+    question: Any = [said("What is the weather in Paris and in Rome?")]
+    function = TOOL["function"]
+    messages = both(
+        served.anthropic.messages,
+        messages=question,
+        max_tokens=200,
+        tools=[{"name": function["name"], "description": function["description"], "input_schema": WEATHER}],
+        **asked,
+    )
+    responses = both(
+        served.openai.responses, input=question, tools=[{"type": "function", "strict": False, **function}], **asked
+    )
+    run = {"threadId": "t", "runId": "r", "state": {}, "context": [], "messages": [{"id": "1", **question[0]}]}
+    options = {"forwardedProps": {"temperature": 0}, "tools": [function]}
+    answer, _ = agui_stream(ask(f"{served.url}/ag-ui", {**run, **options})[1].encode())
+    found = [[(b.name, b.input) for b in one.content if b.type == "tool_use"] for one in messages]
+    found += [[(i.name, json.loads(i.arguments)) for i in one.output if i.type == "function_call"] for one in responses]
+    found += [[(name, json.loads(arguments)) for _, name, arguments in answer.calls]]
+    two = [("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"})]
+    assert found == [two] * 5
+    for recorded in read_recordings(served.recordings)[-5:]:
+        parsed = unspool.parse(recorded.text, "hermes", tools=[TOOL])
+        assert [(call.name, json.loads(call.arguments)) for call in parsed.tool_calls] == two
 
 
 @pytest.mark.local
@@ -291,6 +320,17 @@ def test_a_hostile_schema_is_refused_and_others_are_served(served: Serving) -> N
         if schema is not nested:  # which no request may have
             assert served.chat(tools=[tool], max_tokens=1), "nobody has asked for a grammar"
     assert called(served.chat(tools=[TOOL]).choices[0].message) == [("get_weather", {"city": "Paris"})]
+
+
+@pytest.mark.local
+def test_a_grammar_that_llama_cpp_drops_is_refused_however_little_it_logs(tmp_path: Path) -> None:
+    schema = {**WEATHER, "properties": {"city": {"type": "string", "pattern": "^(.{0,500}x){0,500}$"}}}
+    dropped: Any = {"type": "json_schema", "json_schema": {"name": "city", "schema": schema}}
+    with serving(tmp_path, "--llama", "verbosity=0") as served:
+        with pytest.raises(openai.InternalServerError, match="dropped the grammar"):
+            served.chat([said("Hi!")], response_format=dropped)
+        with pytest.raises(openai.BadRequestError, match="cannot follow the grammar"):
+            served.chat([said("Hi!")], response_format=dropped)
 
 
 @pytest.mark.local

@@ -117,6 +117,7 @@ def main() -> None:
         except ValueError as error:
             answer(field=name, error=str(error))
             return
+    params.verbosity = max(params.verbosity, 1)  # unspool reads errors in the log
     try:
         kept = xllamacpp.Server(params)
     except Exception as error:  # the log has the reason

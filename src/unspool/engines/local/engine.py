@@ -122,15 +122,16 @@ class Local:
         """Generate one output with the process as it is now; `_NotBegun` if it ended (502) or was just being started
         again (503) before there was any output."""
         begun, written = False, self._address.logged()
+        output: list[str] = []
         stream = self._upstream.generate(request)
         with self._suspects.running(key):
             try:
                 async for delta in stream:
                     begun = True
-                    if key and delta.finish_reason is not None and _FAILED in self._address.end_of_log(written):
-                        # llama.cpp has dropped the grammar, which it does not report otherwise.
-                        text = "llama.cpp dropped the grammar of the request, so its output cannot be trusted"
-                        raise EngineError(text, 500)
+                    if request.constraint is not None:
+                        output.append(delta.text)
+                        if delta.finish_reason is not None and _FAILED in self._address.end_of_log(written):
+                            await self._check(request.constraint, "".join(output), delta.finish_reason == "stop")
                     yield delta
             except Unavailable as error:
                 if error.status == 503 and not begun:
@@ -144,6 +145,20 @@ class Local:
             finally:
                 await stream.aclose()
         self._suspects.finished(key)
+
+    async def _check(self, constraint: Constraint, output: str, ended: bool) -> None:
+        """Check an output after llama.cpp has logged that it dropped a grammar, perhaps another output's."""
+        given: Constraint | None = constraint
+        while given is not None and not await self._grammars.follows(given, output, ended):
+            if given is constraint:
+                self._grammars.refuse(given)
+            if given.looser is None:
+                text = "llama.cpp dropped the grammar of the request, so its output cannot be trusted"
+                raise EngineError(text, 500)
+            looser = await asyncio.to_thread(given.looser)
+            given = None if looser is None else looser.ending(self._ends)
+        if given is not constraint:
+            log.warning("calls are less constrained than by the server's level: llama.cpp dropped the grammar")
 
     async def health(self) -> None:
         """Return if the model is loaded; an `EngineError` says why it is not."""

@@ -56,6 +56,19 @@ class Grammars:
         if fault:
             raise EngineError(fault, 400)
 
+    async def follows(self, constraint: Constraint, output: str, ended: bool) -> bool:
+        """Whether an output, which has ended or was cut, follows a grammar, as far as a process can be asked."""
+        threads, trial, seconds = self._lanes[-1]
+        if trial is None:
+            return False
+        judge = partial(trial.judge, constraint.lark_spaced, seconds, output=output, ended=ended)
+        return bool((await threads.run(judge)).get("follows"))
+
+    def refuse(self, constraint: Constraint) -> None:
+        """Refuse a grammar from now on, since llama.cpp has dropped it."""
+        key = sha256(constraint.lark_spaced.encode()).digest()
+        self._keep(key, "tools: llama.cpp cannot follow the grammar of these schemas")
+
     def close(self) -> None:
         for threads, trial, _ in self._lanes:
             threads.close()
@@ -84,8 +97,11 @@ class Grammars:
             _, of_schema, detail = why.partition(_OF_SCHEMA)  # other errors are about the grammar, not the schema
             detail = f": {detail[:200]}" if of_schema else ""
             fault = f"tools: the grammar engine does not support these schemas{detail}"
-        self._faults.put(key, fault, len(fault) + len(key))
+        self._keep(key, fault)
         return fault
+
+    def _keep(self, key: bytes, fault: str) -> None:
+        self._faults.put(key, fault, len(fault) + len(key), anew=True)
 
 
 class _Judge:
@@ -99,11 +115,14 @@ class _Judge:
         self._lock = threading.Lock()  # for the attributes that other threads write
         self._closed = False
 
-    def judge(self, text: str, seconds: float, awaited: Awaited) -> dict[str, Any]:
-        """The verdict on a grammar: its ``error``, or the limit it is ``over``. `Abandoned` if nobody waits."""
+    def judge(
+        self, text: str, seconds: float, awaited: Awaited, *, output: str = "", ended: bool = False
+    ) -> dict[str, Any]:
+        """The verdict on a grammar: its ``error``, or the limit it is ``over``, or else whether an output ``follows``
+        it. `Abandoned` if nobody waits."""
         for _ in range(3):  # the process may have died, or been ended by the cancellation of the previous job
             try:
-                verdict = self._ask(text, seconds, awaited)
+                verdict = self._ask(text, seconds, awaited, output, ended)
             except (OSError, ValueError) as error:
                 log.warning("the process that judges grammars is started again: %s", error)
                 self._end()
@@ -113,10 +132,11 @@ class _Judge:
                 return verdict
         raise EngineError("the grammar process does not respond", 503)
 
-    def _ask(self, text: str, seconds: float, awaited: Awaited) -> dict[str, Any]:
+    def _ask(self, text: str, seconds: float, awaited: Awaited, output: str, ended: bool) -> dict[str, Any]:
         process = self._started()
         data = text.encode()
         job = {"size": len(data), "seconds": seconds, "memory": MEMORY, "limits": LIMITS}
+        job |= {"output": output, "ended": ended}
         assert process.stdin is not None
         assert process.stdout is not None
         awaited.on_leaving(self._leave)

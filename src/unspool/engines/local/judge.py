@@ -6,15 +6,18 @@ too long, grows too large, or nobody waits for it any more. The server itself ma
 
 It is run as a file and imports nothing of unspool. Standard input starts with one line of JSON and a description of the
 tokenizer: the bytes of each token (``pieces``, in Latin-1), the ids of ``special`` ones, and of those that are an
-``eos``. Jobs follow, each a line of JSON and a grammar; answers are lines of JSON. A byte in the pipe ``cancel`` ends
-the job at hand.
+``eos``. Jobs follow, each a line of JSON and a grammar; answers are lines of JSON, which also say whether the job's
+``output``, which has ``ended`` or was cut, follows the grammar. A byte in the pipe ``cancel`` ends the job at hand.
 """
 
 import json
 import os
+import re
 import select
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 
@@ -27,16 +30,19 @@ def _address_space() -> int:
         return 0
 
 
-def _compile(library: Any, tokenizer: Any, grammar: str, limits: dict[str, Any]) -> dict[str, Any]:
-    matcher = library.LLMatcher(
-        tokenizer, library.LLMatcher.grammar_from_lark(grammar), log_level=0, limits=library.LLParserLimits(**limits)
-    )
+def _compile(library: Any, tokenizer: Any, pieces: "Pieces", job: dict[str, Any], grammar: str) -> dict[str, Any]:
+    limits = library.LLParserLimits(**job["limits"])
+    matcher = library.LLMatcher(tokenizer, library.LLMatcher.grammar_from_lark(grammar), log_level=0, limits=limits)
     if not matcher.is_error():
         matcher.compute_bitmask()
-    return {"error": matcher.get_error() if matcher.is_error() else ""}
+    ids = pieces.of_output(job["output"])
+    follows = not matcher.is_error() and matcher.try_consume_tokens(ids) == len(ids)
+    if job["ended"]:
+        follows = follows and (matcher.is_stopped() or matcher.is_accepting())
+    return {"error": matcher.get_error() if matcher.is_error() else "", "follows": follows}
 
 
-def _child(write: int, library: Any, tokenizer: Any, job: dict[str, Any], grammar: str) -> None:
+def _child(write: int, compile: Callable[..., dict[str, Any]], job: dict[str, Any], grammar: str) -> None:
     """Compile in this child process, and report the verdict."""
     import resource
 
@@ -46,10 +52,10 @@ def _child(write: int, library: Any, tokenizer: Any, job: dict[str, Any], gramma
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if space := _address_space():
         resource.setrlimit(resource.RLIMIT_AS, (space + job["memory"],) * 2)
-    os.write(write, json.dumps(_compile(library, tokenizer, grammar, job["limits"])).encode())
+    os.write(write, json.dumps(compile(job, grammar)).encode())
 
 
-def _judge(library: Any, tokenizer: Any, cancel: int, job: dict[str, Any], grammar: str) -> bytes:
+def _judge(compile: Callable[..., dict[str, Any]], cancel: int, job: dict[str, Any], grammar: str) -> bytes:
     """Fork, and return the child's verdict, or the limit that ended it."""
     while select.select([cancel], [], [], 0)[0]:
         os.read(cancel, 1024)  # meant for an earlier job
@@ -57,7 +63,7 @@ def _judge(library: Any, tokenizer: Any, cancel: int, job: dict[str, Any], gramm
     pid = os.fork()
     if pid == 0:
         try:
-            _child(write, library, tokenizer, job, grammar)
+            _child(write, compile, job, grammar)
         finally:
             os._exit(0)
     os.close(write)
@@ -81,18 +87,28 @@ def _judge(library: Any, tokenizer: Any, cancel: int, job: dict[str, Any], gramm
     return json.dumps({"over": "cancelled" if cancelled else "time" if late else "memory"}).encode()
 
 
-class _Pieces:
+class Pieces:
     """A tokenizer that knows its tokens, and encodes by the longest ones."""
 
-    def __init__(self, described: dict[str, Any]) -> None:
+    def __init__(self, text: str) -> None:
+        described = json.loads(text)
+        self.ends = described["eos"]
         self.special_token_ids = described["special"]
         special = set(self.special_token_ids)
         mark = b"\xff"  # llguidance's sign for tokens that are never text
         self.tokens = [mark * (i in special) + p.encode("latin-1") for i, p in enumerate(described["pieces"])]
-        self.eos_token_id = described["eos"][0]
+        self.eos_token_id = self.ends[0]
         self.bos_token_id = None
         self._ids = {token: i for i, token in enumerate(self.tokens) if token and i not in special}
         self._longest = max(map(len, self._ids), default=0)
+        self._special = {described["pieces"][i].encode("latin-1"): i for i in special}
+        longest_first = sorted(map(re.escape, self._special), key=len, reverse=True)
+        self._cut = re.compile(b"(" + b"|".join(longest_first) + b")").split
+
+    def of_output(self, text: str) -> list[int]:
+        """The tokens of an output, which shows special ones by their text."""
+        parts = self._cut(text.encode())
+        return [id for part in parts for id in ([self._special[part]] if part in self._special else self(part))]
 
     def __call__(self, text: bytes) -> list[int]:
         found, at = [], 0
@@ -107,9 +123,8 @@ class _Pieces:
         return found
 
 
-def read_tokenizer(library: Any, described: str) -> Any:
-    found = json.loads(described)
-    return library.LLTokenizer(library.TokenizerWrapper(_Pieces(found)), eos_token=found["eos"], slices=[])
+def read_tokenizer(library: Any, pieces: Pieces) -> Any:
+    return library.LLTokenizer(library.TokenizerWrapper(pieces), eos_token=pieces.ends, slices=[])
 
 
 def main() -> None:
@@ -118,13 +133,14 @@ def main() -> None:
     begin = json.loads(asked.readline())
     import llguidance
 
-    tokenizer = read_tokenizer(llguidance, asked.read(begin["tokenizer"]).decode())
+    pieces = Pieces(asked.read(begin["tokenizer"]).decode())
+    compile = partial(_compile, llguidance, read_tokenizer(llguidance, pieces), pieces)
     while (line := asked.readline()).endswith(b"\n"):
         job = json.loads(line)
         grammar = asked.read(job["size"])
         if len(grammar) < job["size"]:
             return  # the server ended while it wrote
-        os.write(1, _judge(llguidance, tokenizer, begin["cancel"], job, grammar.decode()) + b"\n")
+        os.write(1, _judge(compile, begin["cancel"], job, grammar.decode()) + b"\n")
 
 
 if __name__ == "__main__":
