@@ -15,6 +15,8 @@ from unspool.cli import parsers
 from unspool.dialect.lint import Rules
 from unspool.events import Event
 
+from .support import tool
+
 _HIDDEN = {"start", "end", "token_start", "token_end"}
 """The fields of every event, which the page describes only once."""
 
@@ -111,13 +113,7 @@ def _cell(text: str) -> str:
 
 _PARTS = [(True, True, True), (False, True, True), (True, False, True), (False, False, True), (True, True, False)]
 """Whether a message has reasoning, content and a call: all of them first, then fewer, for formats that lack a part."""
-_PROPERTIES = {"city": {"type": "string"}, "days": {"type": "integer"}}
-_TOOLS = [
-    {
-        "type": "function",
-        "function": {"name": "get_weather", "parameters": {"type": "object", "properties": _PROPERTIES}},
-    }
-]
+_TOOLS = [tool("get_weather", city="string", days="integer")]
 
 
 def gallery() -> str:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import unspool
 
+from .support import tool
+
 PICTURE = Path(__file__).parent.parent / "docs" / "picture.svg"
 
 OUTPUT = """<think>They want a forecast.</think>I will look it up.
@@ -14,13 +16,7 @@ OUTPUT = """<think>They want a forecast.</think>I will look it up.
 <parameter=days>3</parameter>
 </function>
 </tool_call>"""
-_PROPERTIES = {"city": {"type": "string"}, "days": {"type": "integer"}}
-_TOOLS = [
-    {
-        "type": "function",
-        "function": {"name": "get_weather", "parameters": {"type": "object", "properties": _PROPERTIES}},
-    }
-]
+_TOOLS = [tool("get_weather", city="string", days="integer")]
 _WIDTH, _LINE, _CHARACTER = 860, 22, 7.8
 _STYLE = """
 text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #1f2328; white-space: pre; }

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
+SOURCE = str(ROOT / "src")
 RUNS = 240_000
 """The number of runs for a share of 1."""
 SIZE = 8
@@ -70,23 +71,15 @@ def corpus() -> dict[str, Any]:
 
     from .support import DIALECTS, cases, tool, tools_of
 
-    nested: dict[str, Any] = {
-        "type": "function",
-        "function": {
-            "name": "nested",
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "integer"}}}},
-                    "kind": {"enum": ["one", "two"]},
-                    "text": {"type": ["string", "null"]},
-                    "size": {"type": "number"},
-                    "any": {},
-                    "flag": {"type": "boolean"},
-                },
-            },
-        },
-    }
+    nested = tool(
+        "nested",
+        list={"type": "array", "items": {"type": "object", "properties": {"a": {"type": "integer"}}}},
+        kind={"enum": ["one", "two"]},
+        text={"type": ["string", "null"]},
+        size="number",
+        any={},
+        flag="boolean",
+    )
     arguments = [
         {
             "list": [{"a": 1}, {"a": 2}],
@@ -312,36 +305,31 @@ def source_of(ref: str, folder: str) -> str:
     return os.path.join(folder, "src")
 
 
-def start(source: str, arguments: list[str]) -> "subprocess.Popen[bytes]":
-    """Start a process with the package of a source tree."""
-    environment = {**os.environ, "PYTHONPATH": source, "PYTHONHASHSEED": "0"}
-    return subprocess.Popen([sys.executable, __file__, "--work", *arguments], env=environment, cwd=source)
+def ran(sources: list[str], path: str, seed: int, begin: int, count: int) -> list[bytes]:
+    """What runs with the packages of source trees write, each in a process of its own; see `work`."""
+    targets = [f"{path}-{i}" for i in range(len(sources))]
+    running = []
+    for source, target in zip(sources, targets, strict=True):
+        command = [sys.executable, __file__, "--work", path, str(seed), str(begin), str(count), target]
+        environment = {**os.environ, "PYTHONPATH": source, "PYTHONHASHSEED": "0"}
+        running.append(subprocess.Popen(command, env=environment, cwd=source))
+    if sum(process.wait() != 0 for process in running):
+        raise SystemExit("a process failed")
+    return [Path(target).read_bytes() for target in targets]
 
 
 def compare(ref: str, share: float, seed: int) -> int:
     """Count the runs that differ between a git ref and the working tree, by dialect too, and print the first."""
     count = int(RUNS * share)
     with tempfile.TemporaryDirectory() as folder:
-        sources = [source_of(ref, folder), str(ROOT / "src")]
+        sources = [source_of(ref, folder), SOURCE]
         path = os.path.join(folder, "corpus.json")
         Path(path).write_text(json.dumps(corpus()), encoding="utf-8")
-
-        def both(begin: int, number: int) -> list[Path]:
-            targets = [Path(folder) / f"{side}-{begin}-{number}" for side in ("ref", "tree")]
-            running = [
-                start(source, [path, str(seed), str(begin), str(number), str(target)])
-                for source, target in zip(sources, targets, strict=True)
-            ]
-            if sum(process.wait() != 0 for process in running):
-                raise SystemExit("a process failed")
-            return targets
-
-        before, after = (target.read_bytes() for target in both(0, count))
-        differ = differences(before, after)
+        differ = differences(*ran(sources, path, seed, 0, count))
         print(f"{count:,} runs, seed {seed}: {len(differ):,} differ from {ref}")
         if differ:
             index = first(loaded(path), seed, differ)
-            was, now = (json.loads(target.read_text(encoding="utf-8")) for target in both(index, 1))
+            was, now = map(json.loads, ran(sources, path, seed, index, 1))
             for i, (old, new) in enumerate(zip([*was, ""], [*now, ""], strict=False)):
                 if old != new:
                     print(f"piece {i}\n  {ref}: {old[:3000]}\n  tree: {new[:3000]}")
@@ -369,21 +357,13 @@ def first(found: dict[str, Any], seed: int, differ: list[int]) -> int:
     return index
 
 
-def digests(path: str, seed: int, count: int, folder: str) -> bytes:
-    """The digests of the working tree's runs."""
-    target = os.path.join(folder, "digests")
-    if start(str(ROOT / "src"), [path, str(seed), "0", str(count), target]).wait() != 0:
-        raise SystemExit("a process failed")
-    return Path(target).read_bytes()
-
-
 def record(file: Path, share: float, seed: int) -> None:
     """Write the corpus, and the digests of its runs, into a file."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "corpus.json")
         found = json.dumps(corpus())
         Path(path).write_text(found, encoding="utf-8")
-        made = digests(path, seed, int(RUNS * share), folder)
+        (made,) = ran([SOURCE], path, seed, 0, int(RUNS * share))
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as kept:
         kept.writestr("corpus.json", found)
         kept.writestr("seed", str(seed))
@@ -396,7 +376,7 @@ def against(file: Path, share: float) -> int:
         path = kept.extract("corpus.json", folder)
         seed, before = int(kept.read("seed")), kept.read("digests")
         before = before[: max(1, int(len(before) // SIZE * share)) * SIZE]
-        differ = differences(before, digests(path, seed, len(before) // SIZE, folder))
+        differ = differences(before, *ran([SOURCE], path, seed, 0, len(before) // SIZE))
         print(f"{len(before) // SIZE:,} runs, seed {seed}: {len(differ):,} differ from {file}")
         if differ:
             first(loaded(path), seed, differ)

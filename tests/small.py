@@ -1,12 +1,20 @@
-"""The small model that is served by default: whether it is installed, and the path of its file."""
+"""The small model that is served by default: whether it is installed, the path of its file, and a tool for it."""
 
 import importlib.util
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from unspool.cli.local import SMALL
+
+WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TOOL: Any = {
+    "type": "function",
+    "function": {"name": "get_weather", "description": "Get the current weather in a city.", "parameters": WEATHER},
+}
+"""A tool that the model calls when it is asked for the weather in Paris."""
 
 
 def small_model() -> Path | None:

@@ -12,8 +12,8 @@ import msgspec
 import unspool
 from unspool import Dialect, Message, Stage
 from unspool.check import trials
+from unspool.check.promises import TOOLS, closings, literals
 from unspool.check.promises import check_truncated as assert_cut
-from unspool.check.promises import closings, literals
 from unspool.check.trials import Case, at_content, chunkings, empty, notices, number, random_split, run, same, splits
 from unspool.check.trials import check_events as check
 from unspool.check.trials import read as parse_case
@@ -24,8 +24,8 @@ from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 
 __all__ = [
-    "Case", "assert_cut", "at_content", "check", "chunkings", "closings", "empty", "literals", "notices", "number",
-    "parse_case", "random_split", "run", "same", "splits",
+    "TOOLS", "Case", "assert_cut", "at_content", "check", "chunkings", "closings", "empty", "literals", "notices",
+    "number", "parse_case", "random_split", "run", "same", "splits",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -113,10 +113,6 @@ def closed_tool(name: str, /, *optional: str, **properties: Any) -> dict[str, An
     required = [key for key in properties if key not in optional]
     made["function"]["parameters"] |= {"required": required, "additionalProperties": False}
     return made
-
-
-TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
-"""The tools of most tests."""
 
 
 def function_call(name: str, arguments: Any = "{}", id: str = "") -> dict[str, Any]:

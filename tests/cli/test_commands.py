@@ -16,7 +16,7 @@ import pytest
 from tokenizers import Tokenizer, models
 
 import unspool
-from tests.support import DIALECTS
+from tests.support import DIALECTS, tool
 from unspool.cli import COMMANDS, FIRST, main, parsers
 from unspool.cli.common import Misuse
 from unspool.cli.pretty import Pretty
@@ -41,12 +41,7 @@ reasoning = "plan"
 content = "Sure."
 tool_calls = [{ name = "now" }]
 """
-TOOLS = [
-    {
-        "type": "function",
-        "function": {"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}},
-    }
-]
+TOOLS = [tool("get_weather", city="string")]
 MISUSE = tomllib.loads(Path(__file__).with_name("misuse.toml").read_text(encoding="utf-8"))
 CALLING = next(d for d in DIALECTS if d.call and d.models)
 

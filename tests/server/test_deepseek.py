@@ -14,7 +14,7 @@ import pytest
 from unspool import parse
 from unspool.engines.capture import Asked, write_recording
 
-from ..support import random_split
+from ..support import random_split, tool
 from .processes import Process
 from .support import PATIENCE, both
 
@@ -29,16 +29,7 @@ OUTPUTS: dict[str, dict[str, str]] = json.loads(_FILE.read_text(encoding="utf-8"
 """The output of each model, by request."""
 
 TOOLS: Any = [
-    {
-        "type": "function",
-        "function": {
-            "name": "get_weather",
-            "parameters": {
-                "type": "object",
-                "properties": {"location": {"type": "string"}, "unit": {"type": "string", "enum": ["c", "f"]}},
-            },
-        },
-    },
+    tool("get_weather", location="string", unit={"type": "string", "enum": ["c", "f"]}),
     {"type": "function", "function": {"name": "now"}},
 ]
 

@@ -18,15 +18,9 @@ from unspool.request.tokenizer import gguf_tokenizer
 
 from ..server.support import Live, live
 from ..server.test_continuation import of_chat, of_messages, of_responses, theirs
-from ..small import need_small_model
+from ..small import TOOL, WEATHER, need_small_model
 from .proxy import Proxy
 from .support import check, made, trajectory, tree
-
-WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-TOOL: Any = {
-    "type": "function",
-    "function": {"name": "get_weather", "description": "Get the current weather in a city.", "parameters": WEATHER},
-}
 
 
 @contextlib.contextmanager

@@ -63,7 +63,7 @@ def _listed(dialect: Dialect) -> tuple[str, str, str, str, str]:
 def dialect_row(dialect: Dialect) -> tuple[str, str, str, str, str]:
     """A row of the tables: name, aliases, start marker, format of arguments, whether calls can be parallel."""
     marker = start_marker(dialect).replace("\n", "\\n")
-    parallel = "yes" if dialect.parallel else "-"
+    parallel = "yes" if dialect.call else "-"
     return dialect.name, ", ".join(dialect.aliases), marker, dialect.argument_format, parallel
 
 

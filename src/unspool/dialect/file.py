@@ -130,11 +130,6 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         shape = self.call[0].object
         return self.codec.name if shape is None else "python" if shape.quote == "'" else "json"
 
-    @property
-    def parallel(self) -> bool:
-        """Whether a message can contain several calls; false only for dialects without calls."""
-        return bool(self.call)
-
     def text_call(self, tool: Mapping[str, Any] | None, name: str) -> TextCall | None:
         """How calls of a tool (an OpenAI tool dict, if known) are written as bare text; ``None`` if they are not."""
         found = next((t for t in self.trained.text if t.name == name), None)

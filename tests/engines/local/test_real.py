@@ -26,15 +26,11 @@ from unspool.engines.local import Launch, LlamaProcess
 from ...loopback import ask, told
 from ...server.processes import SERVE, Process
 from ...server.support import both, until
-from ...small import need_small_model
+from ...small import TOOL, need_small_model
+from ...support import tool
 from ...wire.readers import agui_stream
 
 PATIENCE = 120.0
-WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-TOOL: Any = {
-    "type": "function",
-    "function": {"name": "get_weather", "description": "Get the current weather in a city.", "parameters": WEATHER},
-}
 PARIS: Any = [{"role": "user", "content": "What is the weather in Paris?"}]
 
 
@@ -311,14 +307,11 @@ def test_a_hostile_schema_is_refused_and_others_are_served(served: Serving) -> N
     for _ in range(300):
         nested = {"type": "object", "properties": {"a": nested}}
     for schema in (huge, nested, {"type": "integer", "multipleOf": 47_567_917}):
-        tool = {
-            "type": "function",
-            "function": {"name": "x", "parameters": {"type": "object", "properties": {"a": schema}}},
-        }
+        tools = [tool("x", a=schema)]
         with contextlib.suppress(openai.BadRequestError):
-            served.chat(tools=[tool], tool_choice="required", max_tokens=5)
+            served.chat(tools=tools, tool_choice="required", max_tokens=5)
         if schema is not nested:  # which no request may have
-            assert served.chat(tools=[tool], max_tokens=1), "nobody has asked for a grammar"
+            assert served.chat(tools=tools, max_tokens=1), "nobody has asked for a grammar"
     assert called(served.chat(tools=[TOOL]).choices[0].message) == [("get_weather", {"city": "Paris"})]
 
 
