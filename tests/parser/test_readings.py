@@ -826,3 +826,16 @@ def test_these_readings_are_the_same_with_token_ids(dialect: str, raw: str) -> N
         for size in (1, 3, len(ids)):
             message, _ = feed(d, [ids[at : at + size] for at in range(0, len(ids), size)], made, **options)
             assert said(message) == said(parse(raw, d, **options)), way
+
+
+def test_a_word_between_a_calls_tags_without_what_marks_its_name_is_a_call_only_if_it_is_declared() -> None:
+    for raw in ("<|tool_call>word<tool_call|>", "Write <|tool_call> word <tool_call|> so."):
+        message = alike("gemma4", raw, [list(raw)], tools=[tool("now")])
+        assert (message.content, message.tool_calls, notices(message)) == (raw, [], ["call_without_name"])
+    for raw, tools in (
+        ("<|tool_call>now<tool_call|>", [tool("now")]),
+        ("<|tool_call>now<tool_call|>", None),
+        ("<|tool_call>now{}<tool_call|>", [tool("f")]),
+        ("<|tool_call>call:now<tool_call|>", [tool("f")]),
+    ):
+        assert values(alike("gemma4", raw, [list(raw)], tools=tools)) == [("now", {})], raw

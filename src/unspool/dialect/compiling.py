@@ -378,7 +378,15 @@ def _forms(d: Dialect) -> list[Form]:
     for form in forms:
         kinds = [a.kind for a in form.opening.atoms if a.kind in (ANY, NAME)]
         form.demands = kinds[:1] == [ANY] and text(form.opening) in named
+        form.wordless = any(_lacks_word(form.opening, other.opening) for other in forms)
     return forms
+
+
+def _lacks_word(opening: Pattern, other: Pattern) -> bool:
+    """Whether an opening is a tag and a name, where another one has a word between them."""
+    words = [a.text for a in other.atoms if a.kind == LITERAL][1:]
+    kinds = [a.kind for a in opening.atoms if a.kind != SPACE]
+    return kinds == [LITERAL, NAME] and other.first == opening.first and any(map(worded, words))
 
 
 def _self_closing(d: Dialect) -> list[Template]:

@@ -95,6 +95,9 @@ class Form(msgspec.Struct, eq=False, dict=True):
     key: str = ""  # the tool's argument, if the form contains bare text
     triggers: frozenset[str] = frozenset()  # the texts that may end the bare text
     demands: bool = False  # whether it must have arguments, because it skips text that is the name in another form
+    wordless: bool = False
+    """Whether it lacks the word before the name that another form has (``call:``): without arguments, the name must be
+    declared."""
     discount: int = 0  # how many literal characters do not count when it is tried, so that it comes after its like
     template: Template | None = None
 

@@ -104,7 +104,10 @@ class Openings(msgspec.Struct, eq=False):
                 return _NONE
         if not self._declared(o, i, fields):
             return _NONE
-        peek = self._arguments_begin(o, form, r)
+        undeclared = form.wordless and self.names is not None and fields["name"] not in self.names
+        peek = self._arguments_begin(o, form, r, demands=form.demands or undeclared)
+        if undeclared and peek == NO:
+            return _NONE
         return Match(r, fields) if peek >= 0 else self._without_arguments(o, form, r, fields, cut=peek == MORE)
 
     def _takes_text(self, form: Form) -> bool:
@@ -223,8 +226,8 @@ class Openings(msgspec.Struct, eq=False):
             known = key == "type" or key in ARGUMENT_KEYS | NAME_KEYS or any(k == key for k, _ in shape.keys)
         return i if known else NO
 
-    def _arguments_begin(self, o: Opening, form: Form, i: int) -> int:
-        """``i`` if arguments, or the closing of the call or of its block, begin there."""
+    def _arguments_begin(self, o: Opening, form: Form, i: int, *, demands: bool) -> int:
+        """``i`` if arguments begin there, or, unless there must be some, the closing of the call or of its block."""
         if not form.arguments or form.syntax == Syntax.PYTHON or form.syntax == Syntax.TEXT:
             return i
         buf = self.tape.buf
@@ -236,8 +239,8 @@ class Openings(msgspec.Struct, eq=False):
         begins = self._markup_begins(j) if form.syntax is None else self._literal_begins(form.syntax, j)
         if begins >= 0:
             return i
-        if form.demands:
-            return begins  # without arguments, another form reads another name here
+        if demands:
+            return begins  # without arguments, another form reads another name here, or this is text
         closes = self.look.first(self._closings(o, form), j)
         return i if closes >= 0 else min(begins, closes)
 

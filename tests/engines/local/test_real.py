@@ -31,6 +31,7 @@ from ...support import tool
 from ...wire.readers import agui_stream
 
 PATIENCE = 120.0
+WEATHER: Any = TOOL["function"]["parameters"]
 PARIS: Any = [{"role": "user", "content": "What is the weather in Paris?"}]
 
 
