@@ -620,6 +620,27 @@ def test_a_response_goes_on_without_input(given: dict[str, Any]) -> None:
     assert all(text in str(engine.requests[2].prompt) for text in ("One", "The first.", "The second.", "Three"))
 
 
+@pytest.mark.parametrize("given", [{}, {"input": []}])
+@pytest.mark.parametrize("named", ["previous_response_id", "conversation"])
+def test_a_call_without_output_does_not_go_on_without_input(named: str, given: dict[str, Any]) -> None:
+    with written(CALL, ANSWER, "Bye.") as (server, engine):
+        client = server.openai
+        kept: dict[str, Any] = {"conversation": client.conversations.create().id} if named == "conversation" else {}
+        asked = create(client, False, tools=[RESPONSES_TOOL], **kept)
+        continued: dict[str, Any] = kept or {"previous_response_id": asked.id}
+        server.http.headers["Authorization"] = f"Bearer {client.api_key}"
+        (called,) = [item for item in asked.output if item.type == "function_call"]
+        answer = server.post("/v1/responses", **continued, **given)
+        message = f"input: No tool output found for function call {called.call_id}."
+        assert (answer.status_code, answer.json()["error"]["message"]) == (400, message)
+        assert len(engine.requests) == 1
+        output = {"type": "function_call_output", "call_id": called.call_id, "output": "Rain"}
+        second = server.ok("/v1/responses", input=[output], **continued).json()
+        if named == "previous_response_id":
+            continued = {"previous_response_id": second["id"]}
+        assert server.ok("/v1/responses", **continued).json()["status"] == "completed"
+
+
 def test_a_conversation_needs_no_input_if_it_ends_with_a_question(client: openai.OpenAI) -> None:
     made = client.conversations.create(items=[{"type": "message", "role": "user", "content": "Which river?"}])
     assert client.responses.create(model="m", conversation=made.id).output_text == "The first."

@@ -16,7 +16,9 @@ import pytest
 
 from unspool.engines import Delta, EngineError, Request
 from unspool.rl.exports import ENCODINGS, FORMATS
-from unspool.server.retries import _Answer, _nowhere
+from unspool.server.retries import Retries, _Answer, _nowhere
+from unspool.sessions import Limits, Session, Sessions
+from unspool.store import Store
 
 from ..server.support import CHAT, PATIENCE, Live, live, until
 from ..server.test_loop import MCP
@@ -390,7 +392,7 @@ async def test_an_answer_that_is_too_large_for_retries_is_not_kept_while_it_is_w
     async def done(send: Any) -> bool:
         return True
 
-    answer = _Answer(done, _nowhere)
+    answer = _Answer(done, _nowhere, lambda more: True)
     await answer.work
     await answer.send({"type": "http.response.start", "status": 200})
     for _ in range(100):
@@ -399,7 +401,49 @@ async def test_an_answer_that_is_too_large_for_retries_is_not_kept_while_it_is_w
     assert not answer.good
 
 
-@pytest.mark.parametrize("limit", [("_ALL", 20_000), ("_AGE", 0.5)])
+async def test_answers_that_are_being_written_are_bounded_together_with_those_that_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("unspool.server.retries._ALL", most := 1 << 20)
+    worked: list[bytes] = []
+
+    async def work(session: Session, scope: Any, body: bytes, send: Any) -> bool:
+        worked.append(body)
+        await send({"type": "http.response.start", "status": 200})
+        for _ in range(40 if body == b"large" else 1):
+            await send({"type": "http.response.body", "body": bytes(10_000), "more_body": True})
+            await asyncio.sleep(0)
+        await send({"type": "http.response.body", "body": b""})
+        return True
+
+    session = await Sessions(Store()).create(None, {}, Limits(), {})
+    retries = Retries(work)
+
+    async def ask(name: bytes, body: bytes) -> int:
+        client = Reading()
+        scope = {"path": CHAT, "headers": [(b"idempotency-key", name)]}
+        await retries.answer(session, scope, body, client.send)
+        return sum(map(len, client.parts))
+
+    def held() -> int:
+        return sum(answer.size for kept in (retries._running, retries._kept) for answer in kept.values())
+
+    for _ in range(2):
+        asked = asyncio.gather(*(ask(b"%d" % n, b"large") for n in range(12)))
+        highest = 0
+        while not asked.done():
+            highest = max(highest, held())
+            await asyncio.sleep(0)
+        assert await asked == [400_000] * 12
+        assert most // 2 < highest <= most
+        assert retries._kept
+    worked.clear()
+    assert [await ask(b"small", b"small") for _ in range(2)] == [10_000] * 2
+    assert worked == [b"small"]
+    assert held() <= retries._size <= most
+
+
+@pytest.mark.parametrize("limit", [("_ALL", 36_000), ("_AGE", 0.5)])
 def test_the_answers_of_all_sessions_that_are_kept_for_retries_are_bounded_in_bytes_and_time(
     server: Live, model: Model, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, Any]
 ) -> None:
@@ -543,7 +587,7 @@ async def write(send: Any) -> bool:
 
 async def test_a_client_that_does_not_read_delays_no_retry_and_gets_everything_once_it_reads() -> None:
     slow, fast = Reading(3), Reading()
-    answer = _Answer(write, slow.send)
+    answer = _Answer(write, slow.send, lambda more: True)
     first = asyncio.ensure_future(answer.first())
     while len(slow.parts) < 3:
         await asyncio.sleep(0)
@@ -563,7 +607,7 @@ async def test_a_client_that_is_far_behind_another_is_disconnected_and_what_is_k
 ) -> None:
     slow, fast = Reading(3), Reading()
     one, two = (slow, fast) if slow_first else (fast, slow)
-    answer = _Answer(write, one.send)
+    answer = _Answer(write, one.send, lambda more: True)
     first = asyncio.ensure_future(answer.first())
     await asyncio.sleep(0)
     retry = asyncio.ensure_future(answer.again(two.send))
@@ -578,7 +622,7 @@ async def test_a_client_that_is_far_behind_another_is_disconnected_and_what_is_k
 
 async def test_an_answer_waits_for_the_fastest_of_its_clients() -> None:
     clients = [Reading(9), Reading(7)]
-    answer = _Answer(write, clients[0].send)
+    answer = _Answer(write, clients[0].send, lambda more: True)
     reading = [asyncio.ensure_future(answer.first()), asyncio.ensure_future(answer.again(clients[1].send))]
     for _ in range(2000):
         await asyncio.sleep(0)

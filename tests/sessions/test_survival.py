@@ -122,8 +122,9 @@ def test_a_full_disk_marks_the_run_and_never_the_answer_and_its_calls_are_stored
 
 @pytest.mark.parametrize("kept", ["nothing", "another's call", "all", "deleted"])
 def test_a_run_says_after_a_restart_that_the_server_ended_while_calls_waited_for_a_full_store(
-    kept: str, tmp_path: Path
+    kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("unspool.sessions.registry._AGAIN", PATIENCE)
     model, file = Model(lambda request: "Hello. " * 200), tmp_path / "store.db"
     store = Store(file)
     with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
@@ -144,6 +145,7 @@ def test_a_run_says_after_a_restart_that_the_server_ended_while_calls_waited_for
         if kept == "deleted":
             assert server.http.delete("/sessions/one").status_code == 200
         assert bool((tmp_path / "store.db-sessions").read_bytes()) == (kept in ("all", "deleted"))
+        store._db.execute("PRAGMA query_only = 1")
     lost = kept in ("nothing", "another's call")
     for _ in range(2):
         with live(model, "hermes", prompts=template(), sessions=True, store=Store(file)) as server:
@@ -185,6 +187,27 @@ def test_a_session_can_be_deleted_where_there_is_no_room_for_a_note(tmp_path: Pa
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, size)
     assert not (tmp_path / "store.db-sessions").read_bytes()
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_calls_that_wait_for_a_full_store_are_stored_even_if_nothing_more_comes(
+    ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unspool.sessions.registry._AGAIN", PATIENCE if ends else 0.1)
+    model, file = Model(lambda request: "Hello."), tmp_path / "store.db"
+    store = Store(file)
+    with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
+        session = made(server)
+        store._db.execute("PRAGMA query_only = 1")
+        for _ in range(2):
+            ask(session, server, CHAT, messages=HI)
+        assert trajectory(server, session)["problems"]
+        store._db.execute("PRAGMA query_only = 0")
+        if not ends:
+            until(lambda: not trajectory(server, session)["problems"])
+            store._db.execute("PRAGMA query_only = 1")
+    with live(model, "hermes", prompts=template(), sessions=True, store=Store(file)) as server:
+        check(trajectory(server, session), model.record)
 
 
 async def test_calls_that_wait_for_a_full_store_are_stored_in_their_order_once_there_is_room(tmp_path: Path) -> None:

@@ -51,6 +51,12 @@ def get(store: Store, id: str, owner: bytes = ME) -> bytes | None:
     return None if found is None else found.data
 
 
+def test_a_claim_that_cannot_be_made_names_its_own_file(opened: Opened, tmp_path: Path) -> None:
+    (tmp_path / "store.db-x").mkdir()
+    with pytest.raises(StoreError, match="db-x: "):
+        opened().claim("x")
+
+
 def test_one_of_several_that_use_a_file_may_claim_it_for_something_until_it_ends(
     opened: Opened, tmp_path: Path
 ) -> None:

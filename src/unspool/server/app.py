@@ -197,6 +197,7 @@ def _lifespan(service: Service, background: Background) -> Callable[[Starlette],
         patrols: list[asyncio.Future[Any]] = [asyncio.ensure_future(patrol(one.runs, _RUNS)) for one in service.models]
         if service.sessions is not None:
             patrols += [asyncio.ensure_future(service.sessions.examine(one)) for one in service.models]
+            patrols.append(asyncio.ensure_future(service.sessions.patrol()))
         try:
             yield
         finally:
@@ -209,6 +210,8 @@ def _lifespan(service: Service, background: Background) -> Callable[[Starlette],
             await service.tools.aclose()
             for one in service.models:
                 await one.engine.close()
+            if service.sessions is not None:
+                await service.sessions.store_again()
             await asyncio.to_thread(service.store.close)
             if service.telemetry is not None:
                 await asyncio.to_thread(service.telemetry.close)

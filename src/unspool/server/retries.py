@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 ATTEMPT: Final = "unspool.attempt"  # the key of a request's attempt in its scope
 _SIZE: Final = 8 * 1024 * 1024  # how many bytes of an answer are kept for retries
-_ALL: Final = 64 * 1024 * 1024  # how many bytes of all of them are kept
+_ALL: Final = 64 * 1024 * 1024  # how many bytes of all of them are kept, with those that are being written
+_STEP: Final = 16 * 1024  # by how many bytes an answer is counted ahead of what is written
 _OVERHEAD: Final = 4096  # about how many bytes an answer takes besides its own
 _BEHIND: Final = 2 * _SIZE  # how many bytes are kept for a client that reads more slowly than another one
 _AGE: Final = 600.0  # how long they are kept, in seconds
@@ -63,8 +64,12 @@ class _Answer:
     at its own pace, and the answer is written at the pace of the fastest. One that is too far behind is disconnected.
     """
 
-    def __init__(self, work: Callable[[Send], Coroutine[Any, Any, bool]], send: Send) -> None:
+    def __init__(
+        self, work: Callable[[Send], Coroutine[Any, Any, bool]], send: Send, fits: Callable[[int], bool]
+    ) -> None:
         self._first = _Client(send)
+        self._fits = fits  # counts so many bytes more, if there is room for them
+        self.counted = 0  # as how many bytes it is
         self._clients = [self._first]  # those that are still there
         self._shared = asyncio.get_running_loop().create_future()  # done once a retry joins
         self._sending: asyncio.Future[None] | None = None  # a part for which the first client lets it wait
@@ -85,9 +90,8 @@ class _Answer:
             body = message.get("body", b"")
             self._parts.append(body if message.get("more_body") else message)
             self.size += len(body)
-            if self.size > _SIZE:
-                self._whole = False
-                self._drop()
+            if self.size > self.counted:
+                self._count()
         if shared:
             self._came.set()
             return self._room()
@@ -130,6 +134,17 @@ class _Answer:
             await self._follow(client)
         finally:
             self._leave(client)
+
+    def _count(self) -> None:
+        """Be counted for more, or no longer be kept whole, if this one or all of them are too large."""
+        more = self.size + _STEP - self.counted
+        self._whole = self._whole and self.size <= _SIZE and self._fits(more)
+        if self._whole:
+            self.counted += more
+        else:
+            self._fits(-self.counted)
+            self.counted = 0
+            self._drop()
 
     # -- one client ------------------------------------------------------------------------------------------------
 
@@ -220,7 +235,7 @@ class Retries:
         self._work = work
         self._running: dict[_Key, _Answer] = {}
         self._kept: OrderedDict[_Key, _Answer] = OrderedDict()  # whole ones, in the order in which they ended
-        self._size = 0  # about the bytes of these
+        self._size = 0  # about the bytes of both
 
     async def answer(self, session: "Session", scope: Scope, body: bytes, send: Send) -> None:
         """Answer a request of a session. A retry gets the answer to the first attempt, or joins it."""
@@ -234,25 +249,38 @@ class Retries:
         if attempt.again and known is not None and known.good:
             await known.again(send)
             return
-        answer = self._running[key] = _Answer(partial(self._work, session, scope, body), send)
+        answer = self._running[key] = _Answer(partial(self._work, session, scope, body), send, self._fits)
         answer.work.add_done_callback(lambda _: self._ended(key, answer))
         await answer.first()
 
     def _ended(self, key: _Key, answer: _Answer) -> None:
-        """Keep an answer, unless another attempt has taken its place, and forget those that are too old or too many."""
+        """Keep an answer, unless another attempt has taken its place."""
+        self._size -= answer.counted
         if self._running.get(key) is not answer:
             return
         del self._running[key]
-        now = time.monotonic()
         if key in self._kept:
             self._size -= self._kept.pop(key).size + _OVERHEAD
         if answer.good:
-            answer.ended = now
+            answer.ended = time.monotonic()
             self._kept[key] = answer
             self._size += answer.size + _OVERHEAD
+        self._forget()
+
+    def _fits(self, more: int) -> bool:
+        """Count bytes of an answer that is being written, if there is room for them: those that are kept give way."""
+        self._size += more
+        self._forget()
+        fits = self._size <= _ALL
+        if not fits:
+            self._size -= more
+        return fits
+
+    def _forget(self) -> None:
+        """Forget the answers that are kept too long, or too many."""
         while self._kept:
             old, oldest = next(iter(self._kept.items()))
-            if self._size <= _ALL and oldest.ended >= now - _AGE:
+            if self._size <= _ALL and oldest.ended >= time.monotonic() - _AGE:
                 break
             self._size -= self._kept.pop(old).size + _OVERHEAD
 

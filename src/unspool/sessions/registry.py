@@ -23,6 +23,7 @@ log = logging.getLogger("unspool.sessions")
 _KEY: Final = "session_key"
 _PAGE: Final = 1000
 _ID: Final = Regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_AGAIN: Final = 5.0  # after how many seconds a full store is tried again
 _MOST: Final = 256 * 1024 * 1024  # the bytes of idle sessions that stay in memory
 
 
@@ -125,6 +126,17 @@ class Sessions:
         self._open.pop(id, None)
         self._by_key.pop(session.about.key, None)
         self._claim.stored(id)
+
+    async def store_again(self) -> None:
+        """Write what the store could not take before, as far as it can now."""
+        for session in list(self._open.values()):
+            await session.store_again()
+
+    async def patrol(self) -> None:
+        """Write what waits, again and again."""
+        while True:
+            await asyncio.sleep(_AGAIN)
+            await self.store_again()
 
     async def _load(self, id: str) -> Session | None:
 

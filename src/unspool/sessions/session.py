@@ -245,7 +245,7 @@ class Session:
 
     def _write(self, *works: Callable[[Writing], None]) -> "Future[None]":
         """Write something to the store, behind all that it does not have yet: a call comes after its parent. What this
-        returns never fails: what the store cannot take now is tried again with what comes next."""
+        returns never fails: what the store cannot take now is tried again with what comes next, or by `store_again`."""
         self._unkept.update(dict.fromkeys(works))
         settled: Future[None] = Future()
         taken: dict[Callable[[Writing], None], None] = {}
@@ -257,13 +257,14 @@ class Session:
                 work(writing)
 
         def written(error: BaseException | None) -> None:
-            self._failing = error is not None
+            failed, self._failing = self._failing, error is not None
             if error is None:
                 for work in taken:
                     self._unkept.pop(work, None)
                 self._claim.stored(self.about.id)
             else:
-                log.error("%s: a call could not be stored yet: %s", self.about.id, error)
+                if not failed:
+                    log.error("%s: a call could not be stored yet: %s", self.about.id, error)
                 try:
                     self._claim.wait(self.about.id)
                 except OSError as failure:
@@ -275,6 +276,11 @@ class Session:
         except StoreError as error:
             written(error)
         return settled
+
+    async def store_again(self) -> None:
+        """Write what the store could not take before."""
+        if self._failing and not self.deleted:
+            await asyncio.wait([asyncio.wrap_future(self._write())])
 
     def _remember(self, found: Remembered) -> None:
         """Keep an answer of several rounds, as which the agent will send them back."""

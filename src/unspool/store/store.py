@@ -115,7 +115,10 @@ class Store:
     def _claimed(self, name: str, use: str) -> Claim:
         path = f"{name}-{use}"
         new = not os.path.exists(path)
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror}") from None
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

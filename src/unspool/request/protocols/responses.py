@@ -171,14 +171,21 @@ def _input(
     if field == "input" and isinstance(given, str):
         messages.append({"role": "user", "content": given})
         return messages, history
+    called: dict[str, None] = {}  # calls of earlier answers that the client has to answer
     goes_on = False  # whether the text of the next message belongs to the same answer
     for i, item in enumerate(fields.objects(field)):
         taken = history.take(item, stored=i < fields.earlier)
         if not taken:
             _take(item, messages, seal, goes_on)
         goes_on = not taken and item.raw.get("type") in ("reasoning", *_CALLS)
+        if i < fields.earlier and item.raw.get("type") in _CALLS and item.raw.get("status") != "incomplete":
+            called[item.text("call_id", "")] = None
+        elif not taken:
+            called.pop(item.text("call_id", ""), None)
     if not given:
         raise fields.wrong(field, "is empty")
+    if called and len(given) == fields.earlier:
+        raise fields.wrong(field, f"No tool output found for function call {next(iter(called))}.")
     return joined(messages), history
 
 
