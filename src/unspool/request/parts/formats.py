@@ -34,7 +34,7 @@ _SCAN: Final = 0xDA
 
 def _pieces(data: bytes) -> Iterator[None]:
     """One for each piece of an image that may be looked at; `BadMedium` where they are more than encoders write."""
-    yield from repeat(None, 4096 + len(data) // 64)
+    yield from repeat(None, 65_536 + len(data) // 64)
     raise BadMedium("the image consists of too many pieces")
 
 
