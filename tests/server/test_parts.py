@@ -13,7 +13,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from tests.engines.upstream.support import DONE, STREAM, Answer, Asked, Connection, Fake, event, fails, tells, threaded
-from tests.media import base64_of, digest, part, png, url, wav
+from tests.media import MP4, base64_of, digest, part, png, url, wav
 from tests.request.parts.test_places import BLIND_RESULTS, SEEING, SPAN, prompts
 from tests.request.parts.test_reading import PROTOCOLS, image
 from tests.tokenizer import FOLDER
@@ -439,6 +439,29 @@ def test_a_servers_complaint_never_shows_the_bytes(kind: str, caplog: pytest.Log
     assert answer.status_code == 400
     assert "cannot load data:image/png;base64,…" in answer.text
     assert base64_of(png())[:24] not in answer.text + caplog.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_video_goes_where_the_served_model_sees_videos(kind: str) -> None:
+    seen = {"has_image_understanding": True, "has_audio_understanding": False}  # SGLang's, which names no videos
+    video = {"type": "video_url", "video_url": {"url": url(MP4, "video/mp4")}}
+    props = {"modalities": {"vision": True, "video": True, "audio": False}}
+    with serving(kind, props=props) as (server, scripted):
+        scripted.fake.routes["/model_info"] = tells(seen)
+        answer = server.post(**body("chat", image("chat", png()), video))
+        scripted.props["modalities"] = {"vision": True, "audio": True}
+        seen["has_image_understanding"] = False
+        again = server.post(**body("chat", video))
+        asked = scripted.asked[0] if scripted.asked else {}
+    assert answer.status_code == (400 if kind == "ollama" else 200), answer.text
+    assert again.status_code == (200 if kind == "vllm" else 400)
+    if kind == "vllm":
+        assert asked["content_parts"][1]["url"] == url(MP4, "video/mp4")
+    elif kind == "sglang":
+        assert (asked["image_data"], asked["video_data"]) == ([url(png())], [url(MP4, "video/mp4")])
+    elif kind == "llama.cpp":
+        assert asked["prompt"]["multimodal_data"] == [base64_of(png()), base64_of(MP4)]
+        assert asked["prompt"]["prompt_string"].count(MARKER) == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)

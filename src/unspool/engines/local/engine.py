@@ -17,6 +17,7 @@ from ...grammar import Constraint
 from ...infer.gguf import Gguf
 from ..base import Delta, EngineError, Request
 from ..kept import Kept
+from ..media import MEDIA
 from ..upstream import Upstream
 from ..upstream.client import Unavailable
 from .grammars import Grammars
@@ -71,7 +72,7 @@ class Local:
             next_timeout=_PATIENCE,
         )
 
-    media = ("image", "audio")
+    media = MEDIA
     """llama.cpp itself says whether it has a projector for them."""
     provider = "llama.cpp"
 

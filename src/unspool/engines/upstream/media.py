@@ -103,6 +103,8 @@ def _ollama_senses(described: Mapping[str, Any]) -> list[str] | None:
     return (["image"] if "vision" in found else []) if isinstance(found, list) else None
 
 
+_SEES: Final = "has_image_understanding"  # SGLang's, which has no such field for videos
+
 WITH_MEDIA: Final = {
     "vllm": _row(
         "vllm",
@@ -121,7 +123,7 @@ WITH_MEDIA: Final = {
         "sglang",
         media=MEDIA,
         described="/model_info",
-        senses=_flags({"image": "has_image_understanding", "audio": "has_audio_understanding"}),
+        senses=_flags({"image": _SEES, "audio": "has_audio_understanding", "video": _SEES}),
         generate="/generate",
         fields={**KINDS["sglang"].fields, "seed": "sampling_seed", "logprobs": ""},
         length="max_new_tokens",
@@ -136,9 +138,9 @@ WITH_MEDIA: Final = {
     **{
         name: _row(
             name,
-            media=("image", "audio"),
+            media=MEDIA,
             described="/props",
-            senses=_flags({"image": "vision", "audio": "audio"}),
+            senses=_flags({"image": "vision", "audio": "audio", "video": "video"}),
             tokenize=None,
             ids=False,
             place=_llama_cpp,

@@ -5,7 +5,8 @@ WebP: https://developers.google.com/speed/webp/docs/riff_container.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Final, NamedTuple
 
 
@@ -31,11 +32,19 @@ _UNKNOWN: Final = frozenset((*range(0x02, 0xC0), 0xC8, *range(0xF0, 0xFE)))  # J
 _SCAN: Final = 0xDA
 
 
+def _pieces(data: bytes) -> Iterator[None]:
+    """One for each piece of an image that may be looked at; `BadMedium` where they are more than encoders write."""
+    yield from repeat(None, 65_536 + len(data) // 64)
+    raise BadMedium("the image consists of too many pieces")
+
+
 def _png(data: bytes) -> Size:
     if data[12:16] != b"IHDR" or len(data) < 24:
         raise BadMedium("the header of the PNG is cut")
     at, headers, frames, told = 8, 0, 0, 1
+    pieces = _pieces(data)
     while at + 8 <= len(data):
+        next(pieces)
         kind = data[at + 4 : at + 8]
         headers += kind == b"IHDR"
         frames += kind == b"fcTL"  # of an animation
@@ -50,7 +59,9 @@ def _png(data: bytes) -> Size:
 def _jpeg(data: bytes) -> Size:
     """The size of the only frame before the first scan. What is between segments is skipped, as decoders do."""
     at, size = 2, None
+    pieces = _pieces(data)
     while (at := data.find(b"\xff", at)) >= 0 and at + 9 <= len(data):
+        next(pieces)
         marker = data[at + 1]
         if marker in _UNKNOWN:  # whether such a segment has a length depends on the decoder
             raise BadMedium(f"the JPEG has a segment of an unknown kind (0x{marker:02X})")
@@ -76,7 +87,9 @@ def _gif(data: bytes) -> Size:
     width, height = int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
     at = 13 + _colors(data[10])
     frames = 0
+    pieces = _pieces(data)
     while at < len(data) and data[at] != 0x3B:
+        next(pieces)
         if data[at] == 0x2C and at + 10 <= len(data):
             left, top, wide, high = (int.from_bytes(data[i : i + 2], "little") for i in range(at + 1, at + 9, 2))
             width, height, frames = max(width, left + wide), max(height, top + high), frames + 1
@@ -90,6 +103,7 @@ def _gif(data: bytes) -> Size:
             at += 1
             continue
         while at < len(data) and data[at]:
+            next(pieces)
             at += 1 + data[at]
         at += 1
     if not frames:
@@ -109,7 +123,9 @@ def _webp(data: bytes) -> Size:
         return _webp_frame(data, 12)
     width, height = _three(data, 24) + 1, _three(data, 27) + 1
     at, frames = 12, 0
+    pieces = _pieces(data)
     while at + 18 <= len(data):
+        next(pieces)
         kind, size = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
         wide = high = 0
         if kind == b"ANMF":

@@ -9,9 +9,9 @@ import binascii
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final
-from urllib.parse import unquote, unquote_to_bytes
 
 import msgspec
 
@@ -34,6 +34,7 @@ _TYPES: Final = {kind: [f.type for f in FORMATS if f.kind == kind] for kind in (
 _ROLES: Final = ("user", "tool", "function")  # the roles of messages that have such parts
 _SHOWN: Final = 200
 _DATA: Final = re.compile(r"data:([^,]{0,200}),", re.IGNORECASE)
+_NO_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _HTTP: Final = re.compile(r"https?://", re.IGNORECASE)
 
 
@@ -75,10 +76,14 @@ def _url(fields: Fields, field: str, kind: str, name: str = "") -> Unread:
     """A part at a URL. ``data:`` is decoded; only ``http`` and ``https`` can be fetched."""
     url, where = fields.text(field).strip(), fields.path(field)
     if head := _DATA.match(url):
-        data = url[head.end() :]
-        if not head[1].lower().replace(" ", "").endswith(";base64"):
-            return Unread(where=where, kind=kind, data=unquote_to_bytes(clean(data)), name=name)
-        return Unread(where=where, kind=kind, data=_decoded(where, unquote(data) if "%" in data else data), name=name)
+        data = clean(url[head.end() :]).encode()
+        if _NO_ESCAPE.search(data):
+            raise fields.wrong(field, "has a % that begins no escape")
+        if b"%" in data:  # this decoder is faster than that of URLs, and needs no object for each escape
+            data = binascii.a2b_qp(data.replace(b"=", b"=3D").replace(b"%", b"="))
+        if head[1].lower().replace(" ", "").endswith(";base64"):
+            data = _decoded(where, data)
+        return Unread(where=where, kind=kind, data=data, name=name)
     if not _HTTP.match(url):
         raise fields.wrong(field, f"{json_shown(url[:_SHOWN])} is not a data: URL, nor one of http or https")
     if "@" in url.split("/", 3)[2] or not url.isprintable():  # a password is not repeated, as logs keep errors
@@ -91,18 +96,14 @@ def _base64(fields: Fields, field: str, kind: str, name: str = "") -> Unread:
     if fields.text(field)[:5].lower() == "data:":
         return _url(fields, field, kind, name)
     where = fields.path(field)
-    return Unread(where=where, kind=kind, data=_decoded(where, fields.raw[field]), name=name)
+    return Unread(where=where, kind=kind, data=_decoded(where, clean(fields.raw[field]).encode()), name=name)
 
 
-def _decoded(where: str, text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):  # `ValueError` for what is not ASCII
-        pass
-    try:
-        return base64.b64decode("".join(text.split()), validate=True)
-    except (binascii.Error, ValueError):
-        raise BadRequest(where, "is not base64") from None
+def _decoded(where: str, data: bytes) -> bytes:
+    for form in (data, data.translate(None, b" \t\n\r\f\v")):
+        with suppress(binascii.Error):
+            return base64.b64decode(form, validate=True)
+    raise BadRequest(where, "is not base64")
 
 
 def _linked(field: str, kind: str) -> Callable[[Fields], Unread]:
