@@ -18,6 +18,7 @@ from ..support import (
     number,
     pieces,
     presumed,
+    readings,
     run,
     said,
     same,
@@ -266,7 +267,8 @@ def test_notices_stand_at_the_same_place_at_any_cut(dialect: Dialect) -> None:
     texts += [call[:at] + WRONG[at % len(WRONG)] + call[at:] for at in range(0, len(call), 2)]
     for raw in texts:
         for policy in (Policy(), Policy(text_before_tools="content", bad_arguments="repair")):
-            alike(dialect, raw, [list(raw)], tools=TOOLS, policy=policy)
+            whole, single = readings(dialect, raw, tools=TOOLS, policy=policy, ids=number)
+            assert single == whole, raw
 
 
 def test_a_nested_value_that_two_closings_end_is_noticed_alike_at_any_cut() -> None:
