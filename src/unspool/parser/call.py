@@ -266,12 +266,10 @@ class Call:
             self.desk.ledger.markup(end)  # a long stretch of dropped white space
 
     def put_early(self) -> None:
-        """Keep arguments that come before the name."""
-        fragment = "".join(self.early)
-        if fragment and self.started and self.sink == Sink.CALL:
-            ledger = self.desk.ledger
-            ledger.arguments(self.index, fragment, ledger.at)
-        self.early = []
+        """Emit the arguments that came before the name, which has just been announced."""
+        fragment, self.early = "".join(self.early), []
+        if fragment and self.sink == Sink.CALL:
+            self.desk.ledger.arguments(self.index, fragment, self.desk.ledger.at)
 
     def pass_by(self, end: int) -> None:
         """Emit a call that is not sent as text or as markup, up to an offset."""

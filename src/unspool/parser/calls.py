@@ -439,8 +439,6 @@ class Calls(Steps):
             call.notice_late()
             self.given_back = self.given_back or (call.sink == Sink.TEXT and self._opens_block)
         else:
-            if call.early:
-                call.put_early()
             ledger.end_call(call.index, status, call.start, end)
             call.notice_late()
             if ledger.holds and ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):

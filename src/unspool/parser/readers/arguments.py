@@ -79,9 +79,6 @@ class ArgumentsReader(Reader):
             text += self.literal.rest()
         return text or None
 
-    def close_all(self) -> str:
-        return "" if self.literal is None else self.literal.close_all()
-
     def in_value(self) -> bool:
         return self.literal is not None and not (self.shut or self.skip)
 
@@ -228,7 +225,7 @@ class ArgumentsReader(Reader):
 
     def _shut(self) -> bool:
         """Repair: close the value that a closing marker cut off."""
-        tail = self.close_all()
+        tail = "" if self.literal is None else self.literal.close_all()
         if not tail:
             return False
         watch = self._unwrapping

@@ -90,9 +90,6 @@ class ObjectReader(Reader):
     def take(self) -> str | None:
         return None if self.inner is None else self.inner.take()
 
-    def close_all(self) -> str:
-        return "" if self.inner is None else self.inner.close_all()
-
     def read(self) -> bool:  # a branch for each thing that may come next
         if self.inner is not None:
             going = self.inner.read()

@@ -60,10 +60,6 @@ class Reader:
         """End the hold, and return the held part of the arguments as it is so far; ``None`` if nothing is held."""
         return None
 
-    def close_all(self) -> str:
-        """The JSON that would close the open values; ``""`` if a value would have to be invented."""
-        return ""
-
     def in_value(self) -> bool:
         """Whether the text being read belongs to the call's arguments, not to markers."""
         return True
