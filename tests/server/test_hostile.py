@@ -214,7 +214,7 @@ LARGE = [
     Refused("/parse", {"text": "", "toml": "name = " + "[" * 5000}, ["toml: "]),
     Refused("/ui/detect", {"model": "x" * 2000}, ["model: ", "allowed are 1,024"]),
 ]
-CALLS: list[Any] = [[{"id": "c", "function": {"name": "f", "arguments": "{}"}}], [{}], [1], 1, "x", {}]
+CALLS: list[Any] = [[{"id": "c", "function": {"name": "f", "arguments": "{}"}}], [{}], [1], 1, "x"]
 OTHERS = [
     Refused(CHAT, {"messages": [{"role": role, "content": "", "tool_calls": calls}]}, ["messages[0].tool_calls: a mes"])
     for role in ("user", "tool", "system", "developer", "function")

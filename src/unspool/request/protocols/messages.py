@@ -232,9 +232,11 @@ def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dic
 
 
 def _arguments(block: Fields) -> str:
-    """The arguments of a call: an object, or, as some clients gather them from a stream, its JSON."""
+    """The arguments of a call: an object, or, as some clients gather it from a stream, its JSON or nothing."""
     given = block.raw.get("input")
-    return (given or "{}") if isinstance(given, str) else wire.tool_arguments(block.object("input").raw)
+    if isinstance(given, str) and (not given or given.lstrip().startswith("{")):
+        return given or "{}"
+    return wire.tool_arguments(block.object("input").raw)
 
 
 BETA: Final = "mcp-client-"  # the prefix of the betas that Anthropic's clients need for MCP blocks
