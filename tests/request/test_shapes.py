@@ -118,6 +118,13 @@ def test_results_stay_behind_their_calls() -> None:
     assert [m["tool_calls"] for m in made if m.get("tool_calls")] == [[first], [second]]
 
 
+def test_results_stand_in_the_order_of_their_calls_however_the_client_sends_them() -> None:
+    first, second = call({"city": "a"}, id=IDS[0]), call({"city": "b"}, id=IDS[1])
+    results = [result("z", "other"), result("y", IDS[1]), result("x", IDS[0])]
+    made = shape([called(first, second), *results, called(first), result("w", IDS[0])], Traits())
+    assert [m["content"] for m in made if m["role"] == "tool"] == ["x", "y", "z", "w"]
+
+
 def test_the_messages_of_a_request_are_not_changed() -> None:
     messages = [m for history in SHAPES.values() for m in history]
     before = repr(messages)

@@ -10,6 +10,8 @@ import openai
 import pytest
 from anthropic.types.beta import BetaContentBlockParam
 
+from unspool.request.server_history import told
+
 from .support import HELLO, PATIENCE, Scripted, both, chunks, live, replay
 from .test_chat import V31
 
@@ -163,7 +165,14 @@ def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
 
 @pytest.mark.parametrize(
     ("content", "shown"),
-    [(None, "No."), ("", "No."), ("Well.", "Well.\n\nNo."), ("No.", "No."), ("I can not. No.\n", "I can not. No.\n")],
+    [
+        (None, "No."),
+        ("", "No."),
+        ("Well.", "Well.\n\nNo."),
+        ("No.", "No."),
+        ("I can not. No.\n", "I can not. No.\n"),
+        ("No. 5", "No. 5\n\nNo."),
+    ],
 )
 def test_a_refusal_of_an_earlier_answer_is_in_its_content(content: Any, shown: str) -> None:
     engine = Scripted(["ok"])
@@ -269,18 +278,25 @@ def test_each_result_that_anthropics_client_knows_has_a_text_however_odd_its_cal
             assert (given, told["content"]) == ({"q": "1"} if "id" in call else {}, text)
 
 
+def test_the_lines_of_an_edit_are_told_as_they_are_and_files_only_if_they_are_texts() -> None:
+    assert told({"lines": ["-a", "", "+b"], "old_start": 1}) == "-a\n\n+b"
+    assert told({"file_type": "text", "content": "F"}) == "F"
+    assert told({"file_type": "image", "content": "AAAA"}) == ""
+
+
 def test_what_anthropics_clients_found_and_summarized_is_text_of_the_history() -> None:
     engine = Scripted(["ok"])
     found = {"type": "search_result", "source": "S", "title": "T", "content": [{"type": "text", "text": "GIF89a"}]}
     tool = {"type": "tool_result", "tool_use_id": "i", "content": [{"type": "tool_reference", "tool_name": "f"}, found]}
     answer = [{"type": "compaction", "content": "Before."}, {"type": "compaction", "content": None}]
+    answer += [{"type": "text", "text": "Go "}, {"type": "text", "text": "on."}]
     call = {"type": "tool_use", "id": "i", "name": "n", "input": {}}
     with live(engine) as server:
         said = {"role": "assistant", "content": [*answer, call]}
         messages = [*HELLO, said, {"role": "user", "content": [tool, found]}]
         assert server.post("/v1/messages", model="m", max_tokens=9, messages=messages).status_code == 200
     text = "[T]\nS\n\nGIF89a\n[End of T]\n"
-    assert [m["content"] for m in engine.requests[0].messages] == ["Hello", "Before.", f"f{text}", text]
+    assert [m["content"] for m in engine.requests[0].messages] == ["Hello", "Before.\n\nGo on.", f"f{text}", text]
 
 
 def test_reasoning_after_a_message_of_ag_ui_belongs_to_it_and_is_dropped_without_one() -> None:

@@ -24,6 +24,7 @@ from .writing import ANSWER, CALL, TOKENIZER, Writing, extends, template
 
 FACTS = ["<think>\nOne.\n</think>\n\nThe first.", "<think>\nTwo.\n</think>\n\nThe second.", "The third."]
 GONE = "previous_response_not_found"
+UNKNOWN = "What came of it is not known."
 
 
 def create(client: openai.OpenAI, streamed: bool, **options: Any) -> Any:
@@ -188,7 +189,7 @@ def test_calls_that_were_not_approved_or_ran_elsewhere_are_in_the_prompt() -> No
     shown = [{"stdout": "a", "stderr": "b", "outcome": {"type": "exit", "exit_code": 0}}]
     files = {"type": "file_search_call", "id": "f", "queries": ["rain"], "results": [{"filename": "f", "text": "wet"}]}
     image = {"type": "image_generation_call", "id": "g", "result": "AAAA", "revised_prompt": "a cat"}
-    out, unknown = {"call_id": "c"}, "What came of it is not known."
+    out, unknown = {"call_id": "c"}, UNKNOWN
     cases: list[tuple[list[Any], str, str, str]] = [
         ([request], "buy", '{"a": 7}', "The call was not allowed: nobody answered"),
         ([request, hello, refusal], "buy", '{"a": 7}', "The call was not allowed: dear"),
@@ -216,6 +217,22 @@ def test_calls_that_were_not_approved_or_ran_elsewhere_are_in_the_prompt() -> No
         odds: list[Any] = [{"action": "x"}, {"action": None, "id": None}, {"action": {}}]
         for odd in odds:
             server.ok("/v1/responses", input=[hello, {**searched, **odd}, hello])
+
+
+def test_a_search_between_a_thought_and_a_call_takes_neither_away() -> None:
+    engine = Scripted(["ok"])
+    hello = {"role": "user", "content": "Hi"}
+    thought = {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}
+    search = {"type": "web_search_call", "id": "w", "action": {"type": "search", "query": "rain"}}
+    called = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "dry"}
+    with live(engine, "hermes") as server:
+        for items in ([thought, search, called, output], [thought, called, search, output]):
+            server.ok("/v1/responses", input=[hello, *items])
+            _, first, *rest = engine.requests[-1].messages
+            assert first["reasoning_content"] == "Hm."
+            assert all(m["role"] == "tool" or m.get("tool_calls") for m in (first, *rest))
+            assert sorted(m["content"] for m in rest if m["role"] == "tool") == [UNKNOWN, "dry"]
 
 
 def test_a_response_is_retrieved_listed_and_deleted(client: openai.OpenAI) -> None:

@@ -60,7 +60,8 @@ class Chain(NamedTuple):
 
     def take(self, message: Mapping[str, Any]) -> "Chain":
         """Return the chain with one more message."""
-        if message.get(UNTOLD):
+        untold = message.get(UNTOLD, ())
+        if untold is True:
             return self
         role, text = message["role"], _text(message.get("content"))
         if role != "assistant":
@@ -69,6 +70,8 @@ class Chain(NamedTuple):
             return self._result(message, rest, text) if role == "tool" else self._asked([role, rest, text])
         chain = self._replace(text=self.text.take(text)) if text else self
         for call in message.get("tool_calls") or ():
+            if call.get("id") in untold:
+                continue
             digest = chain._digest(b"call", called(call))
             chain.calls[call.get("id")] = digest
             chain = chain._with(digest)

@@ -16,9 +16,9 @@ from .server_tools import ServerTools
 from .settings import Limits
 
 QUOTED = "quoted"  # a key of system messages whose texts are data, in which special tokens are broken up as in a user's
-UNTOLD = (
-    "untold"  # a key of a call of the server's and its result of which the client knows less, so no turn depends on it
-)
+UNTOLD = "untold"
+"""A key of what the server did and the client knows less of, so that no turn depends on it: in an answer the ids of
+such calls, in a result ``True``."""
 OWN = {QUOTED, UNTOLD}
 
 
@@ -104,9 +104,9 @@ def in_one(parts: list[dict[str, Any]]) -> Any:
 
 
 def with_text(content: Any, text: str | None) -> Any:
-    """A content with a further text at its end, unless it has that already."""
+    """A content with a further text at its end, unless one of its parts ends with it."""
     parts = content if isinstance(content, list) else [{"text": content or ""}]
-    if not text or any(text.strip() in (part.get("text") or "") for part in parts):
+    if not text or any((part.get("text") or "").rstrip().endswith(text.strip()) for part in parts):
         return content or text
     if not content:
         return text

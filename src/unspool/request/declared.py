@@ -19,7 +19,7 @@ from ..grammar.bounds import derivation
 from ..grammar.freeform import Freeform, read_lark
 from ..tools import ServerTool
 from ..wire.freeform import INPUT, Kind
-from .common import call_of, read_parameters, tool, with_text
+from .common import call_of, read_parameters, tool
 from .fields import Fields
 from .server_tools import SERVED, WORDS, ServerTools
 
@@ -119,7 +119,7 @@ def _take(one: Fields, found: Declared, namespace: str, *, loaded: bool) -> None
             _take(each, found, inner, loaded=loaded)
         if about and len(found.tools) > at:  # a template has no place for it, so the first tool says it
             first = found.tools[at]["function"]
-            first["description"] = with_text(f"{inner}: {about}", first.get("description"))
+            first["description"] = "\n\n".join(filter(None, (f"{inner}: {about}", first.get("description"))))
         return
     if kind == SEARCH and not found.search:  # the server has no search, so it declares all tools
         found.dropped.add(SEARCH)

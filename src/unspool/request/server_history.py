@@ -169,13 +169,12 @@ class ServerItems:
             for k, v in asked.items()
             if v and (k in ("queries", "revised_prompt") if asked is raw else k != "sources")
         }
-        if kind == "web_search_call":
-            self._messages.append({"role": "assistant", "content": None, UNTOLD: True})
         id, arguments = item.text("call_id", "") or item.text("id", ""), json.dumps(given, ensure_ascii=False)
         found = told(raw.get("results") or asked.get("sources")) or _UNKNOWN
-        self._elsewhere[id] = self._append(id, kind.removesuffix("_call"), arguments, found)
+        result = self._elsewhere[id] = self._append(id, kind.removesuffix("_call"), arguments, found)
         if kind == "web_search_call":
-            self._elsewhere[id][UNTOLD] = True
+            self._messages[-2].setdefault(UNTOLD, []).append(id)
+            result[UNTOLD] = True
 
     def _append(self, id: str, name: str, arguments: str, text: str) -> dict[str, Any]:
         messages, call = self._messages, call_of(id, name, arguments)
@@ -189,7 +188,7 @@ class ServerItems:
 
 
 _TOLD: Final = ("title", "filename", "url", "source", "text", "message", "error_code", "error_message", "tool_name")
-_TOLD_NEXT: Final = ("stdout", "stderr", "lines", "tool_references", "content")
+_TOLD_NEXT: Final = ("stdout", "stderr", "tool_references", "content")
 _DEEPEST: Final = 8
 
 
@@ -202,7 +201,12 @@ def told(value: Any, deepest: int = _DEEPEST) -> str:
     if not deepest or not isinstance(value, dict):
         return ""
     names = (*_TOLD, *(["data"] if value.get("type") == "text" else []), *_TOLD_NEXT)
-    return "\n".join(filter(None, (told(value[name], deepest - 1) for name in names if name in value)))
+    if value.get("file_type", "text") != "text":  # the content of a file that is an image, say
+        names = _TOLD
+    texts = [told(value[name], deepest - 1) for name in names if name in value]
+    if isinstance(lines := value.get("lines"), list):
+        texts.append("\n".join(line for line in lines if isinstance(line, str)))
+    return "\n".join(filter(None, texts))
 
 
 # -- Messages ----------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ import json
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import msgspec
@@ -108,6 +109,7 @@ def shape(messages: Sequence[Mapping[str, Any]], traits: Traits, *, generate: bo
     """The same conversation in the shape that a template with these traits writes whole, for an answer to generate."""
     made = [_renamed(m, traits) for m in messages]
     _identify_results(made)
+    made = list(_in_order(made))
     if traits.names:
         _name_results(made)
     if traits.ids:
@@ -152,6 +154,18 @@ def _identify_results(messages: Sequence[_Message]) -> None:
                 message["tool_call_id"] = id
             for name in every.pop(id, ()):
                 del of_tool[name][id]
+
+
+def _in_order(messages: Sequence[_Message]) -> Iterator[_Message]:
+    """The messages, with the results behind calls in the order of these: many templates pair them by their places."""
+    order: dict[Any, int] = {}
+    for called, run in groupby(messages, lambda m: m["role"] != "tool"):
+        found = list(run)
+        if called:
+            order = {call.get("id"): i for i, call in enumerate(found[-1].get("tool_calls") or ())}
+        elif order:
+            found.sort(key=lambda m: order.get(m.get("tool_call_id"), len(order)))
+        yield from found
 
 
 def _name_results(messages: Sequence[_Message]) -> None:

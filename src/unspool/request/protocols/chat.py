@@ -21,7 +21,7 @@ from .base import WireProtocol
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 FORMATS = ("text", "json_object", "json_schema")
 MAX_LOGPROBS = 20
-_ANSWERED = {"tool_calls", "tool_results", "reasoning_content", "reasoning", "reasoning_details", "refusal"}
+_ANSWERED = ("tool_calls", "tool_results", "reasoning_content", "reasoning", "reasoning_details", "refusal")
 """Fields that only messages of the assistant have."""
 
 
@@ -191,7 +191,7 @@ def read_content(fields: Fields, forms: Forms = CHAT) -> Any:
 def _message(fields: Fields) -> dict[str, Any]:
     """A message, whose reasoning becomes ``reasoning_content``, whatever its field was."""
     role = fields.one_of("role", ROLES)
-    for name in fields.raw.keys() & _ANSWERED:  # clients fill in what they know of no value for
+    for name in [name for name in _ANSWERED if name in fields.raw]:  # clients fill in what they know of no value for
         value = fields.raw[name]
         blank = isinstance(value, str) and not value.strip() and role != "assistant"
         if blank or (not value and value != ""):
@@ -231,8 +231,9 @@ def _check_role(fields: Fields, role: str, content: Any) -> None:
         raise fields.wrong("function_call", "is not supported; use tool_calls")
     if fields.has("audio") and not content:
         raise fields.wrong("audio", "is not supported: no sounds are stored; send content")
-    for field in fields.raw.keys() & _ANSWERED if role != "assistant" else ():
-        raise fields.wrong(field, f"a message of role {role!r} has none")
+    for field in _ANSWERED if role != "assistant" else ():
+        if field in fields.raw:
+            raise fields.wrong(field, f"a message of role {role!r} has none")
 
 
 def _call(fields: Fields) -> dict[str, Any]:

@@ -204,6 +204,7 @@ def _user(role: str, blocks: Sequence[Fields]) -> list[dict[str, Any]]:
 
 
 def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dict[str, Any]:
+    summaries: list[str] = []
     texts: list[str] = []
     reasoning: list[str] = []
     calls: list[dict[str, Any]] = []
@@ -212,7 +213,7 @@ def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dic
         if kind == "text":
             texts.append(block.text("text"))
         elif kind == "compaction":
-            texts.append(block.text("content", ""))
+            summaries.append(block.text("content", ""))
         elif kind == "thinking":
             reasoning.append(opened(seal, block, "signature", block.text("thinking") or None))
         elif kind == "redacted_thinking" and seal is not None:
@@ -223,7 +224,8 @@ def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dic
             if kind == "mcp_tool_use":
                 name = offer.name_of(block.text("server_name", ""), name)
             calls.append(call_of(block.text("id", "") if theirs else block.text("id"), name, _arguments(block)))
-    message: dict[str, Any] = {"role": "assistant", "content": "".join(texts) or None}
+    said = "\n\n".join(filter(None, (*summaries, "".join(texts))))
+    message: dict[str, Any] = {"role": "assistant", "content": said or None}
     if reasoning:
         message["reasoning_content"] = "".join(reasoning)
     if calls:
