@@ -264,6 +264,7 @@ def test_notices_stand_at_the_same_place_at_any_cut(dialect: Dialect) -> None:
     call = write_calls(dialect, [("get_weather", {"city": "x", "days": 3})])
     doubled = call.replace("days", "city")
     texts = [f"Sure. \n{call}", doubled, doubled[: doubled.rindex("3") + 1]]
+    texts += [f"x{thought.opening}plan{call}" for thought in dialect.reasoning]
     texts += [call[:at] + WRONG[at % len(WRONG)] + call[at:] for at in range(0, len(call), 2)]
     for raw in texts:
         for policy in (Policy(), Policy(text_before_tools="content", bad_arguments="repair")):
@@ -271,8 +272,25 @@ def test_notices_stand_at_the_same_place_at_any_cut(dialect: Dialect) -> None:
             assert single == whole, raw
 
 
+@pytest.mark.parametrize(**named(CALLING))
+def test_the_end_of_reasoning_behind_a_broken_string_ends_its_call_at_any_cut(dialect: Dialect) -> None:
+    call = write_calls(dialect, [("get_weather", {"city": "x"})])
+    for thought in dialect.reasoning:
+        raw = f'Hm {call[: call.rindex("x")]}\n"{thought.closing}The answer.'
+        whole, single = readings(dialect, raw, tools=TOOLS, stage=Stage.REASONING, ids=number)
+        assert single == whole
+
+
+def test_an_object_that_is_lost_behind_complete_arguments_is_noticed_alike_at_any_cut() -> None:
+    whole, single = readings("json", '{"name": "now", "arguments": "{}" {"a": 1}}', tools=TOOLS, ids=number)
+    assert single == whole
+
+
 def test_a_nested_value_that_two_closings_end_is_noticed_alike_at_any_cut() -> None:
     mark = "]<]minimax[>["
+    item = f'{mark}<invoke name="h">{mark}<tags>{mark}<item>>{mark}</tags>'
+    whole, single = readings("minimax-m3", item, tools=TOOLS, ids=number)
+    assert single == whole
     raw = f'{mark}<invoke name="h">{mark}<a>x{mark}</a>{mark}[{mark}<>{mark}</invoke>'
     for behind in ("", mark, f'{mark}<invoke name="w">', "\n"):
         alike("minimax-m3", raw + behind, [list(raw + behind)])

@@ -70,7 +70,7 @@ class Calls(Steps):
         if not ledger.prose and not waits:
             return False
         self._look.outline = self._plan.plain
-        if self._at.state is states.TEXT and not ledger.thinking:
+        if self._at.state in (states.TEXT, states.REASONING):
             ledger.text(tape.base + i)
             tape.i = i
         ledger.notice("call_markers_as_text", "prose before a call")
@@ -321,7 +321,7 @@ class Calls(Steps):
             self._fail(call, reader)
         elif mode == Mode.LOST:
             if call.complete:
-                self._ledger.notice("missing_close", reader.why)
+                call.notice_at(tape.here, "missing_close", reader.why)
             else:
                 call.notice_at(tape.here, "bad_arguments", reader.why)
                 call.status = "invalid"

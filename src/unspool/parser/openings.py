@@ -148,7 +148,7 @@ class Openings(msgspec.Struct, eq=False):
         return self.look.marker(o, i), None
 
     def as_text(self, o: Opening, i: int) -> bool:
-        """Whether a whole opening is at ``i``, and is text because of what follows."""
+        """Whether an opening at ``i`` is text because of what follows, or because it is read again."""
         form = o.form
         if form is None or form.shape is not None or not form.opening.after_name:
             return False

@@ -60,9 +60,7 @@ class BrokenReader(Reader):
         buf = tape.buf
         i = tape.i
         if self.within:
-            i = self._string_over(i)
-            if i < 0:
-                return False
+            return self._string_over(i) >= 0  # behind it, the closing of reasoning ends the call
         recover = self._plan.calls.recover
         pos = i
         while True:

@@ -543,10 +543,10 @@ class MarkupReader(Reader):
                 self._push(value, p - held_suffix(buf, i, p, trail))
                 return False
             if closed:
-                self._push(value, p - common_suffix(buf, i, p, parameter.trail))
+                self._push(value, p - common_suffix(buf, tape.i, p, parameter.trail))
             else:
                 self._push(value, p - held_suffix(buf, i, p, parameter.gap))
-                self._call.notice("missing_close", value.fields.get("key", ""))
+                self._call.notice_at(tape.here, "missing_close", value.fields.get("key", ""))
             value.done(tape.here)
             tape.i = r
             self._reading = Reading.BETWEEN
@@ -583,7 +583,8 @@ class MarkupReader(Reader):
         if len(self.containers.levels) > 1:
             around = first_of(self._closing(level, p) for level in reversed(self.containers.levels[1:]))
             if around >= 0:
-                self._call.notice("missing_close", value.fields.get("key", ""))
+                self._push(value, p - common_suffix(self._tape.buf, self._tape.i, p, value.parameter.trail))
+                self._call.notice_at(self._tape.here, "missing_close", value.fields.get("key", ""))
             found = MORE if around == MORE and not self._tape.final else first_of((around, found))
         return p if found >= 0 else found
 
