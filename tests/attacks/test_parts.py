@@ -71,7 +71,7 @@ def test_a_bomb_or_another_type_is_refused(server: Victim) -> None:
     bombs = [
         (png(65_535, 65_535), "pixels; allowed are"),
         (png(2**31 - 1, 2**31 - 1), "pixels; allowed are"),
-        (gif(frames=40_000, frame=(1000, 1000)), "pixels; allowed are"),
+        (gif(frames=5_000, frame=(1000, 1000)), "pixels; allowed are"),
         (webp(16_000_000, 16_000_000), "pixels; allowed are"),
         (png()[:19], "the header of the PNG is cut"),
         (b"\xff\xd8" + b"\xff\xe0\x00\x02" * 200_000, "the image consists of too many pieces"),

@@ -117,7 +117,7 @@ def test_slow_renderings_of_clients_that_stay_delay_others_little(templated: Vic
         hanging = [clients.submit(templated.ask, CHAT, hostile("loop"), 120) for _ in range(12)]
         time.sleep(0.5)
         for _ in range(2):
-            assert templated.small() < alone + 5.0, "all twelve together compute for half a minute"
+            assert templated.small() < alone + 8.0, "all twelve together compute for half a minute"
         assert not all(one.done() for one in hanging)
         assert {one.result()[0] for one in hanging} <= {400, 503}
     templated.small()
