@@ -191,11 +191,7 @@ def read_content(fields: Fields, forms: Forms = CHAT) -> Any:
 def _message(fields: Fields) -> dict[str, Any]:
     """A message, whose reasoning becomes ``reasoning_content``, whatever its field was."""
     role = fields.one_of("role", ROLES)
-    for name in [name for name in _ANSWERED if name in fields.raw]:  # clients fill in what they know of no value for
-        value = fields.raw[name]
-        blank = isinstance(value, str) and not value.strip() and role != "assistant"
-        if blank or (not value and value != ""):
-            fields = fields.having({k: v for k, v in fields.raw.items() if k != name})
+    fields = fields.having({k: v for k, v in fields.raw.items() if k not in _ANSWERED or _says(v, role)})
     thoughts = []
     if role == "assistant" and isinstance(fields.raw.get("content"), list):  # some clients write these as parts
         parts = [(one, told(_thought(one))) for one in fields.raw["content"]]
@@ -217,6 +213,14 @@ def _message(fields: Fields) -> dict[str, Any]:
         if fields.has("tool_calls"):
             message["tool_calls"] = [_call(call) for call in fields.objects("tool_calls")]
     return message
+
+
+def _says(value: Any, role: str) -> bool:
+    """Whether a field that only answers have says something: clients fill in those of which they know no value. In an
+    answer, blank text is a text."""
+    if isinstance(value, str):
+        return role == "assistant" or bool(value.strip())
+    return bool(value)
 
 
 def _thought(part: Any) -> Any:
