@@ -130,7 +130,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.prompt
 
 
-class Sampled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Sampled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The tokens of a piece as the model sampled them, for training.
 
     Attributes:
@@ -150,7 +150,7 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     experts: str = ""
 
 
-class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The next piece of an output.
 
     Attributes:

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import gc
 import logging
 import math
 import os
@@ -104,6 +105,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        gc.collect()
+        gc.freeze()  # what was loaded so far stays: looking through it for garbage would hold up every stream
         if self.started:
             self._patrol = asyncio.ensure_future(patrol(self.server_state.connections, _CONNECTIONS))
             worker = self._operation.worker

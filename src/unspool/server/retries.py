@@ -47,14 +47,7 @@ class _Client:
         self.parts = 0
 
 
-class _Sent:
-    """What was sent without waiting."""
-
-    def __await__(self) -> Any:
-        return iter(())
-
-
-_SENT: Final = _Sent()
+_SENT: Final = object()
 
 
 class _Answer:
@@ -71,7 +64,10 @@ class _Answer:
         self._fits = fits  # counts so many bytes more, if there is room for them
         self.counted = 0  # as how many bytes it is
         self._clients = [self._first]  # those that are still there
-        self._shared = asyncio.get_running_loop().create_future()  # done once a retry joins
+        loop = asyncio.get_running_loop()
+        self._shared = loop.create_future()  # done once a retry joins
+        self._sent = loop.create_future()  # for a part that is sent without waiting: done
+        self._sent.set_result(None)
         self._sending: asyncio.Future[None] | None = None  # a part for which the first client lets it wait
         self._came = asyncio.Event()  # a part, or the end
         self._went = asyncio.Event()  # a part, to one of several clients
@@ -96,10 +92,10 @@ class _Answer:
             self._came.set()
             return self._room()
         if not self._clients:
-            return _SENT
+            return self._sent
         writing = self._first.send(message).__await__()  # begun here: most parts need no coroutine of their own
         waits_for: Any = next(writing, _SENT)
-        return self._directly(writing, waits_for) if waits_for is not _SENT else _SENT
+        return self._sent if waits_for is _SENT else self._directly(writing, waits_for)
 
     @property
     def good(self) -> bool:

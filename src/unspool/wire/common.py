@@ -16,7 +16,7 @@ Sealing = Callable[[str], str | None]
 """Seals reasoning, so that clients can keep it but not read it; returns ``None`` if it is too long."""
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The engine's counts, passed on unchanged.
 
     Attributes:

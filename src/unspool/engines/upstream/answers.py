@@ -26,17 +26,21 @@ _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]  # of tokens; they are a
 # -- what the events of several servers share --------------------------------------------------------------------------
 
 
-class _Event(msgspec.Struct):
+class _Part(msgspec.Struct, gc=False):
+    """A part of an event: JSON, which contains no cycles."""
+
+
+class _Event(_Part):
     error: Any = None
 
 
-class _Version(msgspec.Struct):
+class _Version(_Part):
     version: Any = None
     start: _Count = 0
     end: _Count = 0
 
 
-class _Probability(msgspec.Struct):
+class _Probability(_Part):
     id: int = -1
     token: str = ""
     logprob: float | None = None
@@ -96,7 +100,7 @@ def _reason(word: str | None) -> str | None:
 # -- OpenAI's completions ----------------------------------------------------------------------------------------------
 
 
-class _Logprobs(msgspec.Struct):
+class _Logprobs(_Part):
     tokens: list[str] = []
     token_logprobs: list[float | None] = []
     top_logprobs: list[dict[str, float | None] | None] | None = None
@@ -106,14 +110,14 @@ class _Logprobs(msgspec.Struct):
 _NO_LOGPROBS: Final = _Logprobs()
 
 
-class _Said(msgspec.Struct):
+class _Said(_Part):
     content: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
     tool_calls: list[Any] | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(_Part):
     text: str | None = None
     delta: _Said | None = None
     token_ids: _Ids | None = None
@@ -125,15 +129,15 @@ class _Choice(msgspec.Struct):
     matched_stop: int | str | None = None
 
 
-class _PromptDetails(msgspec.Struct):
+class _PromptDetails(_Part):
     cached_tokens: _Count | None = None
 
 
-class _CompletionDetails(msgspec.Struct):
+class _CompletionDetails(_Part):
     reasoning_tokens: _Count | None = None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(_Part):
     prompt_tokens: _Count = 0
     completion_tokens: _Count | None = None
     total_tokens: _Count | None = None
@@ -141,7 +145,7 @@ class _Usage(msgspec.Struct):
     completion_tokens_details: _CompletionDetails | None = None
 
 
-class _Range(msgspec.Struct):
+class _Range(_Part):
     offset: _Count
     length: _Count
 
@@ -239,7 +243,7 @@ def _probabilities(reported: _Logprobs) -> list[_Probability]:
 # -- SGLang's own endpoint ---------------------------------------------------------------------------------------------
 
 
-class _Ended(msgspec.Struct):
+class _Ended(_Part):
     type: str = "stop"
     matched: int | str | list[Any] | None = None
     message: str = ""
@@ -249,7 +253,7 @@ class _Ended(msgspec.Struct):
 _Listed = tuple[float | None, int, str | None]
 
 
-class _Meta(msgspec.Struct):
+class _Meta(_Part):
     finish_reason: _Ended | None = None
     prompt_tokens: _Count = 0
     completion_tokens: _Count = 0
@@ -334,7 +338,7 @@ def _listed(meta: _Meta) -> list[_Probability]:
 # -- the own endpoints of llama.cpp and Ollama -------------------------------------------------------------------------
 
 
-class _Timings(msgspec.Struct):
+class _Timings(_Part):
     cache_n: _Count | None = None
 
 

@@ -65,6 +65,8 @@ class Output:
             # A consumer that stops early should still know the prompt's length.
             usage = Usage(prompt_tokens=len(self._asked.ids), completion_tokens=len(delta.token_ids) or 1)
         self._begun = True
+        if delta.finish_reason is None and usage is delta.usage:
+            return delta
         return msgspec.structs.replace(delta, finish_reason=None, usage=usage)
 
     def end(self) -> Delta:
