@@ -212,12 +212,13 @@ def _text(choice: _Choice) -> str:
 
 
 def _usage(reported: _Usage) -> Usage:
+    prompt, completion = reported.prompt_tokens_details, reported.completion_tokens_details
     return Usage(
         prompt_tokens=reported.prompt_tokens,
         completion_tokens=reported.completion_tokens or 0,
         total_tokens=reported.total_tokens,
-        cached_tokens=(reported.prompt_tokens_details or _PromptDetails()).cached_tokens,
-        reasoning_tokens=(reported.completion_tokens_details or _CompletionDetails()).reasoning_tokens,
+        cached_tokens=None if prompt is None else prompt.cached_tokens,
+        reasoning_tokens=None if completion is None else completion.reasoning_tokens,
     )
 
 
