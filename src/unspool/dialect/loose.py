@@ -45,7 +45,7 @@ class Loose(Pattern):
     def __init__(self, opening: Pattern, tags: list[Pattern], *, opened: bool = True) -> None:
         super().__init__([])
         self.atoms = opening.atoms
-        self.first = opening.first
+        self.first = opening.first if opened else ""
         self.tags = tags
         key = next(i for i, a in enumerate(opening.atoms) if a.text == "key" and a.kind != LITERAL)
         self._before = spaced(a for a in opening.atoms[:key] if a.kind != SPACE) if opened else None
@@ -63,7 +63,7 @@ class Loose(Pattern):
         """How the text at ``i``, which matches, deviates: kinds of notices, each with its tag; missing ones first."""
         counts: dict[int, int] = {}
         self._read(text, i, {}, counts)
-        found = [("missing_open", self.first)] if self._before is None else []
+        found = [("missing_open", self.atoms[0].text)] if self._before is None else []
         found += [("missing_open", t.first) for n, t in enumerate(self.tags) if not counts[n]]
         return found + [("doubled_marker", t.first) for n, t in enumerate(self.tags) if counts[n] > 1]
 

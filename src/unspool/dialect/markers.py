@@ -232,6 +232,11 @@ _HEAD: Final = 3  # the number of characters by which candidates are chosen
 _HEADS: Final = 256  # how many different ones are remembered
 
 
+def openings_of(parameters: Iterable[Parameter]) -> list[Pattern]:
+    """What opens an argument that some templates write, each once; at last, what lacks a tag or repeats one."""
+    return [*dict.fromkeys(p.opening for p in parameters), *(p.loose for p in parameters if p.loose)]
+
+
 class Candidates(list[_C]):
     """Markers, or strays, in the order in which they are tried; `at` picks those that may match at a place."""
 

@@ -9,7 +9,7 @@ from ..policy import Policy
 from ..regex import Regex
 from .file import Dialect
 from .loose import Loose
-from .markers import Block, Candidates, Closing, Form, Marker, Opening, Outline, Parameter, Scan
+from .markers import Block, Candidates, Closing, Form, Marker, Opening, Outline, Parameter, Scan, openings_of
 from .markup import Awaited
 from .patterns import LITERAL, Pattern, worded
 
@@ -64,6 +64,11 @@ class ArgumentPlan(msgspec.Struct, eq=False, dict=True):
     """Closings of arguments that are one tag: where no argument is open, they close nothing."""
     others: list[Pattern]  # other markers that end a call: the next call, or the end of the turn
     _awaited: dict[tuple[int, ...], Awaited] = {}
+
+    @cached_property
+    def openings(self) -> list[Pattern]:
+        """What opens an argument directly in the call."""
+        return openings_of(self.parameters)
 
     @cached_property
     def begins(self) -> re.Pattern[str]:

@@ -323,16 +323,18 @@ def _text(machine: Machine, fold: Fold) -> Flow | None:
 def _markup(machine: Machine, fold: Fold, call: Call, reader: MarkupReader) -> Flow | None:
     tape, look = machine.tape, machine.look
     value = reader.streams()
-    if value is not None:
-        parameter = value.parameter
-        if machine.ledger.at != tape.here or parameter.find.search(tape.buf, tape.i):
+    closing = value is not None and value.parameter.find.search(tape.buf, tape.i)
+    if value is not None and not closing:
+        if machine.ledger.at != tape.here:
             return None
+        parameter = value.parameter
         strings = markup_values(parameter.find, parameter.firsts, parameter.triggers, value.margin)
         return ValueFlow(machine, fold, call, strings)
     if look.counted and (look.ignores or look.last_mark >= tape.here):
         return None  # a token's id decides what text alone does not
-    value = reader.held()
-    find, undecided = None if value is None else value.parameter.find, reader.undecided(value)
+    held = reader.held()
+    find = None if held is None or closing else held.parameter.find
+    undecided = reader.undecided(value or held)
     return None if find is None and undecided is None else HeldFlow(machine, find, undecided)
 
 

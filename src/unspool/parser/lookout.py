@@ -1,12 +1,11 @@
 """Looks for markers at a place: whether one is there, whether it counts, and what may follow it."""
 
 from collections.abc import Iterable
-from itertools import chain
 from typing import Final
 
 import msgspec
 
-from ..dialect.markers import END, Marker, Outline, Parameter, Stray, tags, text
+from ..dialect.markers import END, Marker, Outline, Stray, tags, text
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.plan import Plan
 from .ledger import Ledger, Tape
@@ -115,10 +114,6 @@ class Lookout(msgspec.Struct, eq=False):
         r = self.stands(closing, i, fields)
         return NO if fields.get("name", name) != name else r
 
-    def argument(self, parameters: Iterable[Parameter], i: int) -> int:
-        """The end of the opening of an argument at ``i``, which may lack a tag, or repeat one."""
-        return self.first(chain((p.opening for p in parameters), (p.loose for p in parameters if p.loose)), i)
-
     def progress(self, pattern: Pattern, i: int) -> int:
         """How much of a pattern's beginning matches at ``i``, by the rules of `stands`."""
         end = max(pattern.progress(self._tape.buf, i), i)
@@ -126,8 +121,12 @@ class Lookout(msgspec.Struct, eq=False):
 
     def first(self, patterns: Iterable[Pattern], i: int) -> int:
         """The end of the first of some patterns that matches at ``i``."""
+        buf = self._tape.buf
         found = NO
         for pattern in patterns:
+            begins = pattern.first
+            if begins and len(buf) - i >= len(begins) and not pattern.any_case and not buf.startswith(begins, i):
+                continue
             r = self.stands(pattern, i)
             if r >= 0:
                 return r

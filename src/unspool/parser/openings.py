@@ -251,7 +251,7 @@ class Openings(msgspec.Struct, eq=False):
         begun = arguments.begins.match(self.tape.buf, i)
         if begun and begun.lastindex and self.look.stands(arguments.parameters[begun.lastindex - 1].opening, i) >= 0:
             return i
-        r = self.look.argument(arguments.parameters, i)
+        r = self.look.first(arguments.openings, i)
         if r < 0 and self.tape.buf[i] == "{":
             return i
         if r == NO and not self.tape.final:
@@ -264,7 +264,7 @@ class Openings(msgspec.Struct, eq=False):
         j = skip_space(self.tape.buf, end)
         if j == len(self.tape.buf):
             return i if self.tape.ended else MORE
-        behind = first_of((self.look.argument(arguments.parameters, j), self.look.first(arguments.closings, j)))
+        behind = first_of((self.look.first(arguments.openings, j), self.look.first(arguments.closings, j)))
         return i if behind >= 0 else behind
 
     def _key_in_name(self, i: int, fields: dict[str, str]) -> int:

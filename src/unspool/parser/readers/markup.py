@@ -10,7 +10,7 @@ from typing import Final
 
 from ...dialect.follows import ARGUMENT_END
 from ...dialect.loose import MAX_AGAIN, Loose
-from ...dialect.markers import BLOCK_END, Form, Parameter
+from ...dialect.markers import BLOCK_END, Form, Parameter, openings_of
 from ...dialect.patterns import MAX_FIELD, MAX_SPACE, MORE, NO, skip_space
 from ...dialect.plan import ArgumentPlan
 from ...events import Status
@@ -209,8 +209,8 @@ class MarkupReader(Reader):
 
     def _opens_nothing(self, i: int) -> int:
         """The end of an argument's opening at ``i`` that breaks off before a closing of the call; `NO` or `MORE`."""
-        begun = (p.begun for p in self._children(self.containers.levels[-1]) if p.begun is not None)
-        end = self._look.first(begun, i)
+        begun = {p.opening: p.begun for p in self._children(self.containers.levels[-1]) if p.begun is not None}
+        end = self._look.first(begun.values(), i)
         if end < 0:
             return end
         end = _BROKEN_OFF.match(self._tape.buf, end).end()
@@ -668,12 +668,12 @@ class MarkupReader(Reader):
             return i if tape.ended else MORE
         level = self.containers.levels[-1]
         if level.parameter is None:
-            r = first_of((look.argument(plan.arguments.parameters, j), self._begins_unnamed(j)))
+            r = first_of((look.first(plan.arguments.openings, j), self._begins_unnamed(j)))
             if r < 0:
                 r = first_of((r, self._openings.behind(ARGUMENT_END, j), self._opens_nothing(j)))
         else:
             # In a container: another element, its closing, or the turn's end.
             r = look.stands(level.parameter.closing, j, dict(level.fields))
-            inner = first_of((look.argument(self._children(level), j), self._begins_unnamed(j)))
+            inner = first_of((look.first(openings_of(self._children(level)), j), self._begins_unnamed(j)))
             r = first_of((r, inner, look.end_here(j)))
         return i if r >= 0 or (r == MORE and tape.ended) else r
