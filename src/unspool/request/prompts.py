@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from ..arguments import json_shown
 from ..chat_templates.bridge import Bridge, behind, between
 from ..chat_templates.forms import ASKED, IDS, TOOL, Form, reads, shown
 from ..chat_templates.pool import Pool, Waiting
@@ -52,6 +53,7 @@ _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
 _FORMS: Final = 4096  # forms of conversations that are known to be written whole
+_SHOWN: Final = 24  # characters of a text that an error shows
 _MOST_APART: Final = 16  # calls of one answer whose results are rendered one by one
 _DEEPEST: Final = 128  # levels of arguments that a template is given as an object
 _TRUSTED: Final = {"system", "developer"}  # roles whose text belongs to the application
@@ -412,14 +414,22 @@ class _Writing:
 
     def begun(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The prompt of a conversation whose last message the model goes on with. That message's text is the beginning
-        of an answer, which may have the dialect's markers, but no others."""
+        of an answer, which may have the dialect's markers, but no others: it is written as it is, or refused."""
         self._last = last = [self._prompts.message(m, Neutral(self._known.others)) for m in messages[-1:]]
+        given = [self._prompts.message(m, _SAME) for m in messages[-1:]]
         if not last or last[0]["role"] != "assistant" or not isinstance(last[0]["content"], str):
             raise _not_begun("needs an assistant message with text at the end of messages")
         if last[0].get("tool_calls"):
             raise _not_begun(
                 "an answer with calls cannot be continued; leave out its tool_calls, or send their results instead"
             )
+        for field in ("content", "reasoning_content"):
+            if (text := given[0].get(field)) != (broken := last[0].get(field)):
+                at = len(os.path.commonprefix([text, broken])) - 1  # noqa: RUF071 - of strings
+                words = [w for w in self._known.others.words if text.startswith(w, at)]
+                escaped = text[max(0, at - _SHOWN // 4) : at + _SHOWN]
+                shown = json_shown(max(words, key=len, default=escaped))
+                raise _not_begun(f"the last message spells what only the chat template writes; leave out {shown}")
         said, word = last[0]["content"], _random_word()
         if last[0].get("reasoning_content"):
             self._last = [last[0] | dict.fromkeys(("reasoning_content", "thinking"), word)]

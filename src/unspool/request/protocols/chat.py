@@ -9,7 +9,7 @@ from ...wire import chat as wire
 from ...wire import mindie as mindie_wire
 from ...wire import trace as trace_wire
 from ..chat_request import ChatRequest
-from ..common import check_messages, check_served, sampling, thinking, toolset, with_text
+from ..common import bounded, check_messages, check_served, sampling, thinking, toolset, with_text
 from ..declared import custom_call, read_nested, read_nested_choice
 from ..fields import BadRequest, Fields
 from ..parts.reading import CHAT, Forms, read_parts
@@ -48,7 +48,8 @@ class ChatProtocol(WireProtocol):
         choice = read_nested_choice(fields, declared)
         named = names_of(declared.tools)
         beside = offer.beside_client(named)
-        messages = [m for one in fields.objects("messages") for m in with_results(one, _message(one), beside)]
+        read = [m for one in fields.objects("messages") for m in with_results(one, _message(one), beside)]
+        messages = bounded(read, fields, "messages", limits)
         if not messages:
             raise fields.wrong("messages", "is empty; at least one message is needed")
         server_tools = None if continuing or choice == "none" else offered(fields, offer, named)
