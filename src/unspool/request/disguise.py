@@ -84,10 +84,12 @@ class Neutral(Change):
 
 class Disguise(Change):
     """Changes values as `Neutral` does, and then their signs and letters. Without ``letters``, for templates that act
-    upon words, it changes letters only in texts that are a piece of a special token."""
+    upon words, it changes letters only in texts that are a piece of a special token, but in none of those that a
+    template is ``acting`` upon: such as a tool of the name ``python``, where it writes ``<|python_tag|>`` itself."""
 
-    def __init__(self, special: SpecialTokens, *, letters: bool) -> None:
+    def __init__(self, special: SpecialTokens, *, letters: bool, acting: Iterable[str] = ()) -> None:
         self._special = special
+        self._acting = frozenset(acting)
         used = set("".join(special.words))
         idle = next((c for c in _IDLE if c not in used), _IDLE[0])
         changed: dict[str, str] = {}
@@ -104,6 +106,8 @@ class Disguise(Change):
         return _changed(self._special.break_up(value), self._text, named=named)
 
     def _text(self, text: str) -> str:
+        if text in self._acting:
+            return text
         return text.translate(self._all if self._special.has_piece(text) else self._table)
 
     def json(self, text: str, value: Any) -> str:

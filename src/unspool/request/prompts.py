@@ -309,7 +309,7 @@ class Prompts:
         words |= (marks - alone) | set(places.literals)
         own = SpecialTokens({*places.literals, *FORGED})
         said = self._said()
-        guards = _guard(words, alone, None), _guard({*words, *FORGED}, alone, own)
+        guards = _guard(words, alone, None, texts), _guard({*words, *FORGED}, alone, own, texts)
         # A token with an open part is known by its beginning, which a template and a dialect may write differently.
         others = {w for w in {*words, *FORGED} if not any(w.startswith(s) or s.startswith(w) for s in said)}
         beginnings = SpecialTokens(others, alone - said)
@@ -622,9 +622,13 @@ class _Guard(NamedTuple):
     trusted: SpecialTokens | None
 
 
-def _guard(words: Iterable[str], alone: Iterable[str], trusted: SpecialTokens | None) -> _Guard:
+def _guard(
+    words: Iterable[str], alone: Iterable[str], trusted: SpecialTokens | None, texts: Sequence[str]
+) -> _Guard:
     special = SpecialTokens(words, alone)
-    return _Guard(special, (Disguise(special, letters=True), Disguise(special, letters=False)), trusted)
+    acting = [text for text in texts if special.has_piece(text) and not special.completed(text, texts)]
+    disguises = Disguise(special, letters=True), Disguise(special, letters=False, acting=acting)
+    return _Guard(special, disguises, trusted)
 
 
 _SAME: Final = Change()
