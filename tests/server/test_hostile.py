@@ -216,7 +216,8 @@ LARGE = [
 ]
 MANY = 4097
 _CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-_USE, _RESULT = {"type": "tool_use", "id": "c", "name": "f"}, {"type": "tool_result", "tool_use_id": "c", "content": "r"}
+_USE = {"type": "tool_use", "id": "c", "name": "f"}
+_RESULT = {"type": "tool_result", "tool_use_id": "c", "content": "r"}
 _SERVED = {"id": "c", "name": "f", "arguments": "{}", "content": "r"}
 _TOO_MANY = [
     (CHAT, "assistant", {"tool_calls": [_CALL] * MANY}, "4,097 calls of tools"),

@@ -416,7 +416,6 @@ class _Writing:
         """The prompt of a conversation whose last message the model goes on with. That message's text is the beginning
         of an answer, which may have the dialect's markers, but no others: it is written as it is, or refused."""
         self._last = last = [self._prompts.message(m, Neutral(self._known.others)) for m in messages[-1:]]
-        given = [self._prompts.message(m, _SAME) for m in messages[-1:]]
         if not last or last[0]["role"] != "assistant" or not isinstance(last[0]["content"], str):
             raise _not_begun("needs an assistant message with text at the end of messages")
         if last[0].get("tool_calls"):
@@ -424,7 +423,8 @@ class _Writing:
                 "an answer with calls cannot be continued; leave out its tool_calls, or send their results instead"
             )
         for field in ("content", "reasoning_content"):
-            if (text := given[0].get(field)) != (broken := last[0].get(field)):
+            text = self._prompts.message(messages[-1], _SAME).get(field) or ""
+            if text != (broken := last[0].get(field) or ""):
                 at = len(os.path.commonprefix([text, broken])) - 1  # noqa: RUF071 - of strings
                 words = [w for w in self._known.others.words if text.startswith(w, at)]
                 escaped = text[max(0, at - _SHOWN // 4) : at + _SHOWN]
@@ -622,9 +622,7 @@ class _Guard(NamedTuple):
     trusted: SpecialTokens | None
 
 
-def _guard(
-    words: Iterable[str], alone: Iterable[str], trusted: SpecialTokens | None, texts: Sequence[str]
-) -> _Guard:
+def _guard(words: Iterable[str], alone: Iterable[str], trusted: SpecialTokens | None, texts: Sequence[str]) -> _Guard:
     special = SpecialTokens(words, alone)
     acting = [text for text in texts if special.has_piece(text) and not special.completed(text, texts)]
     disguises = Disguise(special, letters=True), Disguise(special, letters=False, acting=acting)

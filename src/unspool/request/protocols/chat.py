@@ -182,10 +182,14 @@ def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
 
 
 def read_content(fields: Fields, forms: Forms = CHAT) -> Any:
-    """Read a message's content: a string, a list of parts, or null. A refusal becomes the assistant's text."""
+    """Read a message's content: a string, a list of parts, or null. A refusal becomes the assistant's text, and a
+    string among the parts is one of text."""
     content = fields.raw.get("content")
     if not isinstance(content, str | list | None):
         raise fields.wrong("content", "must be a string, a list of parts or null")
+    if isinstance(content, list):
+        parts = [{"type": "text", "text": one} if isinstance(one, str) else one for one in content]
+        fields = fields.having({**fields.raw, "content": parts})
     return None if content is None else read_parts(fields, "content", forms)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from ...wire import MessagesWriter
 from ...wire import messages as wire
 from ..chat_request import ChatRequest
+from ..client_tools import client_tool
 from ..common import bounded, call_of, check_messages, check_served, in_one, sampling, thinking, tool, toolset
 from ..edits import ClearThinking, Edit, read_edits
 from ..fields import REQUIRED, Fields
@@ -133,6 +134,9 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
             continue
         if kind.startswith(_HOSTED):
             hosted.append(kind)
+            continue
+        if (known := client_tool(one)) is not None:
+            found.append(known)
             continue
         one.one_of("type", ("custom",), "custom")
         schema = one.object("input_schema").raw
