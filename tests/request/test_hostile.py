@@ -134,6 +134,12 @@ def test_a_template_may_act_upon_a_name_that_is_a_piece_of_its_tokens(beside: st
     assert prompt is None or "<|python_tag|>" not in prompt
 
 
+def test_a_template_may_act_upon_a_switch_in_a_text_with_signs_of_its_tokens() -> None:
+    acting = template("{{ c.function.arguments }}", "'<think></think>' if '/no_think' in (m.content or '')")
+    messages = [said("user", "a <x| b /no_think"), called(call({"city": "x"}, name="a")), result("r")]
+    assert Prompts(Tokenizer(acting, acting, {}, ())).render(asked(messages)).count("<think></think>") == 1
+
+
 TAGGED = """{% for t in tools or [] %}{% for name, p in t.function.parameters.properties.items() %}
 {% for k, v in p.items() if k != 'name' %}<{{ k }}>{{ v }}</{{ k }}>{% endfor %}{% endfor %}{% endfor %}"""
 

@@ -624,12 +624,14 @@ class _Guard(NamedTuple):
 
 def _guard(words: Iterable[str], alone: Iterable[str], trusted: SpecialTokens | None, texts: Sequence[str]) -> _Guard:
     special = SpecialTokens(words, alone)
-    acting = [text for text in texts if special.has_piece(text) and not special.completed(text, texts)]
+    known = (text for text in texts if special.has_piece(text) or _SWITCH.fullmatch(text))
+    acting = [text for text in known if not special.completed(text, texts)]
     disguises = Disguise(special, letters=True), Disguise(special, letters=False, acting=acting)
     return _Guard(special, disguises, trusted)
 
 
 _SAME: Final = Change()
+_SWITCH: Final = re.compile(r"/\w+")
 _NOTHING: Final = {"type": "text", "text": ""}
 
 
