@@ -273,11 +273,11 @@ class Prompts:
             if self.rendered([ASKED], [], generate=False).error:
                 self._no_tools = None
 
-        def write(messages: list[dict[str, Any]], tools: Sequence[Any]) -> str | None:
+        def write(messages: list[dict[str, Any]], tools: Sequence[Any], generate: bool = False) -> str | None:
             for message in messages:
                 if message.get("tool_calls"):
                     message["tool_calls"] = [self._call(call, _SAME) for call in message["tool_calls"]]
-            found = self.rendered(messages, tools, generate=False)
+            found = self.rendered(messages, tools, generate=generate)
             return None if found.error else found.text
 
         def result(parts: list[Any]) -> list[dict[str, Any]]:
