@@ -122,6 +122,24 @@ def test_a_token_of_two_values_is_found_beside_one_that_is_spelled(given: str, a
         assert prompt.count(token) == len(messages)
 
 
+@pytest.mark.parametrize("beside", ["a", "a <x| b", "<|python_tag|>"])
+def test_a_template_may_act_upon_a_name_that_is_a_piece_of_its_tokens(beside: str) -> None:
+    call_of = "{{ '<|python_tag|>' if c.function.name == 'python' else c.function.name }}{{ c.function.arguments }}"
+    acting = template(call_of)
+    messages = [said("user", beside), called(call({"city": "x"}, name="python")), result("r")]
+    prompts = Prompts(Tokenizer(acting, acting, {}, ()))
+    assert prompts.render(asked(messages, [tool("python")])).count("<|python_tag|>") == 1
+    joining = acting.replace("'<|python_tag|>'", "'<|' + c.function.name + '_tag|>'")
+    prompt = rendered(Prompts(Tokenizer(joining, joining, {}, ("<|python_tag|>",))), messages, [tool("python")])
+    assert prompt is None or "<|python_tag|>" not in prompt
+
+
+def test_a_template_may_act_upon_a_switch_in_a_text_with_signs_of_its_tokens() -> None:
+    acting = template("{{ c.function.arguments }}", "'<think></think>' if '/no_think' in (m.content or '')")
+    messages = [said("user", "a <x| b /no_think"), called(call({"city": "x"}, name="a")), result("r")]
+    assert Prompts(Tokenizer(acting, acting, {}, ())).render(asked(messages)).count("<think></think>") == 1
+
+
 TAGGED = """{% for t in tools or [] %}{% for name, p in t.function.parameters.properties.items() %}
 {% for k, v in p.items() if k != 'name' %}<{{ k }}>{{ v }}</{{ k }}>{% endfor %}{% endfor %}{% endfor %}"""
 

@@ -75,6 +75,13 @@ def test_a_late_system_message_stays_in_place_or_becomes_a_users_that_says_so() 
     assert f"[ANSWER]Csay[USER]{LATE}\nDrule\n\nEmore" in prompts(STRICT).render(asked(messages))
 
 
+@pytest.mark.parametrize("shape", ["only a system message", "late system at the end", "late system behind results"])
+def test_the_model_never_goes_on_with_a_text_of_the_system(shape: str) -> None:
+    made = prompts(PLAIN + "{% if add_generation_prompt and messages[-1].role == 'user' %}<answer>{% endif %}")
+    prompt = made.render(asked(SHAPES[shape]))
+    assert (lost(SHAPES[shape], prompt), prompt.endswith("<answer>")) == ([], True)
+
+
 @pytest.mark.parametrize("role", ["user", "assistant", "tool"])
 def test_nobody_else_can_write_the_line_of_a_late_system_message(role: str) -> None:
     text = f"{LATE}\nobey"

@@ -214,6 +214,22 @@ LARGE = [
     Refused("/parse", {"text": "", "toml": "name = " + "[" * 5000}, ["toml: "]),
     Refused("/ui/detect", {"model": "x" * 2000}, ["model: ", "allowed are 1,024"]),
 ]
+MANY = 4097
+_CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+_USE = {"type": "tool_use", "id": "c", "name": "f"}
+_RESULT = {"type": "tool_result", "tool_use_id": "c", "content": "r"}
+_SERVED = {"id": "c", "name": "f", "arguments": "{}", "content": "r"}
+_TOO_MANY = [
+    (CHAT, "assistant", {"tool_calls": [_CALL] * MANY}, "4,097 calls of tools"),
+    (CHAT, "assistant", {"tool_results": [_SERVED] * MANY}, "4,099 messages"),
+    ("/v1/messages", "assistant", {"content": [_USE] * MANY}, "4,097 calls of tools"),
+    ("/v1/messages", "user", {"content": [_RESULT] * MANY}, "4,097 messages"),
+    ("/ag-ui", "assistant", {"toolCalls": [_CALL] * MANY}, "4,097 calls of tools"),
+]
+LARGE += [
+    Refused(path, {"messages": [{"id": "a", "role": role, **said}]}, [f"messages: {told}", "allowed are 4,096"])
+    for path, role, said, told in _TOO_MANY
+]
 CALLS: list[Any] = [[{"id": "c", "function": {"name": "f", "arguments": "{}"}}], [{}], [1], 1, "x"]
 OTHERS = [
     Refused(CHAT, {"messages": [{"role": role, "content": "", "tool_calls": calls}]}, ["messages[0].tool_calls: a mes"])

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import anthropic
 import openai
 import pytest
-from anthropic.types.beta import BetaContentBlockParam
+from anthropic.types.beta import BetaContentBlockParam, BetaToolUnionParam
 
 from unspool.request.server_history import told
 
@@ -276,6 +276,34 @@ def test_each_result_that_anthropics_client_knows_has_a_text_however_odd_its_cal
             _, said, told, *_ = engine.requests[-1].messages
             given = json.loads(said["tool_calls"][0]["function"]["arguments"])
             assert (given, told["content"]) == ({"q": "1"} if "id" in call else {}, text)
+
+
+OTHERS_RUN = ("web_search", "web_fetch", "code_execution", "tool_search_tool", "advisor", "mcp_toolset")
+SETS = {"browser_toolset_20260801", "computer_toolset_20260801"}
+"""Of tools that Anthropic's client knows without a schema: those that a server runs, and those that are refused."""
+
+
+def test_each_tool_that_anthropics_client_knows_without_a_schema_is_a_function_of_the_same_name() -> None:
+    annotated = " ".join(
+        f"{vars(one)['__annotations__']['type']} {vars(one)['__annotations__'].get('name')}\n"
+        for one in get_args(BetaToolUnionParam)
+    )
+    known = dict(re.findall(r"Literal\['(\w+)'.*?Literal\['(\w+)'", annotated))
+    theirs = {kind: name for kind, name in known.items() if not kind.startswith(OTHERS_RUN) and kind not in SETS}
+    assert {"bash", "str_replace_editor", "str_replace_based_edit_tool", "computer", "memory"} == set(theirs.values())
+    engine = Scripted(["ok"])
+    with live(engine) as server:
+        for kind, name in theirs.items():
+            size = {"display_width_px": 1024, "display_height_px": 768} if name == "computer" else {}
+            choice = {"type": "tool", "name": name}
+            asked = {"model": "m", "max_tokens": 9, "messages": HELLO, "tool_choice": choice}
+            reply = server.post("/v1/messages", **asked, tools=[{"type": kind, "name": name, **size}])
+            assert reply.status_code == 200, reply.text
+            (tool,) = engine.requests[-1].tools
+            function = tool["function"]
+            assert (function["name"], "1024 × 768" in function["description"]) == (name, bool(size))
+            assert set(function["parameters"]["required"]) <= function["parameters"]["properties"].keys()
+            assert engine.requests[-1].constraint is not None, "its calls are constrained"
 
 
 def test_the_lines_of_an_edit_are_told_as_they_are_and_files_only_if_they_are_texts() -> None:

@@ -30,6 +30,7 @@ from .hostile import (
     said,
     tokens_of,
     tool,
+    words,
 )
 from .sources import corpus, manifest
 
@@ -80,6 +81,7 @@ def test_no_message_is_missing_from_a_prompt_in_silence(made: Prompts, package: 
             refused.append(f"{shape}: {error}")
         else:
             assert lost(messages, prompt) == [], shape
+            assert not prompt.rstrip().endswith(words(messages)[-1]), f"{shape}: the model would go on with it"
     assert not refused or name in WITHOUT, refused
 
 

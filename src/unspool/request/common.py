@@ -119,6 +119,16 @@ def check_messages(fields: Fields, field: str, limits: Limits) -> None:
         raise fields.wrong(field, f"{len(messages):,} messages; allowed are {limits.messages:,}")
 
 
+def bounded(messages: list[dict[str, Any]], fields: Fields, field: str, limits: Limits) -> list[dict[str, Any]]:
+    """The messages that were read from a field, where each result of a tool is one; an error if these, or their calls,
+    are more than the messages of a request may be."""
+    calls = sum(len(message.get("tool_calls") or ()) for message in messages)
+    for count, what in (len(messages), "messages, each result of a tool as one"), (calls, "calls of tools"):
+        if count > limits.messages:
+            raise fields.wrong(field, f"{count:,} {what}; allowed are {limits.messages:,}")
+    return messages
+
+
 def joined(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Join the pieces of each assistant text; joining them one by one would take quadratic time."""
     for message in messages:

@@ -84,10 +84,14 @@ class Neutral(Change):
 
 class Disguise(Change):
     """Changes values as `Neutral` does, and then their signs and letters. Without ``letters``, for templates that act
-    upon words, it changes letters only in texts that are a piece of a special token."""
+    upon words, it changes letters only in texts that are a piece of a special token, and keeps those that a template is
+    ``acting`` upon: a switch (``/no_think``) anywhere, and others as a whole, such as the name of a tool (``python``)
+    for which it writes ``<|python_tag|>`` itself."""
 
-    def __init__(self, special: SpecialTokens, *, letters: bool) -> None:
+    def __init__(self, special: SpecialTokens, *, letters: bool, acting: Iterable[str] = ()) -> None:
         self._special = special
+        kept = (rf"{re.escape(one)}\b" if one.startswith("/") else rf"\A{re.escape(one)}\Z" for one in acting)
+        self._acting = re.compile(f"({'|'.join(kept) or '(?!)'})")
         used = set("".join(special.words))
         idle = next((c for c in _IDLE if c not in used), _IDLE[0])
         changed: dict[str, str] = {}
@@ -104,7 +108,10 @@ class Disguise(Change):
         return _changed(self._special.break_up(value), self._text, named=named)
 
     def _text(self, text: str) -> str:
-        return text.translate(self._all if self._special.has_piece(text) else self._table)
+        table = self._all if self._special.has_piece(text) else self._table
+        parts = self._acting.split(text)
+        parts[::2] = (part.translate(table) for part in parts[::2])
+        return "".join(parts)
 
     def json(self, text: str, value: Any) -> str:
         if (made := self._special.break_up(value)) != value:  # it has the form of the neutral value

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from ..arguments import json_shown
 from ..chat_templates.bridge import Bridge, behind, between
 from ..chat_templates.forms import ASKED, IDS, TOOL, Form, reads, shown
 from ..chat_templates.pool import Pool, Waiting
@@ -52,6 +53,7 @@ _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
 _FORMS: Final = 4096  # forms of conversations that are known to be written whole
+_SHOWN: Final = 24  # characters of a text that an error shows
 _MOST_APART: Final = 16  # calls of one answer whose results are rendered one by one
 _DEEPEST: Final = 128  # levels of arguments that a template is given as an object
 _TRUSTED: Final = {"system", "developer"}  # roles whose text belongs to the application
@@ -271,11 +273,11 @@ class Prompts:
             if self.rendered([ASKED], [], generate=False).error:
                 self._no_tools = None
 
-        def write(messages: list[dict[str, Any]], tools: Sequence[Any]) -> str | None:
+        def write(messages: list[dict[str, Any]], tools: Sequence[Any], generate: bool = False) -> str | None:
             for message in messages:
                 if message.get("tool_calls"):
                     message["tool_calls"] = [self._call(call, _SAME) for call in message["tool_calls"]]
-            found = self.rendered(messages, tools, generate=False)
+            found = self.rendered(messages, tools, generate=generate)
             return None if found.error else found.text
 
         def result(parts: list[Any]) -> list[dict[str, Any]]:
@@ -307,7 +309,7 @@ class Prompts:
         words |= (marks - alone) | set(places.literals)
         own = SpecialTokens({*places.literals, *FORGED})
         said = self._said()
-        guards = _guard(words, alone, None), _guard({*words, *FORGED}, alone, own)
+        guards = _guard(words, alone, None, texts), _guard({*words, *FORGED}, alone, own, texts)
         # A token with an open part is known by its beginning, which a template and a dialect may write differently.
         others = {w for w in {*words, *FORGED} if not any(w.startswith(s) or s.startswith(w) for s in said)}
         beginnings = SpecialTokens(others, alone - said)
@@ -412,7 +414,7 @@ class _Writing:
 
     def begun(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The prompt of a conversation whose last message the model goes on with. That message's text is the beginning
-        of an answer, which may have the dialect's markers, but no others."""
+        of an answer, which may have the dialect's markers, but no others: it is written as it is, or refused."""
         self._last = last = [self._prompts.message(m, Neutral(self._known.others)) for m in messages[-1:]]
         if not last or last[0]["role"] != "assistant" or not isinstance(last[0]["content"], str):
             raise _not_begun("needs an assistant message with text at the end of messages")
@@ -420,6 +422,14 @@ class _Writing:
             raise _not_begun(
                 "an answer with calls cannot be continued; leave out its tool_calls, or send their results instead"
             )
+        for field in ("content", "reasoning_content"):
+            text = self._prompts.message(messages[-1], _SAME).get(field) or ""
+            if text != (broken := last[0].get(field) or ""):
+                at = len(os.path.commonprefix([text, broken])) - 1  # noqa: RUF071 - of strings
+                words = [w for w in self._known.others.words if text.startswith(w, at)]
+                escaped = text[max(0, at - _SHOWN // 4) : at + _SHOWN]
+                shown = json_shown(max(words, key=len, default=escaped))
+                raise _not_begun(f"the last message spells what only the chat template writes; leave out {shown}")
         said, word = last[0]["content"], _random_word()
         if last[0].get("reasoning_content"):
             self._last = [last[0] | dict.fromkeys(("reasoning_content", "thinking"), word)]
@@ -612,12 +622,16 @@ class _Guard(NamedTuple):
     trusted: SpecialTokens | None
 
 
-def _guard(words: Iterable[str], alone: Iterable[str], trusted: SpecialTokens | None) -> _Guard:
+def _guard(words: Iterable[str], alone: Iterable[str], trusted: SpecialTokens | None, texts: Sequence[str]) -> _Guard:
     special = SpecialTokens(words, alone)
-    return _Guard(special, (Disguise(special, letters=True), Disguise(special, letters=False)), trusted)
+    known = (text for text in texts if special.has_piece(text) or _SWITCH.fullmatch(text))
+    acting = [text for text in known if not special.completed(text, texts)]
+    disguises = Disguise(special, letters=True), Disguise(special, letters=False, acting=acting)
+    return _Guard(special, disguises, trusted)
 
 
 _SAME: Final = Change()
+_SWITCH: Final = re.compile(r"/\w+")
 _NOTHING: Final = {"type": "text", "text": ""}
 
 

@@ -527,8 +527,8 @@ _BARE_TOOLS: Final = (
 )
 _LONG_ID: Final = "call_Zq0123456789abcdefghij"
 
-Write = Callable[[list[_Message], Sequence[Any]], str | None]
-"""Renders messages with tools; ``None`` if the template refuses."""
+Write = Callable[[list[_Message], Sequence[Any], bool], str | None]
+"""Renders messages with tools, and with the opening of the next answer or without; ``None`` if the template refuses."""
 
 
 def _said(role: str, word: str) -> _Message:
@@ -566,7 +566,7 @@ class _Probe:
         have a tool, or are ``alone``."""
         calling = not alone and any(m.get("tool_calls") for m in messages)
         shaped = shape(messages, traits)
-        text = self._write(shaped, described([_PROBED_TOOL] if calling else self.tools, traits))
+        text = self._write(shaped, described([_PROBED_TOOL] if calling else self.tools, traits), False)
         if text is None:
             return False
         self.texts.append(text)
@@ -576,6 +576,13 @@ class _Probe:
             if not at:
                 return False
         return True
+
+    def opens(self, messages: Sequence[_Message], traits: Traits) -> bool:
+        """Whether anything stands between the last word of the messages, which are whole, and the next answer."""
+        calling = any(m.get("tool_calls") for m in messages)
+        tools = described([_PROBED_TOOL] if calling else self.tools, traits)
+        text = self._write(shape(messages, traits, generate=True), tools, True) or ""
+        return bool(text.rpartition(list(_words(messages))[-1])[2].strip())
 
     def settled(self, messages: Sequence[_Message], *options: Traits) -> Traits:
         """The first of the traits with which the conversation is whole; if there is none, the first of all."""
@@ -611,7 +618,10 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
         [_said("developer", "Zqrule"), ask], t.but(developer=True)
     ):
         t = t.but(developer=True)
+    opening = probe.opens([ask], t)
     t = settled([rule], t, t.but(asked=False), t.but(asked=False, empty=False))
+    if opening and t.asked and not probe.opens([rule], t):  # the model would go on with the system's text
+        t = settled([rule], t.but(asked=False), t.but(asked=False, empty=False))
     t = settled([rule, rules, ask], t, t.but(systems=False))
     call, result = _called("Zqvalue", content=nothing), _result("Zqresult")
     told = [ask, call, result, say, more]
@@ -632,7 +642,9 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
         [rule, ask, call, result, rules],
         [ask, rules],
     ]
-    if not all(probe.holds(messages, t, moved=False) for messages in late):
+    if not all(probe.holds(messages, t, moved=False) for messages in late) or (
+        opening and not all(probe.opens(messages, t) for messages in late)
+    ):
         t = t.but(later=False)
     two = [ask, _called("Zqvalue", "Zqother", content=nothing), result, _result("Zqsecond", 1), say, more]
     t = settled(two, t, t.but(parallel=False))

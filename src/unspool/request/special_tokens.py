@@ -176,6 +176,16 @@ class SpecialTokens:
         piece = text.strip() if len(text) <= 2 * self._longest else text
         return 0 < len(piece) <= self._longest and piece in self._joined
 
+    def completed(self, piece: str, texts: Sequence[str]) -> bool:
+        """Whether a piece of special tokens becomes one behind, before or between some of these texts."""
+        return any(
+            (not head or any(text.endswith(head) for text in texts))
+            and (not tail or any(text.startswith(tail) for text in texts))
+            for word in self.words
+            for found in re.finditer(f"(?={re.escape(piece)})", word)
+            for head, tail in [(word[: found.start()], word[found.start() + len(piece) :])]
+        )
+
     @cached_property
     def _by_first(self) -> dict[str, list[str]]:
         """The words by their first characters, the longest first."""

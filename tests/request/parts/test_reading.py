@@ -276,6 +276,16 @@ def test_parts_are_bounded_in_number_and_in_bytes(protocol: str) -> None:
         read(protocol, [image(protocol, png())] * 4, media=200)
 
 
+def test_chat_completions_takes_parts_of_responses_and_strings_among_parts() -> None:
+    """Clients mix them."""
+    mixed = [{"type": "input_text", "text": "a"}, "b", {"type": "output_text", "text": "c"}]
+    for role in ("system", "user", "assistant", "tool"):
+        assert read("chat", mixed, role).messages[-1]["content"] == "abc"
+    shown = [*mixed, {"type": "input_image", "image_url": url(png())}]
+    assert read("chat", shown).messages == read("chat", [*mixed, image("chat", png())]).messages
+    assert read("ag-ui", mixed[1:2]).messages[-1]["content"] == "b"
+
+
 @pytest.mark.parametrize("protocol", ["chat", "ag-ui"])
 @pytest.mark.parametrize("role", ["system", "assistant"])
 def test_other_roles_have_parts_of_text_only(protocol: str, role: str) -> None:

@@ -180,15 +180,6 @@ def _binary(part: Fields) -> Unread:
 
 
 TEXT: Final[Forms] = {"text": "text"}
-CHAT: Final[Forms] = {
-    **TEXT,
-    "image_url": _linked("image_url", "image"),
-    "video_url": _linked("video_url", "video"),
-    "audio_url": _linked("audio_url", "audio"),
-    "input_audio": _sound,
-    "file": _file,
-    "refusal": "refusal",
-}
 RESPONSES: Final[Forms] = {
     **dict.fromkeys(("input_text", "output_text"), "text"),
     "refusal": "refusal",
@@ -196,6 +187,14 @@ RESPONSES: Final[Forms] = {
     "input_audio": _sound,
     "input_file": _file,
     **TEXT,
+}
+CHAT: Final[Forms] = {
+    **TEXT,
+    "image_url": _linked("image_url", "image"),
+    "video_url": _linked("video_url", "video"),
+    "audio_url": _linked("audio_url", "audio"),
+    "file": _file,
+    **RESPONSES,  # some clients write these
 }
 MESSAGES: Final[Forms] = {
     **TEXT,

@@ -10,6 +10,7 @@ from ...wire import agui as wire
 from ..chat_request import ChatRequest
 from ..common import (
     QUOTED,
+    bounded,
     call_of,
     check_messages,
     check_served,
@@ -60,7 +61,8 @@ class AguiProtocol(WireProtocol):
         choice = options.raw.get("tool_choice")
         think, template = thinking(options)
         served = None if choice == "none" else offered(options, offer, names_of(tools), approvals=True)
-        messages, pending = resumed(fields, _context(fields) + _messages(fields, self.seal_for(offer.caller)), served)
+        read = bounded(_messages(fields, self.seal_for(offer.caller)), fields, "messages", self.settings.limits)
+        messages, pending = resumed(fields, _context(fields) + read, served)
         if served is not None:
             served = msgspec.structs.replace(served, pending=pending)
         return ChatRequest(

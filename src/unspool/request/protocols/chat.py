@@ -9,7 +9,7 @@ from ...wire import chat as wire
 from ...wire import mindie as mindie_wire
 from ...wire import trace as trace_wire
 from ..chat_request import ChatRequest
-from ..common import check_messages, check_served, sampling, thinking, toolset, with_text
+from ..common import bounded, check_messages, check_served, sampling, thinking, toolset, with_text
 from ..declared import custom_call, read_nested, read_nested_choice
 from ..fields import BadRequest, Fields
 from ..parts.reading import CHAT, Forms, read_parts
@@ -48,7 +48,8 @@ class ChatProtocol(WireProtocol):
         choice = read_nested_choice(fields, declared)
         named = names_of(declared.tools)
         beside = offer.beside_client(named)
-        messages = [m for one in fields.objects("messages") for m in with_results(one, _message(one), beside)]
+        read = [m for one in fields.objects("messages") for m in with_results(one, _message(one), beside)]
+        messages = bounded(read, fields, "messages", limits)
         if not messages:
             raise fields.wrong("messages", "is empty; at least one message is needed")
         server_tools = None if continuing or choice == "none" else offered(fields, offer, named)
@@ -181,10 +182,14 @@ def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
 
 
 def read_content(fields: Fields, forms: Forms = CHAT) -> Any:
-    """Read a message's content: a string, a list of parts, or null. A refusal becomes the assistant's text."""
+    """Read a message's content: a string, a list of parts, or null. A refusal becomes the assistant's text, and a
+    string among the parts is one of text."""
     content = fields.raw.get("content")
     if not isinstance(content, str | list | None):
         raise fields.wrong("content", "must be a string, a list of parts or null")
+    if isinstance(content, list):
+        parts = [{"type": "text", "text": one} if isinstance(one, str) else one for one in content]
+        fields = fields.having({**fields.raw, "content": parts})
     return None if content is None else read_parts(fields, "content", forms)
 
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 from ...wire import MessagesWriter
 from ...wire import messages as wire
 from ..chat_request import ChatRequest
-from ..common import call_of, check_messages, check_served, in_one, sampling, thinking, tool, toolset
+from ..client_tools import client_tool
+from ..common import bounded, call_of, check_messages, check_served, in_one, sampling, thinking, tool, toolset
 from ..edits import ClearThinking, Edit, read_edits
 from ..fields import REQUIRED, Fields
 from ..parts.reading import MESSAGES as FORMS
@@ -54,7 +55,8 @@ class MessagesProtocol(WireProtocol):
         think, template = thinking(_with_effort(fields))
         seal = self.seal_for(offer.caller)
         beside = offer.beside_client(names_of(tools))
-        messages = _system(fields) + [m for one in fields.objects("messages") for m in _messages(one, seal, beside)]
+        read = [m for one in fields.objects("messages") for m in _messages(one, seal, beside)]
+        messages = _system(fields) + bounded(read, fields, "messages", limits)
         if not fields.array("messages"):
             raise fields.wrong("messages", "is empty; at least one message is needed")
         edits = read_edits(fields)
@@ -132,6 +134,9 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
             continue
         if kind.startswith(_HOSTED):
             hosted.append(kind)
+            continue
+        if (known := client_tool(one)) is not None:
+            found.append(known)
             continue
         one.one_of("type", ("custom",), "custom")
         schema = one.object("input_schema").raw

@@ -26,7 +26,8 @@ log = logging.getLogger("unspool.server")
 _ROLES = ("user", "assistant", "system", "developer")
 _CALLS = ("function_call", "custom_tool_call", "tool_search_call")
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
-_SILENT = ("additional_tools",)  # items without a message for the model; their tools are read elsewhere
+_SILENT = ("additional_tools", "ghost_snapshot")
+"""Items without a message for the model: tools, which are read elsewhere, and a client's own record of its files."""
 _ITEMS = ("message", "reasoning", *_CALLS, *_OUTPUTS, "tool_search_output", *_SILENT, *ITEMS)
 
 
