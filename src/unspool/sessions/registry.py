@@ -132,8 +132,8 @@ class Sessions:
         for session in list(self._open.values()):
             await session.store_again()
 
-    async def patrol(self) -> None:
-        """Write what waits, again and again."""
+    async def keep_storing(self) -> None:
+        """Write what the store could not take before, again and again."""
         while True:
             await asyncio.sleep(_AGAIN)
             await self.store_again()
