@@ -15,12 +15,12 @@ import aiohttp
 import httpx2
 import pytest
 
-from unspool.sessions import Limits, Sessions
+from unspool.sessions import Limits, Session, Sessions
 from unspool.sessions.records import CALL, OWNER, SESSION, Recorded, put_call
 from unspool.store import Store
 
 from ..loopback import free_port, listens
-from ..server.support import CHAT, PATIENCE, Live, live, until
+from ..server.support import CHAT, HEAD, PATIENCE, Live, live, until
 from ..server.writing import template
 from .support import Model, ask, check, made, trajectory, tree
 
@@ -329,6 +329,37 @@ def test_idle_sessions_leave_the_memory_and_come_back_from_the_store(monkeypatch
             assert len(found["calls"]) == 4
             assert json.dumps(found).count('"fork": null') == 4
             assert sum(call["parent"] is not None for call in found["calls"]) == 2
+
+
+def test_a_session_that_leaves_the_memory_while_a_request_of_it_arrives_stays_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("unspool.sessions.registry._MOST", 1)
+    opened: list[str] = []
+    keep = Sessions._opened
+
+    def kept(sessions: Sessions, one: Session) -> Session:
+        opened.append(one.about.id)
+        return keep(sessions, one)
+
+    monkeypatch.setattr(Sessions, "_opened", kept)
+    model = Model(lambda request: "Hello.")
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        first, last = made(server), made(server)
+        body = json.dumps({"messages": HI}).encode()
+        bearer = f"Authorization: Bearer {{}}\r\nContent-Length: {len(body)}\r\n\r\n"
+        connections = []
+        for session in (first, last):
+            connections.append(connection := server.connect())
+            connection.sendall(f"POST {CHAT} {HEAD}{bearer.format(session['key'])}".encode() + body[:5])
+            until(lambda: opened[-1] == session["id"])  # noqa: B023
+            made(server)  # for which the idle ones leave the memory
+        assert server.post(f"/sessions/{last['id']}/finish").status_code == 200
+        for connection, status in zip(connections, (b"200", b"409"), strict=True):
+            connection.sendall(body[5:])
+            assert status in connection.recv(1 << 16).split(b"\r\n")[0]
+        assert len(trajectory(server, first)["calls"]) == 1
+        assert not trajectory(server, last)["calls"]
 
 
 async def test_sessions_of_a_store_are_listed_page_by_page() -> None:

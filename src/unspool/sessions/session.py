@@ -69,7 +69,6 @@ class Session:
     digests.
 
     Attributes:
-        used: the time of its last use, by the monotonic clock.
         running: the number of requests in flight.
         size: about how many bytes it takes in memory.
     """
@@ -92,7 +91,6 @@ class Session:
         self.tokens = 0
         self._held: list[int] = []  # the tokens that each running generation may still make
         self._freed = asyncio.Event()
-        self.used = time.monotonic()
         self.size = _SMALLEST + len(msgspec.msgpack.encode(about)) + sum(map(len, self.blobs.values()))
         self.deleted = False
         self._finishing = False
@@ -179,7 +177,6 @@ class Session:
         self._freed.set()
 
     def leave(self) -> None:
-        self.used = time.monotonic()
         self.running -= 1
         if not self.running:
             self._idle.set()
