@@ -23,7 +23,7 @@ import pytest
 
 from unspool.engines import Request
 
-from ..server.support import Live, live
+from ..server.support import Live, live, until
 from ..server.writing import template
 from ..sessions.recorded import SHAPES, Shape, replayed, shape, write
 from ..sessions.support import Model, check, made, trajectory
@@ -141,6 +141,7 @@ class Terminal:
             "DISABLE_AUTOUPDATER": "1",
         }
         claude = program("claude")
+        self._history = home / ".claude" / "projects"
         self._process, self._screen = pty.fork()
         if not self._process:
             os.chdir(work)
@@ -156,6 +157,12 @@ class Terminal:
             if select.select([self._screen], [], [], 0.2)[0]:
                 shown = os.read(self._screen, 1 << 16).decode(errors="replace")
                 self.seen += re.sub(r"\x1b\[[0-9;?<>]*[a-zA-Z]|\s", "", shown)
+
+    def wait_kept(self, answer: str, times: int) -> None:
+        """Wait until its history has an answer so many times: it is written after the screen."""
+        until(
+            lambda: sum(f.read_text().count(f'"{answer}"') for f in self._history.glob("*/*.jsonl")) >= times, PATIENCE
+        )
 
     def enter(self, line: str) -> None:
         os.write(self._screen, line.encode())
@@ -194,6 +201,7 @@ def test_claude_codes_titles_sub_agents_and_compaction_are_roots_and_another_pro
             ):
                 claude.enter(line)
                 claude.wait(answer)
+            claude.wait_kept("Noted.", 2)
         with terminal(
             server.url, session["key"], tmp_path, "--continue", "--append-system-prompt", "Be brief."
         ) as again:

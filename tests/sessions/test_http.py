@@ -388,11 +388,15 @@ def test_a_retry_of_a_stream_that_failed_is_answered_anew() -> None:
     assert again == whole
 
 
+async def nothing(session: Session, scope: Any, body: bytes, send: Any) -> bool:
+    return True
+
+
 async def test_an_answer_that_is_too_large_for_retries_is_not_kept_while_it_is_written() -> None:
     async def done(send: Any) -> bool:
         return True
 
-    answer = _Answer(done, _nowhere, lambda more: True)
+    answer = _Answer(done, _nowhere, Retries(nothing))
     await answer.work
     await answer.send({"type": "http.response.start", "status": 200})
     for _ in range(100):
@@ -587,7 +591,7 @@ async def write(send: Any) -> bool:
 
 async def test_a_client_that_does_not_read_delays_no_retry_and_gets_everything_once_it_reads() -> None:
     slow, fast = Reading(3), Reading()
-    answer = _Answer(write, slow.send, lambda more: True)
+    answer = _Answer(write, slow.send, Retries(nothing))
     first = asyncio.ensure_future(answer.first())
     while len(slow.parts) < 3:
         await asyncio.sleep(0)
@@ -607,7 +611,7 @@ async def test_a_client_that_is_far_behind_another_is_disconnected_and_what_is_k
 ) -> None:
     slow, fast = Reading(3), Reading()
     one, two = (slow, fast) if slow_first else (fast, slow)
-    answer = _Answer(write, one.send, lambda more: True)
+    answer = _Answer(write, one.send, Retries(nothing))
     first = asyncio.ensure_future(answer.first())
     await asyncio.sleep(0)
     retry = asyncio.ensure_future(answer.again(two.send))
@@ -622,7 +626,7 @@ async def test_a_client_that_is_far_behind_another_is_disconnected_and_what_is_k
 
 async def test_an_answer_waits_for_the_fastest_of_its_clients() -> None:
     clients = [Reading(9), Reading(7)]
-    answer = _Answer(write, clients[0].send, lambda more: True)
+    answer = _Answer(write, clients[0].send, Retries(nothing))
     reading = [asyncio.ensure_future(answer.first()), asyncio.ensure_future(answer.again(clients[1].send))]
     for _ in range(2000):
         await asyncio.sleep(0)

@@ -15,12 +15,12 @@ import aiohttp
 import httpx2
 import pytest
 
-from unspool.sessions import Limits, Sessions
+from unspool.sessions import Limits, Session, Sessions
 from unspool.sessions.records import CALL, OWNER, SESSION, Recorded, put_call
 from unspool.store import Store
 
 from ..loopback import free_port, listens
-from ..server.support import CHAT, PATIENCE, Live, live, until
+from ..server.support import CHAT, HEAD, PATIENCE, Live, live, until
 from ..server.writing import template
 from .support import Model, ask, check, made, trajectory, tree
 
@@ -179,7 +179,7 @@ def test_a_run_says_so_even_if_the_store_is_still_full_at_the_restart(looked: bo
 def test_a_session_can_be_deleted_where_there_is_no_room_for_a_note(tmp_path: Path) -> None:
     claim = Store(tmp_path / "store.db").claim("sessions")
     claim.begin()
-    claim.wait("x")
+    claim.wait("x", 1)
     size = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, size[1]))
     try:
@@ -208,6 +208,33 @@ def test_calls_that_wait_for_a_full_store_are_stored_even_if_nothing_more_comes(
             store._db.execute("PRAGMA query_only = 1")
     with live(model, "hermes", prompts=template(), sessions=True, store=Store(file)) as server:
         check(trajectory(server, session), model.record)
+
+
+def test_calls_beyond_what_may_wait_for_a_full_store_are_lost_and_their_run_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unspool.sessions.session._WAITING", 20_000)
+    monkeypatch.setattr("unspool.sessions.registry._AGAIN", 0.1)
+    lost = "calls are lost: the store is full, and no more may wait for it"
+    model, store = Model(lambda request: "Hello."), Store(tmp_path / "store.db")
+    with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
+        one, other, third = made(server), made(server), made(server)
+        store._db.execute("PRAGMA query_only = 1")
+        assert [ask(one, server, CHAT, messages=HI).status_code for _ in range(20)] == [200] * 20
+        kept = len(trajectory(server, one)["calls"])
+        assert 3 < kept < 20
+        for _ in range(2):  # a session learns by its first call that the store is full
+            assert ask(other, server, CHAT, messages=HI).status_code == 200
+        assert [len(trajectory(server, other)["calls"]), trajectory(server, other)["problems"][0]] == [1, lost]
+        store._db.execute("PRAGMA query_only = 0")
+        until(lambda: [trajectory(server, session)["problems"] for session in (one, other)] == [[lost], [lost]])
+        for session in (one, other, third):
+            assert ask(session, server, CHAT, messages=HI).status_code == 200
+    with live(model, "hermes", prompts=template(), sessions=True, store=Store(tmp_path / "store.db")) as server:
+        found = [trajectory(server, session) for session in (one, other, third)]
+    assert [len(run["calls"]) for run in found] == [kept + 1, 2, 1]
+    assert [run["problems"] for run in found] == [[lost], [lost], []]
+    assert [run["exact"] for run in found] == [False, False, True]
 
 
 async def test_calls_that_wait_for_a_full_store_are_stored_in_their_order_once_there_is_room(tmp_path: Path) -> None:
@@ -302,6 +329,37 @@ def test_idle_sessions_leave_the_memory_and_come_back_from_the_store(monkeypatch
             assert len(found["calls"]) == 4
             assert json.dumps(found).count('"fork": null') == 4
             assert sum(call["parent"] is not None for call in found["calls"]) == 2
+
+
+def test_a_session_that_leaves_the_memory_while_a_request_of_it_arrives_stays_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("unspool.sessions.registry._MOST", 1)
+    opened: list[str] = []
+    keep = Sessions._opened
+
+    def kept(sessions: Sessions, one: Session) -> Session:
+        opened.append(one.about.id)
+        return keep(sessions, one)
+
+    monkeypatch.setattr(Sessions, "_opened", kept)
+    model = Model(lambda request: "Hello.")
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        first, last = made(server), made(server)
+        body = json.dumps({"messages": HI}).encode()
+        bearer = f"Authorization: Bearer {{}}\r\nContent-Length: {len(body)}\r\n\r\n"
+        connections = []
+        for session in (first, last):
+            connections.append(connection := server.connect())
+            connection.sendall(f"POST {CHAT} {HEAD}{bearer.format(session['key'])}".encode() + body[:5])
+            until(lambda: opened[-1] == session["id"])  # noqa: B023
+            made(server)  # for which the idle ones leave the memory
+        assert server.post(f"/sessions/{last['id']}/finish").status_code == 200
+        for connection, status in zip(connections, (b"200", b"409"), strict=True):
+            connection.sendall(body[5:])
+            assert status in connection.recv(1 << 16).split(b"\r\n")[0]
+        assert len(trajectory(server, first)["calls"]) == 1
+        assert not trajectory(server, last)["calls"]
 
 
 async def test_sessions_of_a_store_are_listed_page_by_page() -> None:

@@ -197,7 +197,7 @@ def _lifespan(service: Service, background: Background) -> Callable[[Starlette],
         patrols: list[asyncio.Future[Any]] = [asyncio.ensure_future(patrol(one.runs, _RUNS)) for one in service.models]
         if service.sessions is not None:
             patrols += [asyncio.ensure_future(service.sessions.examine(one)) for one in service.models]
-            patrols.append(asyncio.ensure_future(service.sessions.patrol()))
+            patrols.append(asyncio.ensure_future(service.sessions.keep_storing()))
         try:
             yield
         finally:

@@ -57,11 +57,9 @@ class _Answer:
     at its own pace, and the answer is written at the pace of the fastest. One that is too far behind is disconnected.
     """
 
-    def __init__(
-        self, work: Callable[[Send], Coroutine[Any, Any, bool]], send: Send, fits: Callable[[int], bool]
-    ) -> None:
+    def __init__(self, work: Callable[[Send], Coroutine[Any, Any, bool]], send: Send, retries: "Retries") -> None:
         self._first = _Client(send)
-        self._fits = fits  # counts so many bytes more, if there is room for them
+        self._retries = retries
         self.counted = 0  # as how many bytes it is
         self._clients = [self._first]  # those that are still there
         loop = asyncio.get_running_loop()
@@ -134,11 +132,11 @@ class _Answer:
     def _count(self) -> None:
         """Be counted for more, or no longer be kept whole, if this one or all of them are too large."""
         more = self.size + _STEP - self.counted
-        self._whole = self._whole and self.size <= _SIZE and self._fits(more)
+        self._whole = self._whole and self.size <= _SIZE and self._retries.take(more)
         if self._whole:
             self.counted += more
         else:
-            self._fits(-self.counted)
+            self._retries.give_back(self.counted)
             self.counted = 0
             self._drop()
 
@@ -245,7 +243,7 @@ class Retries:
         if attempt.again and known is not None and known.good:
             await known.again(send)
             return
-        answer = self._running[key] = _Answer(partial(self._work, session, scope, body), send, self._fits)
+        answer = self._running[key] = _Answer(partial(self._work, session, scope, body), send, self)
         answer.work.add_done_callback(lambda _: self._ended(key, answer))
         await answer.first()
 
@@ -263,7 +261,7 @@ class Retries:
             self._size += answer.size + _OVERHEAD
         self._forget()
 
-    def _fits(self, more: int) -> bool:
+    def take(self, more: int) -> bool:
         """Count bytes of an answer that is being written, if there is room for them: those that are kept give way."""
         self._size += more
         self._forget()
@@ -271,6 +269,10 @@ class Retries:
         if not fits:
             self._size -= more
         return fits
+
+    def give_back(self, bytes: int) -> None:
+        """Count bytes of an answer no longer."""
+        self._size -= bytes
 
     def _forget(self) -> None:
         """Forget the answers that are kept too long, or too many."""

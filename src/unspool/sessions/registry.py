@@ -4,6 +4,7 @@ import asyncio
 import logging
 import secrets
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -50,6 +51,7 @@ class Sessions:
             log.warning("the store takes nothing now: %s", error)
         self._by_key: dict[str, str] = {}
         self._open: OrderedDict[str, Session] = OrderedDict()
+        self._alive: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
         self._opening: dict[str, asyncio.Task[Session | None]] = {}
         self._examining: dict[str, asyncio.Task[Examined]] = {}
         self.examined: dict[str, Examined] = {}
@@ -88,8 +90,10 @@ class Sessions:
         found = self._open.get(id)
         if found is not None:
             self._open.move_to_end(id)
-            found.used = time.monotonic()
             return found
+        found = self._alive.get(id)
+        if found is not None:
+            return self._opened(found)
         if not _ID.fullmatch(id):
             return None
         if id not in self._opening:  # all that wait get the same object
@@ -124,6 +128,7 @@ class Sessions:
             session.deleted = False
             raise
         self._open.pop(id, None)
+        self._alive.pop(id, None)
         self._by_key.pop(session.about.key, None)
         self._claim.stored(id)
 
@@ -132,8 +137,8 @@ class Sessions:
         for session in list(self._open.values()):
             await session.store_again()
 
-    async def patrol(self) -> None:
-        """Write what waits, again and again."""
+    async def keep_storing(self) -> None:
+        """Write what the store could not take before, again and again."""
         while True:
             await asyncio.sleep(_AGAIN)
             await self.store_again()
@@ -160,8 +165,9 @@ class Sessions:
         return None if found is None else self._opened(found)
 
     def _opened(self, session: Session) -> Session:
-        """Keep a session in memory, and let go of those that were not used for the longest time."""
-        self._open[session.about.id] = session
+        """Keep a session in memory, and let go of those that were not used for the longest time. Where a request still
+        holds one of these, it is found again: there is never another one beside it."""
+        self._open[session.about.id] = self._alive[session.about.id] = session
         self._by_key[session.about.key] = session.about.id
         size = sum(one.size for one in self._open.values())
         for id, one in list(self._open.items()):

@@ -21,7 +21,7 @@ from ..request.continuation import Continued, Written
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..rl.rollouts import BROKEN, RETRY, Call, Link, Rollout, rows_of
-from ..store import Claim, Store, StoreError, Writing
+from ..store import Claim, Store, StoreError, StoreFull, Writing
 from ..wire.encoding import clean, cleaned, encode
 from .capture import Capture, Output
 from .examine import Examined
@@ -32,6 +32,7 @@ from .tree import Tree
 log = logging.getLogger("unspool.sessions")
 
 _SMALLEST: Final = 4096  # about how many bytes a session without calls takes
+_WAITING: Final = 64 * 1024 * 1024  # about the bytes of all sessions' calls that may wait for a full store
 _WANTED: Final = (
     "temperature",
     "top_p",
@@ -48,6 +49,7 @@ _WANTED: Final = (
 """The fields of requests that say how tokens are chosen."""
 
 _LOST: Final = "a call could not be recorded; the server's log says why"
+_DROPPED: Final = "calls are lost: the store is full, and no more may wait for it"
 _UNKEPT: Final = "calls are not in the store yet, and are lost if the server ends now; the server's log says why"
 
 _GONE: Final = "calls may be lost: the server ended while the store could not take them"
@@ -67,7 +69,6 @@ class Session:
     digests.
 
     Attributes:
-        used: the time of its last use, by the monotonic clock.
         running: the number of requests in flight.
         size: about how many bytes it takes in memory.
     """
@@ -80,7 +81,7 @@ class Session:
         self._records: list[tuple[str, Recorded]] = []
         self._rounds: list[Remembered] = []
         self._keeping: Future[Any] | None = None
-        self._unkept: dict[Callable[[Writing], None], None] = {}  # what the store does not have yet, in order
+        self._unkept: dict[Callable[[Writing], None], int] = {}  # what the store does not have yet, in order; its bytes
         self._failing = False  # the store could not take something
         self._trees: dict[str, Tree] = {}
         self._lock = threading.Lock()  # a thread may be the first that needs a tree
@@ -90,7 +91,6 @@ class Session:
         self.tokens = 0
         self._held: list[int] = []  # the tokens that each running generation may still make
         self._freed = asyncio.Event()
-        self.used = time.monotonic()
         self.size = _SMALLEST + len(msgspec.msgpack.encode(about)) + sum(map(len, self.blobs.values()))
         self.deleted = False
         self._finishing = False
@@ -131,8 +131,7 @@ class Session:
 
     def _count(self, record: Recorded) -> None:
         self.tokens += len(record.output_ids) // 4
-        texts = 2 * (len(record.prompt_text) + len(record.output_text))
-        self.size += texts + len(record.prompt_ids) + len(record.output_ids) + len(record.logprobs) + 2048
+        self.size += _size(record)
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -178,7 +177,6 @@ class Session:
         self._freed.set()
 
     def leave(self) -> None:
-        self.used = time.monotonic()
         self.running -= 1
         if not self.running:
             self._idle.set()
@@ -234,21 +232,31 @@ class Session:
         return Recording(self, model, prepared, asked, examined)
 
     def record(self, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> "Future[Any]":
-        """Add a call; see `_write` for what this returns."""
+        """Add a call; see `_write` for what this returns. `StoreFull` if too much waits for the store already."""
         new = {digest: data for digest, data in blobs.items() if digest not in self.blobs}
+        added = sum(map(len, new.values()))
+        size = added + _size(record)
+        if not self._has_room(size):
+            raise StoreFull(f"calls of {self._claim.waiting:,} bytes wait for the store already")
         self.blobs |= new
-        self.size += sum(map(len, new.values()))
+        self.size += added
         self._records.append((model, record))
         self._trees[model].add(record)
         self._count(record)
-        return self._write(lambda w: put_call(w, self.about.id, model, record, new))
+        return self._write(lambda w: put_call(w, self.about.id, model, record, new), size)
 
-    def _write(self, *works: Callable[[Writing], None]) -> "Future[None]":
-        """Write something to the store, behind all that it does not have yet: a call comes after its parent. What this
-        returns never fails: what the store cannot take now is tried again with what comes next, or by `store_again`."""
-        self._unkept.update(dict.fromkeys(works))
+    def _has_room(self, size: int) -> bool:
+        """Whether so many bytes may wait for the store."""
+        return not self._failing or self._claim.waiting + size <= _WAITING
+
+    def _write(self, work: Callable[[Writing], None] | None = None, size: int = 0) -> "Future[None]":
+        """Write something of so many bytes to the store, behind all that it does not have yet: a call comes after its
+        parent. What this returns never fails: what the store cannot take now is tried again with what comes next, or by
+        `store_again`."""
+        if work is not None:
+            self._unkept[work] = size
         settled: Future[None] = Future()
-        taken: dict[Callable[[Writing], None], None] = {}
+        taken: dict[Callable[[Writing], None], int] = {}
 
         def write(writing: Writing) -> None:
             nonlocal taken
@@ -266,7 +274,7 @@ class Session:
                 if not failed:
                     log.error("%s: a call could not be stored yet: %s", self.about.id, error)
                 try:
-                    self._claim.wait(self.about.id)
+                    self._claim.wait(self.about.id, sum(self._unkept.copy().values()))
                 except OSError as failure:
                     log.error("%s: the next start will not know whether calls were lost: %s", self.about.id, failure)
             settled.set_result(None)
@@ -284,9 +292,12 @@ class Session:
 
     def _remember(self, found: Remembered) -> None:
         """Keep an answer of several rounds, as which the agent will send them back."""
+        size = len(msgspec.msgpack.encode(found))
+        if not self._has_room(size):
+            return  # what continues it will be a fork
         self.load_rounds(found)
         self._trees[found.model].add_rounds(found.keys, found.rounds)
-        self._keeping = self._write(lambda w: put_rounds(w, self.about.id, found))
+        self._keeping = self._write(lambda w: put_rounds(w, self.about.id, found), size)
 
     async def settled(self) -> None:
         """Wait until all that is remembered of answers is kept."""
@@ -295,9 +306,12 @@ class Session:
 
     def failed(self, error: Exception) -> None:
         """Note that a call could not be recorded."""
-        log.error("%s: a call could not be recorded", self.about.id, exc_info=error)
-        if _LOST not in self.about.problems:
-            self.about.problems.append(_LOST)
+        problem = _DROPPED if isinstance(error, StoreFull) else _LOST
+        new = problem not in self.about.problems
+        if new or problem == _LOST:
+            log.error("%s: a call could not be recorded", self.about.id, exc_info=error)
+        if new:
+            self.about.problems.append(problem)
             self._write(lambda w: put_about(w, self.about))
 
     @property
@@ -352,6 +366,13 @@ def tell_lost(about: About) -> bool:
     if new:
         about.problems.append(_GONE)
     return new
+
+
+def _size(record: Recorded) -> int:
+    """About how many bytes a call takes in memory."""
+    texts = 2 * (len(record.prompt_text) + len(record.output_text))
+    numbers = len(record.prompt_ids) + len(record.output_ids) + len(record.logprobs)
+    return texts + numbers + len(record.experts) + 2048
 
 
 def _edges(records: Sequence[Recorded]) -> dict[str, list[tuple[str, str]]]:
