@@ -412,7 +412,10 @@ TAKES_TEXT: dict[str, tuple[str | None, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("kind", "told", "message"), TAKES_TEXT.values(), ids=TAKES_TEXT)
-def test_what_takes_text_only_is_a_400_that_names_it(kind: str | None, told: Any, message: str) -> None:
+def test_what_takes_text_only_is_a_400_that_names_it(
+    kind: str | None, told: Any, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     with contextlib.ExitStack() as running:
         engine: Any = Scripted(["x"])
         if kind == "fastdeploy":
@@ -429,6 +432,8 @@ def test_what_takes_text_only_is_a_400_that_names_it(kind: str | None, told: Any
     assert answer.status_code == 400
     assert f"the engine ({message}" in answer.text
     assert "role 'user'" in answer.text
+    (logged,) = [r for r in caplog.records if "takes text only" in r.getMessage() or "with this model" in r.getMessage()]
+    assert (logged.levelno, "the request is refused" in logged.getMessage()) == (logging.INFO, True), "no engine failed"
 
 
 @pytest.mark.parametrize("kind", ["vllm", "ollama"])

@@ -154,6 +154,16 @@ def test_a_failure_of_the_engine_is_one_of_both_spans(collector: Collector, stre
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_what_an_engine_refuses_is_no_failure_of_it(collector: Collector, stream: bool) -> None:
+    with traced(Scripted(["x"], fail_after=0, error=EngineError("image: takes text only", 400))) as server:
+        server.post(messages=HELLO, stream=stream)
+    assert values(collector.named("POST ")[0])["http.response.status_code"] == 400
+    assert {(span.status.code, values(span).get("error.type")) for span in collector.spans} == {
+        (Status.STATUS_CODE_UNSET, None)
+    }
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_a_client_that_goes_away_cancels_both_spans(collector: Collector, stream: bool) -> None:
     with traced(Scripted(["Hel", "lo"], hang_after=1)) as server:
         connection = server.request(messages=HELLO, stream=stream)
