@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import io
 import json
 import os
 import time
@@ -85,13 +84,13 @@ class Client:
 
         sent = {name: value for name, value in (headers or {}).items() if value}
         if body is not None:
-            sent["Content-Type"] = "application/json"
+            sent |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
                 response = await self._session().request(
                     "GET" if body is None else "POST",
                     backend.url + path,
-                    data=body if body is None or len(body) < LONG else io.BytesIO(body),  # which is sent in pieces
+                    data=body if body is None or len(body) < LONG else _pieces(body),
                     headers=sent,
                     allow_redirects=False,
                 )
@@ -193,6 +192,12 @@ def why_unconnected(error: "aiohttp.ClientConnectorError") -> str:
 
 _CLOSED: Final = ("Connection closed.", "Session is closed")
 """The messages of aiohttp's `RuntimeError` if this side has closed the connection."""
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    """A long body, of which aiohttp would make copies."""
+    for at in range(0, len(body), LONG):
+        yield body[at : at + LONG]
 
 
 def _read(data: bytes | bytearray) -> Any:
