@@ -18,7 +18,7 @@ from tests.media import MP4, base64_of, gif, part, png, url, wav
 from unspool import get_dialect
 from unspool.engines import Medium
 from unspool.request.chat_request import ChatRequest
-from unspool.request.fields import BadRequest, Fields
+from unspool.request.fields import BadRequest, Fields, read_object
 from unspool.request.parts.reading import settled, urls
 from unspool.request.protocols import AguiProtocol, ChatProtocol, MessagesProtocol, ResponsesProtocol
 from unspool.request.settings import Limits, Settings
@@ -165,7 +165,7 @@ def test_a_long_part_is_decoded_as_a_short_one(begins: int) -> None:
             content("chat", [{"type": "image_url", "image_url": {"url": f"data:;base64,{padded}"}}])
 
 
-def test_other_threads_have_turns_while_base64_is_read_and_written() -> None:
+def test_other_threads_have_turns_while_base64_and_numbers_are_read_and_written() -> None:
     """A single call of a decoder would let none of them run."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(0.0005)  # as the server does
@@ -173,7 +173,14 @@ def test_other_threads_have_turns_while_base64_is_read_and_written() -> None:
     asked = Fields({"messages": [{"role": "user", "content": [image("chat", data)]}]})
     medium = Medium(kind="image", type="image/png", data=data, sha256="")
     assert medium.base64 == base64_of(data)
-    for work, most in ((lambda: PROTOCOLS["chat"][0].read(asked), 0.33), (lambda: medium.base64, 0.5)):
+    numbers = b'{"a": [%s1]}' % (b"1e300," * 1_000_000)
+    works: list[tuple[Callable[[], object], float]] = [
+        (lambda: PROTOCOLS["chat"][0].read(asked), 0.33),
+        (lambda: medium.base64, 0.5),
+        (lambda: read_object(numbers), 0.33),
+        (lambda: read_object(numbers.replace(b"[", b'["\\ud800",')), 0.33),
+    ]
+    for work, most in works:
         shares = []
         for _ in range(5):
             began, turns = time.thread_time(), [0.0]
