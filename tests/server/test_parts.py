@@ -4,8 +4,10 @@ import contextlib
 import json
 import logging
 import re
+import struct
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,15 @@ from tests.request.parts.test_places import BLIND_RESULTS, SEEING, SPAN, prompts
 from tests.request.parts.test_reading import PROTOCOLS, image
 from tests.tokenizer import FOLDER
 from unspool.cli.open import _lines
-from unspool.engines import Capture, Delta, Recording, Replay, read_recordings
+from unspool.engines import Capture, Delta, Recording, Replay, read_recordings, upstream
 from unspool.engines.capture import Asked as Recorded
 from unspool.engines.upstream import Upstream
 from unspool.request.parts import formats
 from unspool.request.shapes import MOVED
+from unspool.server import responses, retries
 from unspool.tools import ToolServer
 
+from ..sessions.support import made
 from ..wire.readers import PATHS, text_of
 from .support import Live, Scripted, chunks, live
 
@@ -408,7 +412,10 @@ TAKES_TEXT: dict[str, tuple[str | None, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("kind", "told", "message"), TAKES_TEXT.values(), ids=TAKES_TEXT)
-def test_what_takes_text_only_is_a_400_that_names_it(kind: str | None, told: Any, message: str) -> None:
+def test_what_takes_text_only_is_a_400_that_names_it(
+    kind: str | None, told: Any, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     with contextlib.ExitStack() as running:
         engine: Any = Scripted(["x"])
         if kind == "fastdeploy":
@@ -425,6 +432,8 @@ def test_what_takes_text_only_is_a_400_that_names_it(kind: str | None, told: Any
     assert answer.status_code == 400
     assert f"the engine ({message}" in answer.text
     assert "role 'user'" in answer.text
+    (logged,) = [r for r in caplog.records if "role 'user'" in r.getMessage()]
+    assert (logged.levelno, "the request is refused" in logged.getMessage()) == (logging.INFO, True), "no engine failed"
 
 
 @pytest.mark.parametrize("kind", ["vllm", "ollama"])
@@ -623,3 +632,25 @@ def test_images_are_measured_beside_the_event_loop(path: str, monkeypatch: pytes
     with serving("vllm") as (server, _):
         server.post(**{**body("messages", TEXT, image("messages", png())), "path": path})
     assert {name.partition("-")[0] for name in names} == {"unspool"}
+
+
+def test_what_takes_long_with_a_large_image_is_left_to_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise nobody else is answered meanwhile."""
+    found: dict[str, set[str]] = {}
+
+    def noted(name: str, work: Any, *given: Any) -> Any:
+        found.setdefault(name, set()).add(threading.current_thread().name)
+        return work(*given)
+
+    for module, name in ((upstream.engine, "written"), (responses, "encode"), (retries, "_attempt")):
+        monkeypatch.setattr(module, name, partial(noted, name, getattr(module, name)))
+    large = png()[:-12] + struct.pack(">I4s", 1 << 20, b"IDAT") + bytes(1 << 20) + png()[-16:]
+    with Seeing("llama.cpp") as scripted:
+        engine = Upstream(scripted.fake.url, kind="llama.cpp", model="m", check_interval=1000)
+        with live(engine, "hermes", prompts=prompts(SEEING), sessions=True) as server:
+            headers = {"Authorization": f"Bearer {made(server)['key']}", "x-stainless-retry-count": "0"}
+            asked = body("responses", TEXT, image("responses", large), store=True)
+            answer = server.http.post(PATHS["responses"], json=asked, headers=headers)
+            assert answer.status_code == 200, answer.text
+    assert found.keys() == {"written", "encode", "_attempt"}
+    assert not [name for names in found.values() for name in names if "run" in name], found

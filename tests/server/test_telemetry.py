@@ -27,7 +27,7 @@ from ..engines.upstream.support import DONE, Fake, said, says, threaded
 from ..loopback import answering, sends
 from ..sessions.support import Model, ask, made
 from .processes import Process
-from .support import CHAT, HELLO, Live, Scripted, live, replay, running, until
+from .support import CHAT, HELLO, MINIMAL, Live, Scripted, live, replay, running, until
 from .workshop import Workshop, call, model
 from .writing import template
 
@@ -154,6 +154,16 @@ def test_a_failure_of_the_engine_is_one_of_both_spans(collector: Collector, stre
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_what_an_engine_refuses_is_no_failure_of_it(collector: Collector, stream: bool) -> None:
+    with traced(Scripted(["x"], fail_after=0, error=EngineError("image: takes text only", 400))) as server:
+        server.post(messages=HELLO, stream=stream)
+    assert values(collector.named("POST ")[0])["http.response.status_code"] == 400
+    assert {(span.status.code, values(span).get("error.type")) for span in collector.spans} == {
+        (Status.STATUS_CODE_UNSET, None)
+    }
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_a_client_that_goes_away_cancels_both_spans(collector: Collector, stream: bool) -> None:
     with traced(Scripted(["Hel", "lo"], hang_after=1)) as server:
         connection = server.request(messages=HELLO, stream=stream)
@@ -249,6 +259,19 @@ def test_the_engine_continues_the_trace(collector: Collector, fake: Fake) -> Non
     assert headers["tracestate"] == "vendor=1"
     assert "baggage" not in headers, "it may hold anything"
     assert values(output)["gen_ai.provider.name"] == "vllm"
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("path", MINIMAL)
+def test_the_trace_goes_on_in_every_protocol(collector: Collector, fake: Fake, path: str, stream: bool) -> None:
+    with traced(Upstream(fake.url), dialect="hermes", prompts=template()) as server:
+        asked = MINIMAL[path] if path == "/ag-ui" else {**MINIMAL[path], "stream": stream}
+        server.http.post(path, json=asked, headers={"traceparent": TRACEPARENT}).raise_for_status()
+    request, output = sorted(collector.spans, key=lambda span: span.start_time_unix_nano)
+    assert (request.name, request.parent_span_id.hex()) == (f"POST {path}", PARENT)
+    assert (output.trace_id.hex(), output.parent_span_id) == (TRACE, request.span_id)
+    assert fake.generated[-1].headers["traceparent"] == f"00-{TRACE}-{output.span_id.hex()}-01"
+    assert values(output)["gen_ai.response.id"] == values(request)["gen_ai.response.id"]
 
 
 STRANGERS: dict[str, Sequence[tuple[str, str]]] = {

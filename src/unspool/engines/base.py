@@ -31,6 +31,11 @@ class EngineError(Exception):
         self.status = status
         self.retry_after = retry_after
 
+    @property
+    def refused(self) -> bool:
+        """Whether the request is at fault, not the engine."""
+        return 400 <= self.status < 500 and self.status != 429
+
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     """How tokens are chosen; ``None`` leaves it to the engine. The names are those of OpenAI and of most engines.

@@ -206,7 +206,10 @@ class Run:
             log.warning("%s: the next round could not start: %s", self._name, error)
             return Failure(str(error), error.status or 400, error.param)
         except EngineError as error:
-            log.warning("%s: the engine failed: %s", self._name, error)
+            if error.refused:
+                log.info("%s: the request is refused: %s", self._name, error)
+            else:
+                log.warning("%s: the engine failed: %s", self._name, error)
             return Failure(str(error), error.status, code=error.code, retry_after=error.retry_after)
         except asyncio.CancelledError:
             if self._abort is None or self._work is None:

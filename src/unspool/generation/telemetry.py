@@ -118,8 +118,8 @@ class Telemetry:
                 _fail(span, _CANCELLED)
                 raise
             except EngineError as error:
-                # The message of an engine that refuses a request may quote it.
-                _fail(span, str(error.status), str(error) if error.status >= 500 else None)
+                if not error.refused:
+                    _fail(span, str(error.status), str(error) if error.status >= 500 else None)
                 raise
             except Exception as error:  # of any kind: it only passes here
                 _fail(span, type(error).__name__)

@@ -293,16 +293,17 @@ class Prompts:
         if not traits.whole:
             log.warning("the chat template does not write a user's message as it is, so prompts are not checked")
         tools = described([TOOL], traits)
+        added = self.tokenizer.added
         places = find_places(
-            lambda messages: write(shape(messages, traits), tools if len(messages) > 1 else []), result, texts
+            lambda messages: write(shape(messages, traits), tools if len(messages) > 1 else []), result, texts, added
         )
         traits = traits.but(held=places.held, last=not traits.whole or self._ends_answers(traits))
         made_up = {w for w in markers(written) if "zq" in w.lower()}
         named = [*self.tokenizer.special.values()]
         if self._dialect is not None:
             named += [*self._dialect.start, *self._dialect.end, *(t.text for t in self._dialect.templates)]
-        words = {*self.tokenizer.added, *markers([*texts, *written, *named]), *OURS} - made_up
-        special = {*self.tokenizer.special.values(), *self.tokenizer.added}
+        words = {*added, *markers([*texts, *written, *named]), *OURS} - made_up
+        special = {*self.tokenizer.special.values(), *added}
         plain = [one for one in written if not any(other in one for other in ("zq", *OURS))]  # no tools, no calls
         marks = turn_marks(plain, texts, special)
         alone = apart(marks, plain) - words

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Final
+from typing import Any
 
 from starlette.types import Scope, Send
 
@@ -21,8 +21,6 @@ from .background import Background
 from .endpoint import caller_of
 from .protocol_endpoint import CountEndpoint, ProtocolEndpoint
 from .replies import Reply, failed
-
-_LONG: Final = 64 * 1024  # the characters from which on a turn is packed in a thread
 
 
 class ResponsesEndpoint(ProtocolEndpoint):
@@ -98,10 +96,7 @@ class _Stored(Deposit):
     async def keep(self, id: str, writer: Writer, last: tuple[Continued, Written] | None) -> None:
         """See `Deposit.keep`. What was cancelled stays so."""
         assert isinstance(writer, ResponsesWriter)
-        if last is None or len(last[0].prompt) < _LONG:
-            saved = self._saved(id, writer, last)
-        else:
-            saved = await asyncio.to_thread(self._saved, id, writer, last)
+        saved = await asyncio.to_thread(self._saved, id, writer, last)
 
         def write(writing: Writing) -> None:
             begins = saved.status in OPEN

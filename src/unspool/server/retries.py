@@ -18,6 +18,7 @@ from starlette.types import Scope, Send
 from ..generation.outbox import MOST_BYTES, rest
 from ..generation.service import log
 from ..request.chat_request import Attempt
+from .endpoint import LONG
 from .replies import header
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ class Retries:
 
     async def answer(self, session: "Session", scope: Scope, body: bytes, send: Send) -> None:
         """Answer a request of a session. A retry gets the answer to the first attempt, or joins it."""
-        attempt = _attempt(scope, body)
+        attempt = await asyncio.to_thread(_attempt, scope, body) if len(body) >= LONG else _attempt(scope, body)
         scope = {**scope, ATTEMPT: attempt}
         if not attempt.key:
             await self._work(session, scope, body, send)

@@ -88,6 +88,15 @@ def test_a_placeholder_is_found_with_its_frame_and_where_results_hold_it() -> No
     assert prompts(BLIND).known.places.spans == {}
 
 
+def test_a_special_token_of_an_unusual_shape_is_a_whole_placeholder() -> None:
+    """MiniMax-M3's."""
+    token = "]<]image[>["
+    template = SEEING.replace(SPAN, token)
+    for added in ((token,), ("\n\n", "image", token)):
+        places = Prompts(Tokenizer(template, template, {}, (*ADDED, *added))).known.places
+        assert (places.spans["image"], "image" in places.held) == (token, True)
+
+
 @pytest.mark.parametrize(
     "sentence", ["<reminder>You see no image.</reminder>", "", "(no image)", "<|a|> image <|b|>", "{{ p }}"]
 )

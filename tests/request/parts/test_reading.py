@@ -1,8 +1,12 @@
 """Every protocol reads the same parts into the same messages, and refuses the same ones."""
 
 import json
+import sys
+import threading
+import time
 import tracemalloc
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,8 +16,9 @@ import pytest
 
 from tests.media import MP4, base64_of, gif, part, png, url, wav
 from unspool import get_dialect
+from unspool.engines import Medium
 from unspool.request.chat_request import ChatRequest
-from unspool.request.fields import BadRequest, Fields
+from unspool.request.fields import BadRequest, Fields, read_object
 from unspool.request.parts.reading import settled, urls
 from unspool.request.protocols import AguiProtocol, ChatProtocol, MessagesProtocol, ResponsesProtocol
 from unspool.request.settings import Limits, Settings
@@ -142,6 +147,59 @@ def test_a_data_url_with_escapes_needs_no_object_for_each_of_them() -> None:
     assert peak < 30_000_000
     with pytest.raises(BadRequest, match="begins no escape"):
         content("ag-ui", [{"type": "binary", "mimeType": "text/plain", "url": "data:text/plain,100% sure"}])
+
+
+LONG = 1 << 19
+
+
+@pytest.mark.parametrize("begins", range(6))
+def test_a_long_part_is_decoded_as_a_short_one(begins: int) -> None:
+    """It is decoded in steps, which must not show."""
+    words = "a" * begins + "é=1 %" * LONG
+    for url_ in (f"data:text/plain,{quote(words)}", f"data:;base64,{base64_of(words.encode())}"):
+        text = content("ag-ui", [{"type": "binary", "mimeType": "text/plain", "filename": "a", "url": url_}])
+        assert text.split("\n")[1] == words
+    padded = base64_of(bytes(LONG // 4 * 3 - begins)) + "AAAA"
+    if begins % 3:
+        with pytest.raises(BadRequest, match="is not base64"):
+            content("chat", [{"type": "image_url", "image_url": {"url": f"data:;base64,{padded}"}}])
+
+
+def test_other_threads_have_turns_while_base64_and_numbers_are_read_and_written() -> None:
+    """A single call of a decoder would let none of them run."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.0005)  # as the server does
+    data = png() + bytes(32 << 20)
+    asked = Fields({"messages": [{"role": "user", "content": [image("chat", data)]}]})
+    medium = Medium(kind="image", type="image/png", data=data, sha256="")
+    assert medium.base64 == base64_of(data)
+    numbers = b'{"a": [%s1]}' % (b"1e300," * 1_000_000)
+    works: list[tuple[Callable[[], object], float]] = [
+        (lambda: PROTOCOLS["chat"][0].read(asked), 0.33),
+        (lambda: medium.base64, 0.5),
+        (lambda: read_object(numbers), 0.33),
+        (lambda: read_object(numbers.replace(b"[", b'["\\ud800",')), 0.33),
+    ]
+    for work, most in works:
+        shares = []
+        for _ in range(5):
+            began, turns = time.thread_time(), [0.0]
+            clock, done = time.pthread_getcpuclockid(threading.get_ident()), threading.Event()
+            other = threading.Thread(target=_look, args=(clock, turns, done))
+            other.start()
+            work()
+            done.set()
+            other.join()
+            shares.append(max(b - a for a, b in pairwise([began, *turns[1:]])) / (time.thread_time() - began))
+        assert min(shares) < most, shares
+    sys.setswitchinterval(before)
+
+
+def _look(clock: int, turns: list[float], done: threading.Event) -> None:
+    """Note the time of another thread at each turn of this one."""
+    while not done.is_set():
+        turns.append(time.clock_gettime(clock))
+        time.sleep(0)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from .pool import Backend
 if TYPE_CHECKING:
     import aiohttp
 
+LONG: Final = 64 * 1024  # from how many bytes, characters or tokens on JSON is read and written in a thread
 MAX_ANSWER: Final = 4 * 1024 * 1024  # the largest answer that is not a stream, in bytes, besides the ids of a prompt
 _MAX_RETRY: Final = 24 * 3600
 _MAX_COMPLAINT: Final = 64 * 1024  # how many bytes of an error are read
@@ -56,7 +57,8 @@ class Client:
         deadline = time.monotonic() + self._connect
         data = bytearray()
         try:
-            async with self.open(backend, path, question, deadline) as response:
+            sent = None if question is None else written(question)
+            async with self.open(backend, path, sent, deadline) as response:
                 while chunk := await self.read(backend, response, deadline):
                     data += chunk
                     if len(data) > most:
@@ -64,17 +66,14 @@ class Client:
         except Slow as error:
             backend.out(f"{path} is not answered in time")
             raise Unavailable(str(error), error.status) from None
-        try:
-            return json.loads(data or b"null")
-        except (ValueError, RecursionError):
-            return None
+        return _read(data) if len(data) < LONG else await asyncio.to_thread(_read, data)
 
     @contextlib.asynccontextmanager
     async def open(
         self,
         backend: Backend,
         path: str,
-        asked: dict[str, Any] | None,
+        body: bytes | None,
         deadline: float,
         headers: Mapping[str, str] | None = None,
     ) -> "AsyncIterator[aiohttp.ClientResponse]":
@@ -84,14 +83,14 @@ class Client:
         import aiohttp
 
         sent = {name: value for name, value in (headers or {}).items() if value}
-        if asked is not None:
-            sent["Content-Type"] = "application/json"
+        if body is not None:
+            sent |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
                 response = await self._session().request(
-                    "GET" if asked is None else "POST",
+                    "GET" if body is None else "POST",
                     backend.url + path,
-                    data=None if asked is None else _json(asked),
+                    data=body if body is None or len(body) < LONG else _pieces(body),
                     headers=sent,
                     allow_redirects=False,
                 )
@@ -195,7 +194,21 @@ _CLOSED: Final = ("Connection closed.", "Session is closed")
 """The messages of aiohttp's `RuntimeError` if this side has closed the connection."""
 
 
-def _json(asked: dict[str, Any]) -> bytes:
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    """A long body, of which aiohttp would make copies."""
+    for at in range(0, len(body), LONG):
+        yield body[at : at + LONG]
+
+
+def _read(data: bytes | bytearray) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def written(asked: dict[str, Any]) -> bytes:
+    """A request's JSON."""
     try:
         return msgspec.json.encode(asked)
     except UnicodeEncodeError:  # lone surrogates

@@ -14,7 +14,7 @@ from ..base import Delta, EngineError, Request, not_taken
 from ..media import MEDIA
 from ..threads import Threads
 from .answers import Closed
-from .client import MAX_ANSWER, Client, Unavailable
+from .client import LONG, MAX_ANSWER, Client, Unavailable, written
 from .kinds import KINDS, Kind, Served, body, detect, listed
 from .media import CHAT, SGLANG, WITH_MEDIA, ranges, with_marker
 from .output import Asked, Output
@@ -32,6 +32,7 @@ _BOS = (
     "--override-kv tokenizer.ggml.add_bos_token=bool:false, it does not"
 )
 _IDLE = 2 * MAX_EVENT, 10_000  # how many bytes, and how many events, may come without anything of the output
+_PROMPTS = ("prompt", "input_ids", "token_ids")  # the fields that have a prompt, by kinds
 _TOKEN = 16  # how many bytes the id of a token takes in an answer, at most; a token has a character or more
 
 
@@ -179,7 +180,7 @@ class Upstream:
         output, events = Output(request, asked, read, backend.url), kind.events()
         async with (
             self._headers(request) as headers,
-            self._client.open(backend, kind.generate, asked.body, deadline, headers) as response,
+            self._client.open(backend, kind.generate, asked.data, deadline, headers) as response,
         ):
             backend.back()
             size = count = 0
@@ -225,10 +226,16 @@ class Upstream:
             served = await self._served(backend)
             model, context = model or served.model, served.context
         prompt, spans = await self._prompt(backend, kind, request, model)
-        make = partial(self._body, kind, request, prompt, model=model, context=context)
-        if request.constraint is None:
-            return Asked(kind, make(), spans)
-        return Asked(kind, await self._threads.run(lambda _: make()), spans)
+
+        def make() -> Asked:
+            body = self._body(kind, request, prompt, model=model, context=context)
+            sent = next((body[name] for name in _PROMPTS if name in body), None)
+            return Asked(kind, written(body), sent if isinstance(sent, list) else None, spans)
+
+        size = len(prompt) + sum(len(medium.data) for medium in request.media)
+        if request.constraint is None and size < LONG:
+            return make()
+        return await self._threads.run(lambda _: make())
 
     async def _prompt(
         self, backend: Backend, kind: Kind, request: Request, model: str | None

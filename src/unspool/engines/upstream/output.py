@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,17 +18,13 @@ _DONE = b"[DONE]"
 
 
 class Asked(NamedTuple):
-    """A request in the form of a server: the JSON to send, and the placeholders' tokens if they are sent."""
+    """A request in the form of a server: the JSON to send, the prompt's tokens and those of its placeholders if these
+    are sent."""
 
     kind: Kind
-    body: dict[str, Any]
+    data: bytes
+    ids: list[int] | None
     spans: Sequence[Sequence[int]] = ()
-
-    @property
-    def ids(self) -> list[int] | None:
-        """The prompt, if it is sent as the tokens that the engine reads."""
-        sent = self.body.get("prompt", self.body.get("input_ids"))
-        return sent if isinstance(sent, list) else None
 
 
 class Output:
@@ -91,10 +87,9 @@ class Output:
 
     def _placed(self, delta: Delta) -> Delta:
         """A piece with the ranges of the media in the engine's own prompt, which must be ours outside them."""
-        ours = self._asked.body.get("token_ids") or self._asked.body.get("input_ids")
-        if ours is None:
+        if self._asked.ids is None:
             return delta
-        found = ranges(ours, delta.prompt_ids, self._asked.spans)
+        found = ranges(self._asked.ids, delta.prompt_ids, self._asked.spans)
         if found is None:
             log.warning("%s: engine %s: has encoded the text around the media anew", self._request.id, self._url)
         elif not delta.media:

@@ -86,9 +86,11 @@ def find_places(
     write: Callable[[list[dict[str, Any]]], str | None],
     result: Callable[[list[Any]], list[dict[str, Any]]],
     known: Sequence[str],
+    added: Sequence[str],
 ) -> Places:
     """Find out what a template writes for media, from a few renderings. ``result`` makes a conversation whose last
-    message is a tool's result with these parts; ``known`` are the texts in the template."""
+    message is a tool's result with these parts; ``known`` are the texts in the template, ``added`` the special
+    tokens of the vocabulary."""
     plain = write([{"role": "user", "content": [_text(word) for word in _WORDS]}]) or ""
     spans: dict[str, str] = {}
     forms: dict[str, Mapping[str, Any]] = {}
@@ -98,7 +100,7 @@ def find_places(
         for make in _FORMS:
             form = make(kind)
             parts = [_text(_WORDS[0]), form, _text(_WORDS[1]), dict(form), _text(_WORDS[2])]
-            span, tokens = _span(write([{"role": "user", "content": parts}]), plain)
+            span, tokens = _span(write([{"role": "user", "content": parts}]), plain, added)
             if not span or span in spans.values():
                 continue
             spans[kind], forms[kind] = span, form
@@ -121,10 +123,11 @@ def _between(text: str, before: str, after: str) -> str:
     return inner if found and also else ""
 
 
-def _span(text: str | None, plain: str) -> tuple[str, set[str]]:
+def _span(text: str | None, plain: str, added: Sequence[str]) -> tuple[str, set[str]]:
     """The placeholder that is written twice between words but not in ``plain``, and its special tokens; or empty."""
     inner, second = (_between(text or "", *pair) for pair in (_WORDS[:2], _WORDS[1:]))
-    tokens = {token for token in markers([inner]) if token not in plain}
+    tokens = {next((one for one in added if token in one and one in inner), token) for token in markers([inner])}
+    tokens = {token for token in tokens if token not in plain}
     if not tokens:
         return "", tokens
     start = min(inner.find(token) for token in tokens)

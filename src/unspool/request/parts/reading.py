@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ _TYPES: Final = {kind: [f.type for f in FORMATS if f.kind == kind] for kind in (
 _ROLES: Final = ("user", "tool", "function")  # the roles of messages that have such parts
 _SHOWN: Final = 200
 _DATA: Final = re.compile(r"data:([^,]{0,200}),", re.IGNORECASE)
+_STEP: Final = 256 * 1024  # a multiple of four, as base64 is decoded
 _NO_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _HTTP: Final = re.compile(r"https?://", re.IGNORECASE)
 
@@ -77,10 +79,8 @@ def _url(fields: Fields, field: str, kind: str, name: str = "") -> Unread:
     url, where = fields.text(field).strip(), fields.path(field)
     if head := _DATA.match(url):
         data = clean(url[head.end() :]).encode()
-        if _NO_ESCAPE.search(data):
-            raise fields.wrong(field, "has a % that begins no escape")
-        if b"%" in data:  # this decoder is faster than that of URLs, and needs no object for each escape
-            data = binascii.a2b_qp(data.replace(b"=", b"=3D").replace(b"%", b"="))
+        if b"%" in data:
+            data = _in_steps(partial(_unescaped, fields, field), data)
         if head[1].lower().replace(" ", "").endswith(";base64"):
             data = _decoded(where, data)
         return Unread(where=where, kind=kind, data=data, name=name)
@@ -101,9 +101,29 @@ def _base64(fields: Fields, field: str, kind: str, name: str = "") -> Unread:
 
 def _decoded(where: str, data: bytes) -> bytes:
     for form in (data, data.translate(None, b" \t\n\r\f\v")):
-        with suppress(binascii.Error):
-            return base64.b64decode(form, validate=True)
+        if form.find(b"=", 0, -2) < 0:  # each step would take its own padding
+            with suppress(binascii.Error):
+                return _in_steps(partial(base64.b64decode, validate=True), form)
     raise BadRequest(where, "is not base64")
+
+
+def _unescaped(fields: Fields, field: str, data: bytes) -> bytes:
+    if _NO_ESCAPE.search(data):
+        raise fields.wrong(field, "has a % that begins no escape")
+    # This decoder is faster than that of URLs, and needs no object for each escape.
+    return binascii.a2b_qp(data.replace(b"=", b"=3D").replace(b"%", b"="))
+
+
+def _in_steps(decode: Callable[[bytes], bytes], data: bytes) -> bytes:
+    """Decode in steps, none of which cuts an escape: while a decoder works, no other thread does, nor the loop."""
+    made, at = [], 0
+    while at < len(data):
+        end = at + _STEP
+        cut = data.rfind(b"%", end - 2, end)
+        end = end if cut < 0 else cut
+        made.append(decode(data[at:end]))
+        at = end
+    return b"".join(made)
 
 
 def _linked(field: str, kind: str) -> Callable[[Fields], Unread]:
