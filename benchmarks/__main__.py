@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from .answers import answers
+from .answers import answers, streamed
 from .clock import bare_call, least_chunk
 from .constraints import constraints
 from .effort import FULL, QUICK, Effort
@@ -31,6 +31,7 @@ MEASUREMENTS: Final[dict[str, Callable[[Effort], Iterator[Row]]]] = {
     "kinds": kinds,
     "whole": whole,
     "answers": answers,
+    "streamed": streamed,
     "ids": ids,
     "construct": construct,
     "import": imports,

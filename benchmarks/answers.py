@@ -10,15 +10,18 @@ from typing import Any, Final
 import unspool
 from unspool import Dialect
 
-from .clock import seconds
+from .clock import ROUND, Clock, least_chunk, seconds, time_feed
 from .effort import Effort
-from .samples import calling
+from .samples import calling, cut
+from .strings import CHUNK
 from .table import Row, ranked
 
 _WANTED: Final = {"json": 3.0, "markup": 4.0}
 _MEDIAN: Final = 5.0
 _WORST: Final = 12.0
 _ROUND: Final = 40
+_STREAMED: Final = 100.0
+_STREAMED_WORST: Final = 300.0
 
 _THOUGHT: Final = (
     "The user asks for the weather in two cities, and wants to know what to pack. I look up both, in the units that "
@@ -132,6 +135,20 @@ def answers(effort: Effort) -> Iterator[Row]:
             "× regex",
             _WANTED[kind],
         )
+
+
+def streamed(effort: Effort) -> Iterator[Row]:
+    """feed() per chunk of those answers, openings and closings of calls and arguments included."""
+    found = [(_chunks(dialect, text, effort.rounds), dialect) for dialect, text in _each()]
+    name = f"whole answer, {CHUNK} characters a chunk"
+    yield from ranked(name, found, "× bare", median=_STREAMED, worst=_STREAMED_WORST, least=least_chunk())
+
+
+def _chunks(dialect: Dialect, text: str, rounds: int) -> float:
+    clock, chunks = Clock(), cut(text, CHUNK)
+    for _ in range(rounds * ROUND // len(chunks) + 1):
+        clock.add(time_feed(unspool.Parser(dialect, tools=TOOLS).feed, chunks), len(chunks))
+    return clock.whole_ratio
 
 
 def _each() -> Iterator[tuple[Dialect, str]]:
