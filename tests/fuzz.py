@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from unspool import Dialect, Policy
+from unspool import Dialect, Message, Policy
 from unspool.policy import CHOICES
 
 from .parser.test_tokens import encode, feed, special, ways
@@ -93,40 +93,27 @@ def attempt(rng: random.Random, dialects: list[Dialect]) -> Attempt:
 
 def failure(case: Attempt, seed: int) -> str:
     """What is wrong with the machine's result; empty if nothing is."""
-    text = case.text
-    try:
+    whole: Any = case.text
+    if case.ids:
+        tokenizer = special(case.dialect.name)
+        whole = encode(tokenizer, case.text)
+
+    def read(pieces: list[Any]) -> Message:
         if case.ids:
-            return failure_of_ids(case)
-        whole, _ = run(case.dialect, [text], **case.options)
-        if text.strip() and empty(whole) and "empty" not in notices(whole):
+            return feed(case.dialect, pieces, tokenizer, **case.options)[0]
+        return run(case.dialect, pieces, **case.options)[0]
+
+    try:
+        message = read([whole])
+        if case.text.strip() and empty(message) and "empty" not in notices(message):
             return "a silently empty result"
         rng = random.Random(seed)
-        for way, chunks in (
-            ("per character", list(text)),
-            ("cut at random", random_split(text, rng, 4)),
-            ("cut at random", random_split(text, rng, 30)),
-        ):
-            other, _ = run(case.dialect, chunks, **case.options)
-            if same(other) != same(whole):
-                return f"chunking shows, {way}\n  whole {same(whole)!r}\n  cut   {same(other)!r}"
+        for pieces in ways(whole) if case.ids else (list(whole), *(random_split(whole, rng, n) for n in (4, 30))):
+            other = read(pieces)
+            if same(other) != same(message):
+                return f"chunking shows\n  whole {same(message)!r}\n  cut   {same(other)!r} of {pieces!r}"
     except Exception as error:  # any exception is a finding
         return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def failure_of_ids(case: Attempt) -> str:
-    """The same for an input that is fed as token ids."""
-    tokenizer = special(case.dialect.name)
-    ids = encode(tokenizer, case.text)
-    if not ids:
-        return ""
-    whole, _ = feed(case.dialect, [ids], tokenizer, **case.options)
-    if case.text.strip() and empty(whole) and "empty" not in notices(whole):
-        return "a silently empty result"
-    for pieces in ways(ids):
-        other, _ = feed(case.dialect, pieces, tokenizer, **case.options)
-        if same(other) != same(whole):
-            return f"chunking of ids shows\n  whole {same(whole)!r}\n  cut   {same(other)!r}"
     return ""
 
 

@@ -24,7 +24,7 @@ from unspool.check.hints import ENDS, HINTS, WRITING
 from unspool.cli.configuration import keys
 from unspool.cli.model import model_arguments
 from unspool.cli.serve import serve_arguments
-from unspool.cli.show import dialect_row
+from unspool.cli.show import start_marker
 from unspool.dialect.lint import CHECKING, LOADING, SIZES, SOFT, Rules
 from unspool.policy import CHOICES
 
@@ -71,9 +71,9 @@ def _with_tables(text: str) -> str:
 def dialects() -> str:
     rows = []
     for dialect in unspool.list_dialects():
-        name, aliases, marker, arguments, parallel = dialect_row(dialect)
-        names = ", ".join(f"`{a}`" for a in aliases.split(", ") if a)
-        rows.append((f"`{name}`", names, _code(marker), arguments, parallel))
+        names = ", ".join(f"`{a}`" for a in dialect.aliases)
+        marker = _code(start_marker(dialect).replace("\n", "\\n"))
+        rows.append((f"`{dialect.name}`", names, marker, dialect.argument_format, "yes" if dialect.call else "-"))
     return table(("name", "aliases", "start marker", "arguments", "parallel"), rows)
 
 

@@ -14,7 +14,7 @@ from unspool.engines.capture import read_recordings
 from . import victim as victims
 from .clients import SLOW, Leaving, burst, dribble, exchange, hold, never_read, request
 from .upstream import upstream
-from .victim import CHAT, FLOOD, GROWTH, PATIENCE, QUICK, TEMPLATE, Victim, recordings, survives, victim
+from .victim import CHAT, FLOOD, GROWTH, PATIENCE, QUICK, TEMPLATE, Victim, attacks, recordings, victim
 
 STREAM = {**SLOW, "stream": True}
 BODIES = (STREAM, SLOW, {**STREAM, "n": 3})
@@ -49,7 +49,8 @@ def computing(long: bool) -> Iterator[Victim]:
 @pytest.mark.parametrize(("leaving", "after"), [("at once", "byte"), ("one by one", 0.0)])
 def test_clients_that_leave_leak_nothing(replaying: Victim, long: bool, leaving: Leaving, after: str | float) -> None:
     begun, count = [], 1000 if long else 200
-    survives(replaying, lambda: begun.append(burst(replaying.port, count, leaving, bodies=BODIES, after=after)))
+    for _ in attacks(replaying):
+        begun.append(burst(replaying.port, count, leaving, bodies=BODIES, after=after))
     if after == "byte":
         assert all(0 < n < count for n in begun), "some had their place, some waited for one"
 
@@ -61,7 +62,8 @@ def test_clients_that_never_read_are_given_up_and_their_sockets_closed(
 ) -> None:
     given_up, count, patience = [], (90 if long else 30) if stream else 5, 65 if long else PATIENCE
     body = {**FLOODED, "stream": stream}
-    survives(replaying, lambda: given_up.append(never_read(replaying, count, body, patience)))
+    for _ in attacks(replaying):
+        given_up.append(never_read(replaying, count, body, patience))
     assert given_up == [count, count]
 
 
@@ -73,10 +75,8 @@ def test_heads_that_are_too_large_are_refused(replaying: Victim, head: bytes) ->
     answers: list[bytes] = []
     data = b"GET /health HTTP/1.1\r\n" + head
 
-    def attack() -> None:
+    for _ in attacks(replaying):
         answers.append(exchange(replaying.port, data))
-
-    survives(replaying, attack)
     assert all(answer.startswith(b"HTTP/1.1 431") or not answer for answer in answers)
 
 
@@ -85,12 +85,10 @@ def test_headers_behind_bodies_are_not_kept(replaying: Victim) -> None:
         b"POST /parse HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
     )
 
-    def attack() -> None:
+    for _ in attacks(replaying):
         for behind in (b"X: y\r\n" * 500_000, b"X: " + b"x" * 3_000_000):
             for _ in range(5):
                 exchange(replaying.port, head + behind)
-
-    survives(replaying, attack)
 
 
 @pytest.mark.attacks
@@ -98,12 +96,11 @@ def test_slow_heads_and_bodies_are_refused_after_the_default_times(replaying: Vi
     head = request(SLOW).replace(b"Host: localhost", b"Host: localhost\r\nX: " + b"x" * 2000)
     body = b"POST /parse HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 99999\r\n\r\n" + b"x" * 2000
 
-    def attack() -> None:
+    for _ in attacks(replaying):
         for sent in (head, body):
             assert all(b" 408 " in answer for answer in dribble(replaying.port, 100, sent, 90))
-
-    survives(replaying, attack)
-    survives(replaying, lambda: dribble(replaying.port, 500, b"", 30))
+    for _ in attacks(replaying):
+        dribble(replaying.port, 500, b"", 30)
 
 
 # -- work that takes the server long -----------------------------------------------------------------------------------
@@ -113,31 +110,32 @@ def test_parsing_stops_when_the_client_leaves(replaying: Victim, long: bool) -> 
     calls = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>\n'
     size, count, after = (4_000_000, 60, 2.0) if long else (900_000, 30, 0.3)
     bodies = [{"text": calls * (size // len(calls)), "format": "events"}]
-    survives(replaying, lambda: burst(replaying.port, count, "at once", bodies=bodies, path="/parse", after=after))
+    for _ in attacks(replaying):
+        burst(replaying.port, count, "at once", bodies=bodies, path="/parse", after=after)
 
 
 @pytest.mark.attacks
 @pytest.mark.parametrize("leaving", ["at once", "one by one"])
 def test_the_server_survives_a_thousand_clients_of_a_model_that_computes(computing: Victim, leaving: Leaving) -> None:
     bodies = [STREAM, call(of(city={"type": "string"}), n=4), {**SLOW, "n": 16}]
-    survives(computing, lambda: burst(computing.port, 1000, leaving, bodies=bodies, after=2.0))
+    for _ in attacks(computing):
+        burst(computing.port, 1000, leaving, bodies=bodies, after=2.0)
 
 
 def test_a_text_that_is_too_long_is_refused_by_its_characters(computing: Victim, long: bool) -> None:
-    def attack() -> None:
+    for _ in attacks(computing):
         for size in [14_000_000] if long else [3_000_000, 14_000_000]:
             taken = computing.stopwatch()
             got, text = computing.ask(CHAT, {"messages": [{"role": "user", "content": "long " * (size // 5)}]})
             assert (got, taken() < 5) == (400, True), text
         assert computing.ask("/parse", {"text": "x" * (16_000_001 if long else 1_000_001)})[0] in (400, 413)
 
-    survives(computing, attack)
-
 
 def test_long_prompts_of_clients_that_left_do_not_delay_others(computing: Victim, long: bool) -> None:
     size, count, after = (800_000, 60, 2.0) if long else (150_000, 20, 0.2)
     body = {"messages": [{"role": "user", "content": "long " * size}], "n": 16}
-    survives(computing, lambda: burst(computing.port, count, "at once", bodies=[body], after=after))
+    for _ in attacks(computing):
+        burst(computing.port, count, "at once", bodies=[body], after=after)
 
 
 def of(**properties: Any) -> dict[str, Any]:
@@ -180,7 +178,7 @@ HOSTILE: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.sampled(0)
 def test_hostile_schemas_are_refused_by_their_place_or_kept_within_limits(computing: Victim) -> None:
-    def attack() -> None:
+    for _ in attacks(computing):
         for name, (schema, place) in HOSTILE.items():
             status, text = computing.ask(CHAT, call(schema), timeout=60)
             assert status in (200, 400), (name, text)
@@ -191,14 +189,13 @@ def test_hostile_schemas_are_refused_by_their_place_or_kept_within_limits(comput
         status, text = computing.ask(CHAT, call(HOSTILE["a multiple"][0], tool_choice="auto"), timeout=60)
         assert status == 200, text
 
-    survives(computing, attack)
-
 
 def test_grammars_of_clients_that_left_are_not_compiled(computing: Victim, long: bool) -> None:
     slow = [of(**{f"a{i}": {"type": "integer", "multipleOf": 9967}, f"b{i}": {"multipleOf": 9949}}) for i in range(50)]
     bodies = list(map(call, [*slow, *(schema for schema, _ in HOSTILE.values())] if long else slow))
     count, after = (200, 5.0) if long else (50, 0.5)
-    survives(computing, lambda: burst(computing.port, count, "at once", bodies=bodies, after=after))
+    for _ in attacks(computing):
+        burst(computing.port, count, "at once", bodies=bodies, after=after)
 
 
 # -- the engine floods, or dies ---------------------------------------------------------------------------------------
@@ -210,7 +207,8 @@ def test_an_upstream_that_has_much_ready_delays_no_answer() -> None:
         engine.start()
         with victim(f"http://127.0.0.1:{engine.port}", *TEMPLATE, *LIMITS) as server:
             bodies = [{**FLOODED, "n": 8}, {**FLOODED, "n": 8, "stream": False}, FLOODED]
-            survives(server, lambda: burst(server.port, 60, "at once", bodies=bodies, after=0.3))
+            for _ in attacks(server):
+                burst(server.port, 60, "at once", bodies=bodies, after=0.3)
 
 
 @pytest.mark.sampled(0)

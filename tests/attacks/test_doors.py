@@ -3,9 +3,9 @@ tools, edits of long histories, several models, and the requests of the page. Ex
 """
 
 import json
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from ..server.workshop import call
 from .clients import burst
 from .upstream import upstream
-from .victim import CHAT, QUICK, Victim, survives, workshop
+from .victim import CHAT, QUICK, Victim, attacks, workshop
 
 RESPONSES, MESSAGES, AGUI = "/v1/responses", "/v1/messages", "/ag-ui"
 SURROGATE = "\ud800"
@@ -73,7 +73,7 @@ def test_approvals_that_are_forged_changed_huge_or_many_are_refused_or_answered_
         yes = [{"type": "mcp_approval_response", "approval_request_id": id, "approve": True} for id in ids]
         return {"input": [user("x"), request, *yes], "tools": [{"type": "mcp", "server_label": "shop"}]}
 
-    def attack() -> None:
+    for _ in attacks(server):
         forged = ("mcpr_", "mcpr_" + "0" * 64, asked["id"][:-1], asked["id"][:-8] + SURROGATE * 8, "m" * 1_000_000)
         for id in forged:
             refused(server, RESPONSES, decided({**asked, "id": id}, id), "approval_request_id")
@@ -82,8 +82,6 @@ def test_approvals_that_are_forged_changed_huge_or_many_are_refused_or_answered_
         refused(server, RESPONSES, decided(user("y"), asked["id"]), "approval_request_id")
         status, text = server.ask(RESPONSES, decided(asked, *[asked["id"]] * 3000))
         assert (status, text.count('"mcp_call"')) == (200, 1), text[:500]
-
-    survives(server, attack)
 
 
 def test_answers_to_interrupts_find_their_calls_however_many_there_are(server: Victim) -> None:
@@ -98,15 +96,13 @@ def test_answers_to_interrupts_find_their_calls_however_many_there_are(server: V
         resume = [{"interruptId": a, "status": "resolved", "payload": {"approved": True}} for a in answers]
         return run(user("guarded it"), {"role": "assistant", "toolCalls": calls}, resume=resume)
 
-    def attack() -> None:
+    for _ in attacks(server):
         for forged in ("mcpr_" + "0" * 64, id[:-1] + SURROGATE, SURROGATE):
             refused(server, AGUI, answered(1, forged), "resume[0].interruptId")
         refused(server, AGUI, answered(1000, *[id] * 1000, "mcpr_"), "resume[1000].interruptId", 10)
         status, text = server.ask(AGUI, answered(200, *[id] * 200))
         assert (status, "RUN_FINISHED" in text) == (200, True)
         assert text.count('"done"') <= 128, "no more calls are run than one answer may have"
-
-    survives(server, attack)
 
 
 # -- tools that the server runs ----------------------------------------------------------------------------------------
@@ -119,31 +115,26 @@ def test_clients_that_leave_a_tool_loop_at_any_moment_leak_nothing(server: Victi
         run(user(w)) if path == AGUI else {"messages": [user(w)], "stream": i % 2 == 0} for i, w in enumerate(words)
     ]
 
-    def attack() -> None:
+    for _ in attacks(server):
         for after in (0.0, 0.02, 0.2):
             burst(server.port, 20, "at once" if after else "one by one", bodies=bodies, path=path, after=after)
 
-    survives(server, attack)
-
 
 def test_a_result_of_very_many_parts_is_refused_before_it_delays_an_answer(server: Victim) -> None:
-    def attack() -> None:
-        asking: list[tuple[int, str]] = []
-        client = threading.Thread(target=lambda: asking.append(server.ask(CHAT, {"messages": [user("split it")]})))
-        client.start()
+    for _ in attacks(server):
         slowest = 0.0
-        while client.is_alive():
-            slowest = max(slowest, server.small())
-        ((status, text),) = asking
+        with ThreadPoolExecutor(1) as clients:
+            asking = clients.submit(server.ask, CHAT, {"messages": [user("split it")]})
+            while not asking.done():
+                slowest = max(slowest, server.small())
+            status, text = asking.result()
         assert (status, "failed" in text) == (200, True), text[:500]
         assert slowest < 1.0
-
-    survives(server, attack)
 
 
 @pytest.mark.sampled(0)
 def test_a_tool_with_an_odd_schema_is_left_out_alone(computing: Victim) -> None:
-    def attack() -> None:
+    for _ in attacks(computing):
         body = {"model": "other", "messages": [user(QUICK)], "tool_choice": "required", "max_tokens": 4}
         status, text = computing.ask(CHAT, body)
         assert status == 200, text
@@ -152,8 +143,6 @@ def test_a_tool_with_an_odd_schema_is_left_out_alone(computing: Victim) -> None:
         )
         listed = next(o for o in told["output"] if o["type"] == "mcp_list_tools")
         assert [tool["name"] for tool in listed["tools"]] == ["add", "guarded", "hang", "flood", "die", "split"]
-
-    survives(computing, attack)
     for name in ("odd_number", "odd_type", "odd_itself", "odd_depth"):
         assert 0 < sum(f"tool {name!r} of server shop is left out" in line for line in computing.lines) <= 4, name
 
@@ -194,7 +183,7 @@ def test_hostile_grammars_of_custom_tools_are_refused_or_kept_within_limits(comp
         custom("((a{100}){100}){100}", syntax="regex"),
     ]
 
-    def attack() -> None:
+    for _ in attacks(computing):
         for message, body in refusals.items():
             refused(computing, CHAT, body, message, 20)
         for body in allowed:
@@ -202,8 +191,6 @@ def test_hostile_grammars_of_custom_tools_are_refused_or_kept_within_limits(comp
             assert status in (200, 400), text
             assert "lexer" not in text.lower(), text
         burst(computing.port, 10, "at once", bodies=allowed, after=0.2)
-
-    survives(computing, attack)
 
 
 # -- long histories, several models ------------------------------------------------------------------------------------
@@ -216,25 +203,21 @@ def test_counting_and_editing_stop_when_the_client_leaves(computing: Victim) -> 
     body = {"model": "other", "max_tokens": 4, "messages": [user("long " * 120_000)]}
     edited = {**body, "context_management": {"edits": edits}}
 
-    def attack() -> None:
+    for _ in attacks(computing):
         refused(computing, MESSAGES, {**body, "context_management": {"edits": edits[:1] * 1000}}, "occurs twice")
         burst(computing.port, 20, "at once", bodies=[body, edited], path=f"{MESSAGES}/count_tokens", after=0.2)
         burst(computing.port, 10, "at once", bodies=[edited], path=MESSAGES, after=0.2)
-
-    survives(computing, attack)
 
 
 # -- requests of the page ----------------------------------------------------------------------------------------------
 
 
 def test_files_and_names_that_take_long_to_read_are_refused_at_once(server: Victim) -> None:
-    def attack() -> None:
+    for _ in attacks(server):
         for toml in ("a" + ".a" * 15_000 + "=1", "[a" + '."a"' * 8_000 + "]", "a=" + "[" * 15_000, "a={" * 10_000):
             refused(server, "/ui/check", {"toml": toml}, "toml")
         refused(server, "/ui/about", {"dialect": "x" * 3_000_000}, "list_dialects()")
         refused(server, "/parse", {"text": "", "dialect": "x/" * 1_000_000}, "list_dialects()")
-
-    survives(server, attack)
 
 
 @pytest.mark.attacks
@@ -246,16 +229,11 @@ def test_requests_of_the_page_delay_no_answer_and_end_with_their_client(computin
         "/parse": {"text": CALLS, "dialect": "hermes", "format": "steps"},
     }
 
-    def attack() -> None:
+    for _ in attacks(computing):
         for path, body in asked.items():
-            asking = threading.Thread(
-                target=lambda p=path, b=body: burst(computing.port, 20, "at once", bodies=[b], path=p, after=1.0)
-            )
-            asking.start()
-            time.sleep(0.5)
-            taken = computing.stopwatch()
-            status, text = computing.ask(CHAT, {"messages": [user(QUICK)], "tools": tools})
-            assert (status, taken() < 2) == (200, True), (path, text)
-            asking.join()
-
-    survives(computing, attack)
+            with ThreadPoolExecutor(1) as clients:
+                clients.submit(burst, computing.port, 20, "at once", bodies=[body], path=path, after=1.0)
+                time.sleep(0.5)
+                taken = computing.stopwatch()
+                status, text = computing.ask(CHAT, {"messages": [user(QUICK)], "tools": tools})
+                assert (status, taken() < 2) == (200, True), (path, text)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from .clients import exchange
-from .victim import QUICK, Victim, recordings, survives, victim
+from .victim import QUICK, Victim, attacks, recordings, victim
 
 PARSE = "/parse"
 EXAMPLE = "\n[[examples]]\nraw = 'hello'\ncontent = 'hello'\n"
@@ -69,17 +69,15 @@ ODD: dict[str, tuple[bytes, tuple[bytes, ...]]] = {
 
 
 def test_odd_http_is_answered_in_good_order(server: Victim) -> None:
-    def attack() -> None:
+    for _ in attacks(server):
         for name, (sent, allowed) in ODD.items():
             for _ in range(3):
                 status = exchange(server.port, sent)[9:12]
                 assert status in allowed, (name, status)
 
-    survives(server, attack)
-
 
 def test_a_thousand_requests_in_one_piece_are_answered_in_turn(server: Victim) -> None:
-    def attack() -> None:
+    for _ in attacks(server):
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as one:
             one.sendall(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
             got = b""
@@ -87,8 +85,6 @@ def test_a_thousand_requests_in_one_piece_are_answered_in_turn(server: Victim) -
                 data = one.recv(65_536)
                 assert data, got[-500:]
                 got += data
-
-    survives(server, attack)
 
 
 # -- dialect files and policies ----------------------------------------------------------------------------------------
@@ -102,7 +98,7 @@ def parsed(server: Victim, toml: str, text: str = "hello") -> tuple[int, str]:
 def test_dialect_files_that_are_as_large_as_allowed_leave_nothing_behind(server: Victim) -> None:
     count = itertools.count()
 
-    def attack() -> None:
+    for _ in attacks(server):
         for _ in range(250):
             mark = f"{next(count)}" + "x" * 470
             lists = {
@@ -117,8 +113,6 @@ def test_dialect_files_that_are_as_large_as_allowed_leave_nothing_behind(server:
                 toml += f"{key} = [{listed}]\n"
             status, text = parsed(server, toml + EXAMPLE)
             assert status == 200, text[:300]
-
-    survives(server, attack)
 
 
 BAD_FILES = {
@@ -154,14 +148,12 @@ def test_odd_dialect_files_are_read_or_refused_at_once(server: Victim, path: str
         "/ui/protocol": {"text": "<t>x</t>" * 200, "protocol": "responses"},
     }
 
-    def attack() -> None:
+    for _ in attacks(server):
         for name, toml in BAD_FILES.items():
             taken = server.stopwatch()
             status, text = server.ask(path, {"toml": toml, **more.get(path, {})})
             assert (status in (200, 400), taken() < 5) == (True, True), (name, text[:300])
             assert len(text) < 2_000_000
-
-    survives(server, attack)
 
 
 CALLED = '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": '
@@ -175,8 +167,6 @@ def test_fences_that_close_no_call_take_about_as_long_as_letters(server: Victim,
         assert status == 200, text[:300]
         return time.monotonic() - began
 
-    def attack() -> None:
+    for _ in attacks(server):
         ratio = min(taken("`") / taken("x") for _ in range(3))
         assert ratio < 20, f"{ratio:.0f} times as long"
-
-    survives(server, attack)

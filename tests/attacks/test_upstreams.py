@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from .upstream import upstream
-from .victim import CHAT, TEMPLATE, Victim, survives, victim
+from .victim import CHAT, TEMPLATE, Victim, attacks, victim
 
 ENDLESS = {"messages": [{"role": "user", "content": "Go on without end."}]}
 
@@ -32,14 +32,12 @@ def server() -> Iterator[Victim]:
 def test_an_answer_without_end_is_cut_where_its_tokens_or_the_limit_end(
     server: Victim, more: dict[str, Any], most: int, stream: bool
 ) -> None:
-    def attack() -> None:
+    for _ in attacks(server):
         began = time.monotonic()
         status, text = server.ask(CHAT, {**ENDLESS, **more, "stream": stream})
         assert (status, text.count('"length"')) == (200, more.get("n", 1)), text[:500]
         assert len(text) < 2 * most + 4096
         assert time.monotonic() - began < 10
-
-    survives(server, attack)
 
 
 @pytest.mark.sampled(1)
@@ -49,7 +47,7 @@ def test_what_is_told_about_tokens_counts_and_is_left_out_unless_it_was_asked_fo
 ) -> None:
     body = {"messages": [{"role": "user", "content": "Go on without end about tokens."}], **asked}
 
-    def attack() -> None:
+    for _ in attacks(server):
         status, text = server.ask(CHAT, body)
         choice = json.loads(text)["choices"][0]
         assert (status, choice["finish_reason"]) == (200, "length")
@@ -57,20 +55,16 @@ def test_what_is_told_about_tokens_counts_and_is_left_out_unless_it_was_asked_fo
         assert len(entries) < 200_000
         assert bool(entries) is bool(asked)
 
-    survives(server, attack)
-
 
 @pytest.mark.parametrize(("words", "expected"), [("beyond all bounds", 502), ("forged lines", 400)])
 def test_odd_counts_and_errors_harm_neither_the_metrics_nor_the_log(server: Victim, words: str, expected: int) -> None:
     body = {"messages": [{"role": "user", "content": f"Tell of {words}."}]}
 
-    def attack() -> None:
+    for _ in attacks(server):
         for _ in range(12):
             status, text = server.ask(CHAT, body)
             assert status == expected, text[:500]
         assert server.ask("/metrics")[0] == 200
-
-    survives(server, attack)
 
 
 @pytest.mark.sampled(1)
@@ -80,11 +74,9 @@ def test_nothing_but_interim_responses_or_keep_alives_holds_no_place_for_long(
 ) -> None:
     body = {"messages": [{"role": "user", "content": f"Send {words} without telling anything."}]}
 
-    def attack() -> None:
+    for _ in attacks(server):
         began = time.monotonic()
         with ThreadPoolExecutor(20) as clients:
             answers = list(clients.map(lambda _: server.ask(CHAT, body), range(20)))
         assert {status for status, _ in answers} <= {expected, 504}, answers[0]  # where time is over before the bytes
         assert time.monotonic() - began < 10
-
-    survives(server, attack)

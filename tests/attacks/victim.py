@@ -171,15 +171,15 @@ def slowness() -> float:
     return (time.monotonic() - began) / 0.1
 
 
-def survives(server: Victim, attack: Callable[[], Any]) -> None:
-    """Attack twice. Each time, a small request must be answered within two seconds (more on a machine that computes
-    other things too), and nothing may be left behind."""
+def attacks(server: Victim) -> Iterator[None]:
+    """Two attacks, which the loop's body makes. After each, a small request must be answered within two seconds (more
+    on a machine that computes other things too), and nothing may be left behind."""
     server.small()
     idle = server.sockets()
     sizes = []
     for _ in range(2):
         slow = slowness()
-        attack()
+        yield
         assert server.small() < 2.0 * slow
         until(lambda: not any(server.gauges().values()) and server.sockets() <= idle, PATIENCE)
         assert server.ask("/health")[0] == 200

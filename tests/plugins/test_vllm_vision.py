@@ -20,7 +20,7 @@ from ..media import png
 from ..request.parts.test_places import ADDED, SEEING
 from ..request.parts.test_reading import PROTOCOLS, image
 from ..sessions.proxy import Proxy, Sampling
-from ..wire.readers import PATHS, events, text_of
+from ..wire.readers import PATHS, chunks, text_of
 from .test_vllm_engine import END, ENGINE, unspool_serve
 from .test_vllm_host import make_tokenizer
 from .vllm_server import CONFIG, VISION, VISION_PATH, serving
@@ -115,7 +115,7 @@ def ask(served: Served, protocol: str, asked: dict[str, Any]) -> str:
 def generated(served: Served) -> tuple[Any, Sampling]:
     """The first event of the last answer to images, and what was sampled; unspool examines its engine meanwhile."""
     at = max(i for i, asked in enumerate(served.proxy.bodies) if "prompt" not in asked)
-    return events(served.proxy.answers[at].decode())[0], served.proxy.record[at]
+    return chunks(served.proxy.answers[at].decode())[0], served.proxy.record[at]
 
 
 SHOWN: Final = {

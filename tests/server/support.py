@@ -27,6 +27,7 @@ from unspool.store import Store
 from unspool.tools import Approval, Tools, ToolServer
 from unspool.wire import Usage
 
+from ..wire.readers import chunks as chunks
 from .writing import Writing, template
 
 PATIENCE = 20.0  # seconds; a loaded machine may take its time
@@ -297,9 +298,3 @@ def agui_events(text: str) -> list[dict[str, Any]]:
 def write_lines(file: Path, *lines: dict[str, Any]) -> None:
     """Write a recording."""
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
-def chunks(text: str) -> list[Any]:
-    """The JSON of a stream's frames."""
-    frames = [line.removeprefix("data: ") for line in text.split("\n") if line.startswith("data: ")]
-    return [json.loads(f) for f in frames if f != "[DONE]"]

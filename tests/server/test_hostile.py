@@ -219,7 +219,7 @@ _CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "
 _USE = {"type": "tool_use", "id": "c", "name": "f"}
 _RESULT = {"type": "tool_result", "tool_use_id": "c", "content": "r"}
 _SERVED = {"id": "c", "name": "f", "arguments": "{}", "content": "r"}
-_TOO_MANY = [
+_TOO_MANY: list[tuple[str, str, dict[str, Any], str]] = [
     (CHAT, "assistant", {"tool_calls": [_CALL] * MANY}, "4,097 calls of tools"),
     (CHAT, "assistant", {"tool_results": [_SERVED] * MANY}, "4,099 messages"),
     ("/v1/messages", "assistant", {"content": [_USE] * MANY}, "4,097 calls of tools"),

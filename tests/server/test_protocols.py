@@ -35,6 +35,13 @@ def claude(url: str, key: str = "any") -> anthropic.Anthropic:
     return anthropic.Anthropic(base_url=url, api_key=key, max_retries=0, http_client=plain)
 
 
+def heard(path: str, **body: Any) -> list[Any]:
+    """The messages of a request as its engine gets them."""
+    with live(Scripted(["ok"])) as server:
+        server.ok(path, **body)
+        return list(server.engine.requests[0].messages)
+
+
 def test_anthropics_client_reads_streams_and_whole_answers() -> None:
     with live(replay(RAW), "deepseekv31") as server, claude(server.url) as client:
         ask: Any = {"model": "m", "max_tokens": 9, "messages": HELLO, "tools": [ANTHROPIC_TOOL], "thinking": ON}
@@ -115,7 +122,6 @@ def test_openais_client_reads_responses() -> None:
 
 
 def test_input_of_responses_becomes_the_history_of_chat_completions() -> None:
-    engine = Scripted(["ok"])
     given: Any = [
         {"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "refusal", "refusal": "!"}]},
         {"type": "reasoning", "id": "rs", "summary": [], "content": [{"type": "reasoning_text", "text": "th"}]},
@@ -124,11 +130,9 @@ def test_input_of_responses_becomes_the_history_of_chat_completions() -> None:
         {"type": "function_call", "call_id": "2", "name": "g", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "1", "output": "r"},
     ]
-    with live(engine) as server:
-        server.openai.responses.create(model="m", instructions="i", input=given)
     calls = [{"name": "f", "arguments": "{"}, {"name": "g", "arguments": "{}"}]
     tool_calls = [{"id": str(i + 1), "type": "function", "function": c} for i, c in enumerate(calls)]
-    assert list(engine.requests[0].messages) == [
+    assert heard("/v1/responses", instructions="i", input=given) == [
         {"role": "system", "content": "i"},
         {"role": "user", "content": "a!"},
         {"role": "assistant", "content": "b", "reasoning_content": "th", "tool_calls": tool_calls},
@@ -137,7 +141,6 @@ def test_input_of_responses_becomes_the_history_of_chat_completions() -> None:
 
 
 def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
-    engine = Scripted(["ok"])
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{"}}
     messages = [
         {"id": "0", "role": "user", "content": "a"},
@@ -149,10 +152,8 @@ def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
         {"id": "6", "role": "tool", "toolCallId": "1", "content": "half", "error": "failed"},
         {"id": "7", "role": "tool", "toolCallId": "1", "content": "failed", "error": "failed"},
     ]
-    with live(engine) as server:
-        context = [{"description": "page", "value": "home"}]
-        assert server.post("/ag-ui", **{**AGUI, "messages": messages, "context": context}).status_code == 200
-    assert list(engine.requests[0].messages) == [
+    context = [{"description": "page", "value": "home"}]
+    assert heard("/ag-ui", **{**AGUI, "messages": messages, "context": context}) == [
         {"role": "system", "content": "page: home"},
         {"role": "user", "content": "a"},
         {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "th"},
@@ -175,11 +176,8 @@ def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
     ],
 )
 def test_a_refusal_of_an_earlier_answer_is_in_its_content(content: Any, shown: str) -> None:
-    engine = Scripted(["ok"])
     refused = {"role": "assistant", "content": content, "refusal": "No."}
-    with live(engine) as server:
-        assert server.post("/v1/chat/completions", model="m", messages=[*HELLO, refused, *HELLO]).status_code == 200
-    assert engine.requests[0].messages[1]["content"] == shown
+    assert heard("/v1/chat/completions", messages=[*HELLO, refused, *HELLO])[1]["content"] == shown
 
 
 @pytest.mark.parametrize("role", ["system", "user", "tool", "assistant"])
@@ -224,7 +222,6 @@ def test_thoughts_that_are_parts_of_an_answer_are_its_reasoning(thought: dict[st
 
 
 def test_searches_at_anthropic_are_calls_with_results_of_the_history() -> None:
-    engine = Scripted(["ok"])
     found = [{"type": "web_search_result", "title": "Title", "url": "https://a.example", "encrypted_content": "x"}]
     found += [{"type": "web_search_result", "url": "https://b.example", "encrypted_content": "x"}]
     failed = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
@@ -233,10 +230,8 @@ def test_searches_at_anthropic_are_calls_with_results_of_the_history() -> None:
         blocks += [{"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": id}}]
         blocks += [{"type": "web_search_tool_result", "tool_use_id": id, "content": content}]
     blocks += [{"type": "text", "text": "It is a."}]
-    with live(engine) as server:
-        messages = [*HELLO, {"role": "assistant", "content": blocks}, *HELLO]
-        assert server.post("/v1/messages", model="m", max_tokens=9, messages=messages).status_code == 200
-    _, *history, _ = engine.requests[0].messages
+    messages = [*HELLO, {"role": "assistant", "content": blocks}, *HELLO]
+    _, *history, _ = heard("/v1/messages", max_tokens=9, messages=messages)
     assert [m["content"] for m in history] == [
         "Let me look.", "Title\nhttps://a.example\n\nhttps://b.example", None, "max_uses_exceeded", "It is a.",
     ]  # fmt: skip
@@ -313,28 +308,23 @@ def test_the_lines_of_an_edit_are_told_as_they_are_and_files_only_if_they_are_te
 
 
 def test_what_anthropics_clients_found_and_summarized_is_text_of_the_history() -> None:
-    engine = Scripted(["ok"])
     found = {"type": "search_result", "source": "S", "title": "T", "content": [{"type": "text", "text": "GIF89a"}]}
     tool = {"type": "tool_result", "tool_use_id": "i", "content": [{"type": "tool_reference", "tool_name": "f"}, found]}
     answer = [{"type": "compaction", "content": "Before."}, {"type": "compaction", "content": None}]
     answer += [{"type": "text", "text": "Go "}, {"type": "text", "text": "on."}]
     call = {"type": "tool_use", "id": "i", "name": "n", "input": {}}
-    with live(engine) as server:
-        said = {"role": "assistant", "content": [*answer, call]}
-        messages = [*HELLO, said, {"role": "user", "content": [tool, found]}]
-        assert server.post("/v1/messages", model="m", max_tokens=9, messages=messages).status_code == 200
+    said = {"role": "assistant", "content": [*answer, call]}
+    messages = [*HELLO, said, {"role": "user", "content": [tool, found]}]
     text = "[T]\nS\n\nGIF89a\n[End of T]\n"
-    assert [m["content"] for m in engine.requests[0].messages] == ["Hello", "Before.\n\nGo on.", f"f{text}", text]
+    history = heard("/v1/messages", max_tokens=9, messages=messages)
+    assert [m["content"] for m in history] == ["Hello", "Before.\n\nGo on.", f"f{text}", text]
 
 
 def test_reasoning_after_a_message_of_ag_ui_belongs_to_it_and_is_dropped_without_one() -> None:
-    engine = Scripted(["ok"])
     history = "user:a reasoning:lost user:b reasoning:1 assistant:c reasoning:2 reasoning:3 user:d reasoning:4"
     pairs = [text.split(":") for text in history.split()]
-    with live(engine) as server:
-        messages = [{"id": str(i), "role": role, "content": text} for i, (role, text) in enumerate(pairs)]
-        assert server.post("/ag-ui", **{**AGUI, "messages": messages}).status_code == 200
-    assert list(engine.requests[0].messages) == [
+    messages = [{"id": str(i), "role": role, "content": text} for i, (role, text) in enumerate(pairs)]
+    assert heard("/ag-ui", **{**AGUI, "messages": messages}) == [
         {"role": "user", "content": "a"},
         {"role": "user", "content": "b"},
         {"role": "assistant", "content": "c", "reasoning_content": "123"},

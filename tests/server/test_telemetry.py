@@ -302,16 +302,12 @@ def test_a_state_that_is_too_long_is_dropped(collector: Collector, fake: Fake) -
     assert collector.spans[0].trace_state == ""
 
 
-def test_a_caller_that_is_not_sampled_gets_no_spans_but_its_trace_goes_on(collector: Collector, fake: Fake) -> None:
-    assert sent(fake, ("traceparent", f"00-{TRACE}-{PARENT}-00"))["traceparent"].startswith(f"00-{TRACE}-")
-    assert not collector.spans
-
-
-def test_the_operators_sampler_decides_whatever_strangers_ask(
-    collector: Collector, fake: Fake, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("sampler", "asks"), [("parentbased_always_on", "00"), ("always_off", "01")])
+def test_a_caller_that_is_not_sampled_gets_no_spans_but_its_trace_goes_on(
+    collector: Collector, fake: Fake, monkeypatch: pytest.MonkeyPatch, sampler: str, asks: str
 ) -> None:
-    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
-    sent(fake, ("traceparent", TRACEPARENT))
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", sampler)
+    assert sent(fake, ("traceparent", f"00-{TRACE}-{PARENT}-{asks}"))["traceparent"].startswith(f"00-{TRACE}-")
     assert not collector.spans
 
 

@@ -52,16 +52,16 @@ def frames(stream: bytes, done: bool = False) -> list[Frame]:
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages", "ag-ui": "/ag-ui"}
 
 
-def events(stream: str) -> list[Any]:
+def chunks(stream: str) -> list[Any]:
     """The JSON of a stream's frames."""
-    data = [line.removeprefix("data:").strip() for line in stream.split("\n") if line.startswith("data:")]
+    data = [line.removeprefix("data: ") for line in stream.split("\n") if line.startswith("data: ")]
     return [json.loads(one) for one in data if one != "[DONE]"]
 
 
 def text_of(protocol: str, answer: str) -> str:
     """The text of an answer, whole or streamed."""
     if not answer.startswith("{"):
-        return "".join(_piece(protocol, event) for event in events(answer))
+        return "".join(_piece(protocol, event) for event in chunks(answer))
     whole = json.loads(answer)
     if protocol == "chat":
         return whole["choices"][0]["message"]["content"] or ""

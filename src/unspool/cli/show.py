@@ -60,13 +60,6 @@ def _listed(dialect: Dialect) -> tuple[str, str, str, str, str]:
     return dialect.name, family, ", ".join(models + more), marker, ", ".join(dialect.aliases)
 
 
-def dialect_row(dialect: Dialect) -> tuple[str, str, str, str, str]:
-    """A row of the tables: name, aliases, start marker, format of arguments, whether calls can be parallel."""
-    marker = start_marker(dialect).replace("\n", "\\n")
-    parallel = "yes" if dialect.call else "-"
-    return dialect.name, ", ".join(dialect.aliases), marker, dialect.argument_format, parallel
-
-
 def start_marker(dialect: Dialect) -> str:
     """The beginning of a dialect's calls, or of its reasoning if it has no calls."""
     marker = _opening(dialect.calls[0]) if dialect.calls else ""

@@ -148,7 +148,9 @@ def constrain(
     answer = _answer(response_format)
     free = _grammars(grammars, request)
     forced = kind in ("required", "named")
-    if not forced and not _strict(request, strict_level, free) and answer is None:
+    strict = strict_level > ToolStrictLevel.OFF or strict_tools(request.callable) or bool(free)
+    left_out = kind == "auto" and request.callable and strict  # calls that the model may leave out are constrained
+    if not forced and not left_out and answer is None:
         return None
     if forced:
         answer = None
@@ -169,12 +171,6 @@ def constrain(
     )
     schema = _array(made, low, high) if made else None
     return Constraint(build(d, demand), schema, {} if tokenizer is None else special_tokens(tokenizer))
-
-
-def _strict(request: Toolset, level: ToolStrictLevel, free: Mapping[str, Freeform]) -> bool:
-    """Whether calls are constrained that the model may leave out."""
-    strict = level > ToolStrictLevel.OFF or strict_tools(request.callable) or bool(free)
-    return request.kind == "auto" and bool(request.callable) and strict
 
 
 def _grammars(grammars: Mapping[str, Freeform] | None, request: Toolset) -> dict[str, Freeform]:

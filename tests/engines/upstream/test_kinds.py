@@ -244,26 +244,37 @@ def test_transformers_gets_only_fields_that_it_knows() -> None:
     assert named.body == {"prompt": "<s>Hi", "stream": True, "model": "mine"}
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("top_k", 5), ("presence_penalty", 1.0), ("logprobs", 0), ("repetition_penalty", 1.2)]
-)
-def test_features_that_a_kind_lacks_are_refused(field: str, value: Any) -> None:
-    assert refused("transformers", request(**{field: value})).startswith(f"{field}: ")
+LACKS = [("top_k", 5), ("presence_penalty", 1.0), ("logprobs", 0), ("repetition_penalty", 1.2)]
 
 
 @pytest.mark.parametrize(
-    ("kind", "field", "value"),
+    ("kind", "asked", "named"),
     [
-        ("vllm", "max_tokens", 4096),
-        ("sglang", "max_tokens", 4096 - 2 - 128),
-        ("llama.cpp", "n_predict", -1),
-        ("llama-cpp-python", "max_tokens", 0),
-        ("fastdeploy", "max_tokens", None),
-        ("transformers", "max_tokens", None),
+        *(("transformers", request(**{field: value}), f"{field}: ") for field, value in LACKS),
+        *((kind, request([1, 2, 3]), "prompt: ") for kind in ("llama-cpp-python", "transformers")),
     ],
 )
-def test_without_a_limit_the_rest_of_the_context_is_the_limit(kind: str, field: str, value: int | None) -> None:
-    assert seen(kind, request())[0].body.get(field) == value
+def test_features_that_a_kind_lacks_are_refused(kind: str, asked: Request, named: str) -> None:
+    assert refused(kind, asked).startswith(named)
+
+
+REST = {"vllm": 4096, "sglang": 4096 - 2 - 128, "llama-cpp-python": 0, "fastdeploy": None, "transformers": None}
+"""Without a limit, the rest of the context is the limit."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "field", "value"),
+    [
+        *((kind, request(), "max_tokens", most) for kind, most in REST.items()),
+        ("llama.cpp", request(), "n_predict", -1),
+        *((k, request((1, 2), max_tokens=3), "prompt", [1, 2]) for k in ("vllm", "sglang", "llama.cpp", "fastdeploy")),
+        ("vllm", request("a\ud83d"), "prompt", "a\ud83d"),
+        ("vllm", request(seed=2**64 - 1), "seed", 2**63 - 1),
+        ("llama.cpp", request(seed=-1), "seed", 2**32 - 2),  # -1 would be any
+    ],
+)
+def test_a_field_has_a_value_that_the_server_takes(kind: str, asked: Request, field: str, value: Any) -> None:
+    assert seen(kind, asked)[0].body.get(field) == value
 
 
 @pytest.mark.parametrize("kind", ["vllm", "sglang"])
@@ -275,17 +286,6 @@ async def test_a_server_that_hides_its_context_needs_a_limit(kind: str) -> None:
         assert error.status == 400
         assert "max_tokens" in str(error)
         await collect(engine, request(max_tokens=3))
-
-
-@pytest.mark.parametrize("kind", ["vllm", "sglang", "llama.cpp", "fastdeploy"])
-def test_token_ids_are_sent_as_they_are(kind: str) -> None:
-    asked, _ = seen(kind, request((1, 2, 3), max_tokens=3))
-    assert asked.body["prompt"] == [1, 2, 3]
-
-
-@pytest.mark.parametrize("kind", ["llama-cpp-python", "transformers"])
-def test_token_ids_are_refused_by_kinds_that_take_none(kind: str) -> None:
-    assert "token ids" in refused(kind, request([1, 2, 3]))
 
 
 @pytest.mark.parametrize(
@@ -319,15 +319,6 @@ def test_llama_cpp_is_asked_which_special_tokens_to_show() -> None:
     asked, _ = seen("llama.cpp", request(), markers=("<tool_call>", "</tool_call>"))
     assert asked.body["preserved_tokens"] == ["<tool_call>", "</tool_call>"]
     assert "preserved_tokens" not in seen("vllm", request(), markers=("<tool_call>",))[0].body
-
-
-def test_prompts_with_lone_surrogates_are_sent() -> None:
-    assert seen("vllm", request("a\ud83d"))[0].body["prompt"] == "a\ud83d"
-
-
-def test_seeds_are_reduced_to_the_range_of_the_server() -> None:
-    assert seen("vllm", request(seed=2**64 - 1))[0].body["seed"] == 2**63 - 1
-    assert seen("llama.cpp", request(seed=-1))[0].body["seed"] == 2**32 - 2, "-1 would be any"
 
 
 # -- constraints -------------------------------------------------------------------------------------------------------

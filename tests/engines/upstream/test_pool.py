@@ -81,19 +81,20 @@ async def test_a_request_that_was_not_begun_is_tried_on_another_server(bad: Answ
     assert fakes[0].generated, "or nothing was tried"
 
 
-@pytest.mark.parametrize("bad", [fails(400), fails(500), says(event({"error": {"message": "no", "code": 400}}))])
-async def test_a_request_that_every_server_would_refuse_is_not_tried_again(bad: Answer) -> None:
+REFUSES = says(event({"error": {"message": "no", "code": 400}}))
+
+
+@pytest.mark.parametrize(
+    ("bad", "said", "status"),
+    [(fails(400), "", 400), (fails(500), "", 502), (REFUSES, "", 400), (_breaks, "half", 502)],
+)
+async def test_a_request_that_was_begun_or_that_every_server_would_refuse_is_not_tried_again(
+    bad: Answer, said: str, status: int
+) -> None:
     fakes = [Fake("vllm", bad), Fake("vllm", bad)]
     async with connected(*fakes) as engine:
-        await fault(engine)
-    assert sum(len(f.generated) for f in fakes) == 1
-
-
-async def test_a_request_that_was_begun_is_not_tried_again() -> None:
-    fakes = [Fake("vllm", _breaks), Fake("vllm", _breaks)]
-    async with connected(*fakes) as engine:
         found, error = await fault(engine)
-        assert (found, error.status) == ("half", 502)
+    assert (found, error.status) == (said, status)
     assert sum(len(f.generated) for f in fakes) == 1
 
 

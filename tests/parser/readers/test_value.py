@@ -87,32 +87,20 @@ def test_keyword_names_are_argument_names_in_python_syntax(dialect: Dialect) -> 
     assert_calls(dialect, write_calls(dialect, [("f", arguments)]), [("f", meant)])
 
 
+INVALID = [
+    *("'Paris'", "1, a='x'", "a='x', 2 ", "*args ", "no "),  # the space prevents a closing from beginning in them
+    *("a=__import__('os')", "a=1+1", "a=[x for x in y]", "a=f'{x}'", "a=open('x').read()", "a=lambda: 0"),
+]
+
+
 @pytest.mark.parametrize(**named(PYTHON))
-def test_positional_arguments_are_invalid_in_python_syntax(dialect: Dialect) -> None:
-    for arguments in (
-        "'Paris'",
-        "1, a='x'",
-        "a='x', 2 ",
-        "*args ",
-        "no ",
-    ):  # the space prevents a closing from beginning in them
+def test_positional_arguments_are_invalid_in_python_syntax_and_expressions_are_never_evaluated(
+    dialect: Dialect,
+) -> None:
+    for arguments in INVALID:
         raw = write_calls(dialect, [("f", arguments), ("g", {"a": "y"})])
         for message in readings(dialect, raw, tools=TOOLS):
             assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("g", "ok")], raw
-
-
-@pytest.mark.parametrize(**named(PYTHON))
-def test_expressions_are_never_evaluated(dialect: Dialect) -> None:
-    for arguments in (
-        "a=__import__('os')",
-        "a=1+1",
-        "a=[x for x in y]",
-        "a=f'{x}'",
-        "a=open('x').read()",
-        "a=lambda: 0",
-    ):
-        message, _ = run(dialect, [write_calls(dialect, [("f", arguments)])], tools=TOOLS)
-        assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid")], arguments
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
