@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -207,8 +208,38 @@ def test_an_engine_that_does_not_stop_is_not_examined_for_ever() -> None:
                 await asyncio.sleep(0)
 
     with live(Endless(lambda request: "Hi"), "hermes", prompts=template(), sessions=True) as server:
-        (problem,) = made(server)["problems"]
+        session = made(server)
+        (problem,) = session["problems"]
         assert "could not be examined: the engine does not stop" in problem
+        ask(session, server, CHAT, messages=HI)
+        found = trajectory(server, session)
+        assert (found["problems"], found["exact"]) == ([problem], False)
+
+
+class Adding(Model):
+    """A model whose engine adds a token to prompts."""
+
+    async def _examined(self, request: Request) -> AsyncGenerator[Delta, None]:
+        async for delta in super()._examined(request):
+            usage = delta.usage and msgspec.structs.replace(delta.usage, prompt_tokens=100)
+            yield msgspec.structs.replace(delta, usage=usage)
+
+
+@pytest.mark.parametrize("kinds", [(Adding, Model), (Model, Adding)])
+def test_a_run_is_as_exact_as_the_engine_that_it_used_whichever_comes_after_it(
+    kinds: tuple[type[Model], type[Model]], tmp_path: Path
+) -> None:
+    first, then = kinds
+    options: Any = {"prompts": template(), "sessions": True}
+    with live(first(lambda _: "Hi"), "hermes", **options, store=Store(tmp_path / "store.db")) as server:
+        session = made(server)
+        ask(session, server, CHAT, messages=HI)
+        before = trajectory(server, session)
+    with live(then(lambda _: "Hi"), "hermes", **options, store=Store(tmp_path / "store.db")) as server:
+        other = made(server)
+        assert other["exact"] == (then is Model)
+        assert trajectory(server, session) == before
+        assert before["exact"] == (first is Model)
 
 
 class Loading:

@@ -205,10 +205,9 @@ class SessionRoutes:
         if encoding not in exports.ENCODINGS:
             raise BadRequest("encoding", f"{encoding!r} is not one of {', '.join(exports.ENCODINGS)}")
         models = {model.settings.model: model for model in self._service.models}
-        examined = dict(self._sessions.examined)
         try:
             body, media_type = await self._service.aside(
-                session.size, lambda _: exports.written([session.rollout(models, examined)], form, encoding)
+                session.size, lambda _: exports.written([session.rollout(models)], form, encoding)
             )
         except ImportError as error:
             raise Refused(f"encoding: needs a package that is not installed: {error.name}", 501) from None

@@ -34,7 +34,6 @@ class Sessions:
 
     Attributes:
         PREFIX: with what the keys of sessions begin, by which an unknown one is noticed.
-        examined: what the models' engines report, by the models' names.
     """
 
     PREFIX: Final = "unspool-session-"
@@ -54,7 +53,7 @@ class Sessions:
         self._alive: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
         self._opening: dict[str, asyncio.Task[Session | None]] = {}
         self._examining: dict[str, asyncio.Task[Examined]] = {}
-        self.examined: dict[str, Examined] = {}
+        self._examined: dict[str, Examined] = {}
 
     # -- sessions --------------------------------------------------------------------------------------------------
 
@@ -186,8 +185,8 @@ class Sessions:
         If it cannot generate now, that is the problem, and it is asked again later.
         """
         name = model.settings.model
-        if name in self.examined:
-            return self.examined[name]
+        if name in self._examined:
+            return self._examined[name]
         if name not in self._examining:
             self._examining[name] = asyncio.ensure_future(self._examine(model))
             self._examining[name].add_done_callback(lambda _: self._examining.pop(name))
@@ -200,7 +199,7 @@ class Sessions:
         except EngineError as error:
             log.warning("sessions of model %s are not exact yet: the engine could not be examined: %s", name, error)
             return Examined(problems=(f"the engine could not be examined: {error}",))
-        self.examined[name] = found
+        self._examined[name] = found
         for problem in found.problems:
             log.warning("sessions of model %s are not exact: %s", name, problem)
         for advice in found.advice:

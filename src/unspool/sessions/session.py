@@ -6,7 +6,7 @@ import secrets
 import threading
 import time
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from hashlib import sha256
 from typing import Any, Final, Literal, TypeVar
@@ -307,12 +307,16 @@ class Session:
     def failed(self, error: Exception) -> None:
         """Note that a call could not be recorded."""
         problem = _DROPPED if isinstance(error, StoreFull) else _LOST
-        new = problem not in self.about.problems
-        if new or problem == _LOST:
+        if self.note([problem]) or problem == _LOST:
             log.error("%s: a call could not be recorded", self.about.id, exc_info=error)
+
+    def note(self, problems: Iterable[str]) -> bool:
+        """Keep problems of all that is recorded; return whether one of them is new."""
+        new = [problem for problem in problems if problem not in self.about.problems]
         if new:
-            self.about.problems.append(problem)
+            self.about.problems += new
             self._write(lambda w: put_about(w, self.about))
+        return bool(new)
 
     @property
     def problems(self) -> list[str]:
@@ -326,9 +330,9 @@ class Session:
 
     # -- what was recorded -----------------------------------------------------------------------------------------
 
-    def rollout(self, models: Mapping[str, Model], examined: Mapping[str, Examined]) -> Rollout:
-        """Everything that was recorded. It computes the kinds of tokens, which takes a while. Both arguments are by the
-        models' names."""
+    def rollout(self, models: Mapping[str, Model]) -> Rollout:
+        """Everything that was recorded. It computes the kinds of tokens, which takes a while. ``models`` are by their
+        names."""
         links: list[Link] = []
         problems: dict[str, None] = dict.fromkeys(self.problems)
         kinds: dict[str, Kinds] = {}
@@ -339,8 +343,6 @@ class Session:
             if model is None:
                 problems[f"the model {name!r} is no longer served"] = None
                 continue
-            if name in examined:
-                problems |= dict.fromkeys(examined[name].problems)
             if name not in kinds:
                 kinds[name] = Kinds(model, self.blobs)
             link = _link(self.tree(model).nodes[record.id], kinds[name])
@@ -515,6 +517,7 @@ class Recording:
         try:
             output = self._capture.output(self._model.engine.tokenizer)
             record, blobs = self._record(output, written, stop, reason)
+            self._session.note(self._examined.problems)
             kept = self._session.record(self._model.settings.model, record, blobs)
         finally:  # in the same turn of the loop, so that nothing is counted twice
             self._holds = False
