@@ -16,7 +16,7 @@ class Awaited:
     """What may come inside one kind of container, or inside a call. ``between`` matches text in which no further
     argument has opened, and nothing has closed."""
 
-    __slots__ = ("_ahead", "_inside", "between")
+    __slots__ = ("_inside", "ahead", "between")
 
     def __init__(self, children: Iterable[Parameter], closings: Iterable[Pattern], others: Iterable[Pattern]) -> None:
         """Compile what may come next: the templates of what is inside, its closings, and other markers."""
@@ -27,17 +27,26 @@ class Awaited:
         # Where one of them begins, another marker may be instead: the text before its first field decides.
         rivals = [p for p in others if any(q.first.startswith(p.first) for q in patterns)]
         decided = _any([*map(str, whole), *(p.head().whole() or re.escape(p.first) for p in rivals)])
-        self._ahead = f"{FEW_SPACES}(?!{decided}){_any(map(str, begun))}" if known else ""
-        self.between: Expression = re.compile(self._ahead) if known else None
+        self.ahead = f"{FEW_SPACES}(?!{decided}){_any(map(str, begun))}" if known else ""
+        self.between: Expression = re.compile(self.ahead) if known else None
         self._inside: dict[int, Expression] = {}
 
     def inside(self, parameter: Parameter) -> Expression:
         """Matches the text of a value as long as it is undecided whether the value has ended."""
         if id(parameter) not in self._inside:
-            closing = parameter.closing.begun(self._ahead) if self._ahead else None
+            closing = parameter.closing.begun(self.ahead) if self.ahead else None
             text = f"[^{re.escape(parameter.firsts)}]*+{closing}"
             self._inside[id(parameter)] = re.compile(text) if closing else None
         return self._inside[id(parameter)]
+
+
+def opening(calls: Iterable[Pattern], first: Awaited | None) -> Expression:
+    """Matches text in which a call may open, by one of some patterns, as long as its first argument has not opened."""
+    known = [(part, whole) for p in calls if (part := p.begun()) and (whole := p.whole())]
+    if first is None or not first.ahead or not known:
+        return None
+    begun, whole = (_any(parts) for parts in zip(*known, strict=True))
+    return re.compile(f"{FEW_SPACES}(?:{whole}{first.ahead}|{begun})")
 
 
 def _any(expressions: Iterable[str]) -> str:

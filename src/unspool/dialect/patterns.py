@@ -443,7 +443,9 @@ def _field_in_doubt(atom: Atom) -> str:
     """A regular expression for what a field may contain before its end is certain; ``""`` if there is none."""
     if atom.kind == WORD:
         return r"[A-Za-z_]{0,31}+"
-    if atom.kind not in (UNTIL, ANY, SAME) or not atom.stops:
+    if atom.kind == NAME and not atom.stops:
+        return r"[\w.\-:/]{0,64}+"
+    if atom.kind not in (NAME, UNTIL, ANY, SAME) or not atom.stops:
         return ""
     first, *others = atom.stops
     if any(stop in first[1:] for stop in others):

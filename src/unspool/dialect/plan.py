@@ -9,8 +9,20 @@ from ..policy import Policy
 from ..regex import Regex
 from .file import Dialect
 from .loose import Loose
-from .markers import Block, Candidates, Closing, Form, Marker, Opening, Outline, Parameter, Scan, openings_of
-from .markup import Awaited
+from .markers import (
+    Block,
+    Candidates,
+    Closing,
+    Form,
+    Marker,
+    Opening,
+    Outline,
+    Parameter,
+    Scan,
+    is_spelled,
+    openings_of,
+)
+from .markup import Awaited, opening
 from .patterns import LITERAL, Pattern, worded
 
 
@@ -92,7 +104,7 @@ class ArgumentPlan(msgspec.Struct, eq=False, dict=True):
         return found
 
 
-class Plan(msgspec.Struct, eq=False):
+class Plan(msgspec.Struct, eq=False, dict=True):
     """The compiled dialect. In lists of markers, the most literal one comes first."""
 
     dialect: Dialect
@@ -108,6 +120,14 @@ class Plan(msgspec.Struct, eq=False):
     content_lead: str  # white space before a turn's first text, if content has no markers of its own
     frame_trail: str  # white space after a frame of content
     literals: frozenset[str]  # all literals, for recognizing special tokens by their ids
+
+    @cached_property
+    def opening(self) -> re.Pattern[str] | None:
+        """Matches text in which a call with arguments in markup may open as the dialect writes it; see `opening`."""
+        begins = (*self.reading.edge, *self.calls.following_inside)
+        own = [o for o in begins if isinstance(o, Opening) and o.marked and not is_spelled(o)]
+        calls = [o.pattern for o in own if o.form is not None and o.form.arguments and o.form.syntax is None]
+        return opening(dict.fromkeys(calls), self.arguments.awaited(None, self.arguments.parameters))
 
     @property
     def naming(self) -> tuple[tuple[str, ...], bool]:

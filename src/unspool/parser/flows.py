@@ -36,7 +36,9 @@ cannot be turned back into it."""
 
 
 class Flow:
-    """An open part of the output, and what was read of it since the machine last ran."""
+    """An open part of the output, and what was read of it since the machine last ran. ``holds``: all of that waits."""
+
+    holds = False
 
     def __init__(self, machine: Machine) -> None:
         tape, ledger = machine.tape, machine.ledger
@@ -117,7 +119,9 @@ class TextFlow(Flow):
 
 
 class HeldFlow(Flow):
-    """Arguments in markup, where nothing is decided before one of them has opened or closed."""
+    """A call in markup, where nothing is decided before it and its first argument, or another one, open or close."""
+
+    holds = True
 
     def __init__(self, machine: Machine, find: Finder | None, undecided: re.Pattern[str] | None) -> None:
         super().__init__(machine)
@@ -298,7 +302,9 @@ def flow_of(machine: Machine, fold: Fold) -> Flow | None:
         return None
     state = machine.at.state
     if state is states.TEXT or state is states.REASONING:
-        return _text(machine, fold)
+        return _text(machine, fold) or _opening(machine)
+    if state is states.EDGE or state is states.BLOCK:
+        return _opening(machine)
     call, reader = machine.calls.call, machine.calls.reader
     if call is None or not call.started or call.sink != Sink.CALL:
         return None
@@ -320,8 +326,21 @@ def _text(machine: Machine, fold: Fold) -> Flow | None:
     return TextFlow(machine, segment, region.scan, back, back2) if set(back2) <= set(back) else None
 
 
-def _markup(machine: Machine, fold: Fold, call: Call, reader: MarkupReader) -> Flow | None:
+def _opening(machine: Machine) -> Flow | None:
     tape, look = machine.tape, machine.look
+    undecided = look.plan.opening if look.outline.calls and not _marked(machine) else None
+    found = undecided is not None and tape.i < len(tape.buf) and undecided.fullmatch(tape.buf, tape.i)
+    return HeldFlow(machine, None, undecided) if found else None
+
+
+def _marked(machine: Machine) -> bool:
+    """Whether a token's id may decide what the waiting text alone does not."""
+    look = machine.look
+    return look.counted and (look.ignores or look.last_mark >= machine.tape.here)
+
+
+def _markup(machine: Machine, fold: Fold, call: Call, reader: MarkupReader) -> Flow | None:
+    tape = machine.tape
     value = reader.streams()
     closing = value is not None and value.parameter.find.search(tape.buf, tape.i)
     if value is not None and not closing:
@@ -330,8 +349,8 @@ def _markup(machine: Machine, fold: Fold, call: Call, reader: MarkupReader) -> F
         parameter = value.parameter
         strings = markup_values(parameter.find, parameter.firsts, parameter.triggers, value.margin)
         return ValueFlow(machine, fold, call, strings)
-    if look.counted and (look.ignores or look.last_mark >= tape.here):
-        return None  # a token's id decides what text alone does not
+    if _marked(machine):
+        return None
     held = reader.held()
     find = None if held is None or closing else held.parameter.find
     undecided = reader.undecided(value or held)

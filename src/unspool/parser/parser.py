@@ -135,6 +135,8 @@ class Parser:
     @property
     def stage(self) -> Stage:
         """The stage that the output has reached."""
+        if self._flow is not None and self._flow.holds:
+            self._slow()  # what waits may be the opening of a call
         return self._machine.stage()
 
     @property
