@@ -155,6 +155,14 @@ def test_format_pretty_labels_every_part(run: Run) -> None:
     ]
 
 
+def test_pretty_names_the_dialect_that_reads_what_the_chosen_one_does_not(run: Run) -> None:
+    raw = next(e.raw[0] for e in unspool.get_dialect("kimi_k2").examples if e.tool_calls)
+    assert "; kimi_k2 reads " in run("parse", "-d", "kimi", "--format", "pretty", stdin=raw).err
+    for arguments in (("-d", "kimi_k2"), ("-d", "kimi", "--tool-choice", "none")):
+        assert run("parse", *arguments, "--format", "pretty", stdin=raw).err == ""
+    assert run("parse", "-d", "kimi", "--format", "pretty", stdin="Use <b>.").err == ""
+
+
 def test_json_is_utf_8_and_not_escaped_whatever_the_locale(files: Path) -> None:
     env = environment(LC_ALL="C", PYTHONIOENCODING="ascii")
     done = subprocess.run(command("parse", "-d", "mine.toml", "answer.txt"), env=env, capture_output=True, check=True)
