@@ -670,3 +670,12 @@ def test_a_template_in_an_error_is_quoted_as_it_is_written(run: Run, files: Path
 def test_detect_accepts_a_bare_model_name(run: Run) -> None:
     assert run("detect", "Qwen/Qwen3-Coder-30B") == run("detect", "--model", "Qwen/Qwen3-Coder-30B")
     assert run("detect", "no-such-model").err.startswith("unspool detect: no-such-model: no dialect found for it")
+
+
+@pytest.mark.parametrize("package", ["pyarrow", "jsonschema_rs"])
+def test_without_a_package_batch_says_what_to_install(package: str) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; from unspool.cli import main; sys.exit(main())"
+    argv = [sys.executable, "-c", code, "batch", "rows.jsonl", "-o", "out.jsonl", "-d", "hermes"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == f"unspool batch: needs {package}; in a clone of unspool: pip install '.[batch]'\n"
