@@ -155,6 +155,14 @@ def test_format_pretty_labels_every_part(run: Run) -> None:
     ]
 
 
+def test_pretty_names_the_dialect_that_reads_what_the_chosen_one_does_not(run: Run) -> None:
+    raw = next(e.raw[0] for e in unspool.get_dialect("kimi_k2").examples if e.tool_calls)
+    assert "; kimi_k2 reads " in run("parse", "-d", "kimi", "--format", "pretty", stdin=raw).err
+    for arguments in (("-d", "kimi_k2"), ("-d", "kimi", "--tool-choice", "none")):
+        assert run("parse", *arguments, "--format", "pretty", stdin=raw).err == ""
+    assert run("parse", "-d", "kimi", "--format", "pretty", stdin="Use <b>.").err == ""
+
+
 def test_json_is_utf_8_and_not_escaped_whatever_the_locale(files: Path) -> None:
     env = environment(LC_ALL="C", PYTHONIOENCODING="ascii")
     done = subprocess.run(command("parse", "-d", "mine.toml", "answer.txt"), env=env, capture_output=True, check=True)
@@ -662,3 +670,12 @@ def test_a_template_in_an_error_is_quoted_as_it_is_written(run: Run, files: Path
 def test_detect_accepts_a_bare_model_name(run: Run) -> None:
     assert run("detect", "Qwen/Qwen3-Coder-30B") == run("detect", "--model", "Qwen/Qwen3-Coder-30B")
     assert run("detect", "no-such-model").err.startswith("unspool detect: no-such-model: no dialect found for it")
+
+
+@pytest.mark.parametrize("package", ["pyarrow", "jsonschema_rs"])
+def test_without_a_package_batch_says_what_to_install(package: str) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; from unspool.cli import main; sys.exit(main())"
+    argv = [sys.executable, "-c", code, "batch", "rows.jsonl", "-o", "out.jsonl", "-d", "hermes"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == f"unspool batch: needs {package}; in a clone of unspool: pip install '.[batch]'\n"

@@ -294,3 +294,19 @@ def test_a_nested_value_that_two_closings_end_is_noticed_alike_at_any_cut() -> N
     raw = f'{mark}<invoke name="h">{mark}<a>x{mark}</a>{mark}[{mark}<>{mark}</invoke>'
     for behind in ("", mark, f'{mark}<invoke name="w">', "\n"):
         alike("minimax-m3", raw + behind, [list(raw + behind)])
+
+
+@pytest.mark.parametrize(**named(d for d in CALLING if d.reasoning))
+def test_a_thought_that_is_closed_behind_a_broken_call_is_no_content(dialect: Dialect) -> None:
+    call = write_calls(dialect, [("get_weather", {"city": "x", "a": 1})])
+    thought = dialect.reasoning[0]
+    for at in range(len(call)):
+        raw = f'{thought.opening}Hm {call[:at]}{WRONG[at % len(WRONG)]}{call[at:]}\n"\n{thought.closing}'
+        own, held = (
+            run(dialect, [raw], tools=None, ids=number, stage=Stage.CONTENT, policy=Policy(unclosed_reasoning=policy))[
+                0
+            ]
+            for policy in ("reasoning", "content")
+        )
+        if "unclosed_reasoning" not in notices(own):
+            assert same(held) == same(own), raw

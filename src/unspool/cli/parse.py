@@ -11,6 +11,7 @@ from msgspec import structs
 from ..errors import ConstraintError, DialectError, ToolsError
 from ..events import Event
 from ..grammar import ToolStrictLevel, constrain
+from ..infer.detect import detect_dialect
 from ..message import Message
 from ..parser import Parser
 from ..renderer import render
@@ -80,6 +81,8 @@ def run_parse(options: argparse.Namespace) -> int:
             policy=read_policy(options.policy),
         )
         failures += _show(parser, _fed(parser, given, options), form, options)
+        if form == "pretty" and tools != [] and options.tool_choice != "none":
+            _suggest(parser)
     else:
         for recording in recordings:
             if len(recordings) > 1 and form == "pretty":
@@ -89,6 +92,15 @@ def run_parse(options: argparse.Namespace) -> int:
     for failure in failures:
         print(f"unspool parse: --strict: {failure}", file=sys.stderr)
     return 1 if failures else 0
+
+
+def _suggest(parser: Parser) -> None:
+    """Name another dialect, if this one reads nothing but content and that one reads more in it."""
+    name, message = parser.dialect.name, parser.message
+    found = [] if message.tool_calls or message.reasoning else detect_dialect(output=[message.content])
+    if found and name not in (c.dialect for c in found):
+        text = f"{name} reads no call and no thought in it; {found[0].dialect} {found[0].reason}"
+        print(f"unspool parse: {text}", file=sys.stderr)
 
 
 def _fed(parser: Parser, given: str | None, options: argparse.Namespace) -> Iterator[list[Event]]:

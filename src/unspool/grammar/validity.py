@@ -6,6 +6,8 @@ Whatever schemas and arguments contain, nothing is fetched, and patterns are mat
 from collections.abc import Sequence
 from typing import Any
 
+import jsonschema_rs
+
 from ..message import ToolCall
 from ..schema import function_of, tool_name
 
@@ -14,8 +16,6 @@ class Validators:
     """The validators of a request's tools, if they are known. ``unusable``: tools without a usable schema, and why."""
 
     def __init__(self, tools: Sequence[Any] | None) -> None:
-        import jsonschema_rs
-
         self._unknown = tools is None
         self._known: dict[str, Any] = {}
         self.unusable: dict[str, str] = {}

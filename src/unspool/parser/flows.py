@@ -347,7 +347,7 @@ def _markup(machine: Machine, fold: Fold, call: Call, reader: MarkupReader) -> F
         if machine.ledger.at != tape.here:
             return None
         parameter = value.parameter
-        strings = markup_values(parameter.find, parameter.firsts, parameter.triggers, value.margin)
+        strings = markup_values(parameter.find, parameter.firsts, parameter.triggers, parameter.held)
         return ValueFlow(machine, fold, call, strings)
     if _marked(machine):
         return None

@@ -205,11 +205,8 @@ class Machine:
         """The output is over; ``ended``: the model ended it."""
         tape, ledger, calls = self.tape, self.ledger, self.calls
         tape.final, tape.ended = True, ended
-        done = self.at.state is states.EDGE and calls.call is None and not ledger.holds and tape.i == len(tape.buf)
-        for _ in range(0 if done else 2):  # after the first cut, what was given back is read
+        if not (self.at.state is states.EDGE and calls.call is None and not ledger.holds and tape.i == len(tape.buf)):
             self.run()
-            if calls.call is None and not ledger.holds:
-                break
             self._cut()
         if ledger.thinking:
             if ledger.at < tape.end:
@@ -236,6 +233,7 @@ class Machine:
                 self.run()
             elif calls.call is not None:
                 calls.cut()
+                self.run()  # it may have been given back as text
             elif ledger.held_for(Why.OPEN_REASONING) and ledger.thinking:
                 ledger.text(tape.end)
                 ledger.as_content()

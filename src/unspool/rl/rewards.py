@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..grammar.validity import Validators
 from ..message import Message, ToolCall
 
 __all__ = ["calls_match", "format_score", "schema_score"]
@@ -72,6 +71,8 @@ def schema_score(message: Message, tools: Sequence[Mapping[str, Any]], *, withou
     """
     if not message.tool_calls:
         return without_calls
+    from ..grammar.validity import Validators  # servers, which load this package, lack its package for schemas
+
     validators = Validators(tools)
     for name, why in validators.unusable.items():
         raise ValueError(f"tools: the parameters of {name} are not a schema that can be checked: {why}")

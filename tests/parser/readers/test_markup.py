@@ -27,7 +27,7 @@ from tests.support import (
     values,
 )
 from tests.writing import fill, write_calls
-from unspool import Dialect, Parser, get_dialect, render
+from unspool import Dialect, Parser, Stage, get_dialect, render
 from unspool.dialect.compiling import compile_plan
 from unspool.dialect.template import literal
 
@@ -130,6 +130,17 @@ def unclosed(dialect: Dialect, first: str = "Dallas", key: str = "state") -> str
 def test_the_next_arguments_opening_makes_up_for_a_missing_closing(dialect: Dialect) -> None:
     calls = every_way(dialect, unclosed(dialect))
     assert calls == ([("h", {"city": "Dallas", "state": "TX"})], ["ok"], ["missing_close"])
+
+
+@pytest.mark.parametrize(**named(d for d in XML if d.call[0].after))
+@pytest.mark.parametrize("tools", [TOOLS, None])
+def test_the_calls_closing_makes_up_for_the_last_values(dialect: Dialect, tools: list[dict[str, Any]] | None) -> None:
+    raw = call(dialect, ("city", "Dallas"))
+    head, own, tail = raw.rpartition(closing(dialect, "city"))
+    assert own
+    for broken in (head.removesuffix(dialect.argument[0].inner_trail) + tail, head.rstrip() + tail.lstrip()):
+        message = alike(dialect, broken, many_cuts(broken), tools=tools, stage=Stage.CONTENT)
+        assert (values(message), notices(message)) == ([("h", {"city": "Dallas"})], ["missing_close"]), broken
 
 
 @pytest.mark.parametrize(**named(XML))

@@ -413,9 +413,7 @@ class MarkupReader(Reader):
         self._reading = Reading.START
 
     def _value_of(self, parameter: Parameter, fields: dict[str, str], schema: Schema | None) -> Value:
-        margin = parameter.trail if self.containers.levels[-1].schema is None else parameter.held
-        plan = self._plan
-        return Value(self._call, plan, self.containers, parameter, fields, schema, margin=margin)
+        return Value(self._call, self._plan, self.containers, parameter, fields, schema)
 
     # -- at a value's start -------------------------------------------------------------------------------------------
 
@@ -522,29 +520,28 @@ class MarkupReader(Reader):
         n = len(buf)
         parameter = value.parameter
         find = parameter.find
-        trail = value.margin
+        held = parameter.held
         pos = i
         while True:
             m = find.search(buf, pos)
             if m is None:
                 if tape.final:
                     break
-                self._push(value, n - held_suffix(buf, i, n, trail))
+                self._push(value, n - held_suffix(buf, i, n, held))
                 return False
             p = m.start()
             r = MORE if m.end() == n and m.group() not in parameter.triggers else self._ends(value, p)
-            closed = r >= 0
             if r == NO:
                 r = self._next_opens(value, p)
             if r == NO:
                 pos = p + 1
                 continue
             if r == MORE:
-                self._push(value, p - held_suffix(buf, i, p, trail))
+                self._push(value, p - held_suffix(buf, i, p, held))
                 return False
-            if closed:
+            if r > p:
                 self._push(value, p - common_suffix(buf, tape.i, p, parameter.trail))
-            else:
+            else:  # its closing is missing: another opens, or what is around it closes
                 self._push(value, p - held_suffix(buf, i, p, parameter.gap))
                 self._call.notice_at(tape.here, "missing_close", value.fields.get("key", ""))
             value.done(tape.here)
@@ -552,7 +549,7 @@ class MarkupReader(Reader):
             self._reading = Reading.BETWEEN
             return True
         # At the end of the output, what may begin a closing is not emitted.
-        self._push(value, n - held_suffix(buf, i, n, trail))
+        self._push(value, n - held_suffix(buf, i, n, held))
         tape.i = n
         return False
 
@@ -582,9 +579,6 @@ class MarkupReader(Reader):
         found = call if call >= 0 else first_of((call, self._block_closes(p, certain=certain)))
         if len(self.containers.levels) > 1:
             around = first_of(self._closing(level, p) for level in reversed(self.containers.levels[1:]))
-            if around >= 0:
-                self._push(value, p - common_suffix(self._tape.buf, self._tape.i, p, value.parameter.trail))
-                self._call.notice_at(self._tape.here, "missing_close", value.fields.get("key", ""))
             found = MORE if around == MORE and not self._tape.final else first_of((around, found))
         return p if found >= 0 else found
 

@@ -39,14 +39,11 @@ class Value:
         parameter: Parameter,
         fields: dict[str, str],
         schema: Schema | None,
-        *,
-        margin: str,
     ) -> None:
         # parameter, fields: the template of its opening, and its fields.
         self.parameter = parameter
         self.fields = fields
         self.schema = schema  # the value's, if it is known
-        self.margin = margin  # white space before its closing that does not belong to it
         self.line_start = False  # none of its text was read yet, and it begins at the start of a line
         self.begun = False  # a piece of it was emitted
         self._call = call
