@@ -197,6 +197,26 @@ async def test_a_grammar_that_is_dropped_is_refused_from_then_on_and_what_follow
                 assert await output(engine, constraint=if_it_can) == WORDS
 
 
+@pytest.mark.parametrize("how", ["copied and truncated", "renamed", "removed", "flooded"])
+async def test_a_dropped_grammar_is_noticed_though_the_log_is_rotated(stand_in: StandIn, how: str) -> None:
+    async with stand_in() as (engine, found):
+        begun, log = asyncio.Event(), Path(found.address.log)
+        log.write_text("0.0 I earlier\n")
+        dropped = asyncio.ensure_future(output(engine, begun=begun, constraint=constraint("drop slow")))
+        await begun.wait()
+        if how == "copied and truncated":
+            os.truncate(log, 0)
+        elif how == "flooded":
+            with log.open("ab") as file:
+                file.write(b"0.0 I more\n" * 10_000)
+        else:
+            log.rename(log.with_name("old.log"))
+            if how == "renamed":
+                log.touch()
+        assert (await dropped).startswith("500: llama.cpp dropped the grammar")
+        assert await output(engine, constraint=constraint(WORDS)) == WORDS
+
+
 async def test_a_grammar_that_cannot_be_compiled_gives_way_to_a_less_strict_one_if_it_may(stand_in: StandIn) -> None:
     async with stand_in() as (engine, _):
         wrong, slow = constraint("x"), constraint("slow")

@@ -131,7 +131,7 @@ class Local:
                     begun = True
                     if request.constraint is not None:
                         output.append(delta.text)
-                        if delta.finish_reason is not None and _FAILED in self._address.end_of_log(written):
+                        if delta.finish_reason is not None and self._address.may_have_logged(_FAILED, written):
                             await self._check(request.constraint, "".join(output), delta.finish_reason == "stop")
                     yield delta
             except Unavailable as error:
@@ -148,7 +148,7 @@ class Local:
         self._suspects.finished(key)
 
     async def _check(self, constraint: Constraint, output: str, ended: bool) -> None:
-        """Check an output after llama.cpp has logged that it dropped a grammar, perhaps another output's."""
+        """Check an output after llama.cpp has, or may have, logged that it dropped a grammar, perhaps another's."""
         given: Constraint | None = constraint
         while given is not None and not await self._grammars.follows(given, output, ended):
             if given is constraint:

@@ -103,7 +103,7 @@ class Pieces:
         self._longest = max(map(len, self._ids), default=0)
         self._special = {described["pieces"][i].encode("latin-1"): i for i in special}
         longest_first = sorted(map(re.escape, self._special), key=len, reverse=True)
-        self._cut = re.compile(b"(" + b"|".join(longest_first) + b")").split
+        self._cut = re.compile(b"(" + (b"|".join(longest_first) or b"(?!)") + b")").split
 
     def of_output(self, text: str) -> list[int]:
         """The tokens of an output, which shows special ones by their text."""

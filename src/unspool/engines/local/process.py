@@ -55,12 +55,13 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 class Address(msgspec.Struct, frozen=True):
     """Where the process is reached, also by other processes of the same command: its base URL, the key that it demands,
-    the folder with its status, and the file with its log."""
+    the folder with its status, and the file with its log and that file's number."""
 
     url: str
     key: str
     folder: str
     log: str
+    inode: int = 0
 
     def status(self) -> "Status":
         try:
@@ -80,10 +81,16 @@ class Address(msgspec.Struct, frozen=True):
             connection.close()
 
     def logged(self) -> int:
-        """The size of the log in bytes."""
+        """The size of the log in bytes; negative if it is another file by now, as when logs are rotated."""
         with contextlib.suppress(OSError):
-            return os.stat(self.log).st_size
-        return 0
+            found = os.stat(self.log)
+            return found.st_size if found.st_ino == self.inode else -1
+        return -1
+
+    def may_have_logged(self, words: str, since: int) -> bool:
+        """Whether words were logged since the log had this size, or may have been: it was rotated, or is long."""
+        size = self.logged()
+        return not 0 <= since <= size <= since + _KEPT or words in self.end_of_log(since)
 
     def end_of_log(self, since: int) -> str:
         """The end of what was written to the log since it had this size."""
@@ -133,7 +140,8 @@ class LlamaProcess:
             self._hold.close()
         path = launch.log or str(Path(self._folder.name) / "llama.log")
         self._log = open(path, "ab")  # noqa: SIM115 - closed with this
-        self.address = Address(f"http://127.0.0.1:{self._port}", secrets.token_hex(16), self._folder.name, path)
+        inode = os.fstat(self._log.fileno()).st_ino
+        self.address = Address(f"http://127.0.0.1:{self._port}", secrets.token_hex(16), self._folder.name, path, inode)
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._closing = threading.Event()
