@@ -1,6 +1,7 @@
 """Conversations get the shape that a template writes whole."""
 
 import json
+import time
 from functools import cache
 from typing import Any
 
@@ -73,6 +74,15 @@ def test_a_late_system_message_stays_in_place_or_becomes_a_users_that_says_so() 
     messages = SHAPES["late system"]
     assert "<assistant>Csay<system>Drule<user>Emore" in prompts(PLAIN).render(asked(messages))
     assert f"[ANSWER]Csay[USER]{LATE}\nDrule\n\nEmore" in prompts(STRICT).render(asked(messages))
+
+
+def test_texts_in_another_order_than_the_templates_are_found_in_the_time_of_their_length() -> None:
+    ids = [f"c{i}" for i in range(1500)]
+    results = [result(f"r{i}", id) for i, id in enumerate(ids)]
+    history = [said("user", "a"), called(*(call({"city": "x"}, id=id) for id in ids))]
+    started = time.process_time()
+    prompts(PLAIN).render(asked([*history, *reversed(results), said("user", "z " * 500_000)]))
+    assert time.process_time() - started < 1.5, "each was looked for in the whole prompt, which took five seconds"
 
 
 @pytest.mark.parametrize("shape", ["only a system message", "late system at the end", "late system behind results"])
