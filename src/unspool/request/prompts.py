@@ -351,7 +351,7 @@ class Prompts:
         """The special tokens inside of answers."""
         if self._dialect is None:
             return set()
-        inside = markers(template.text for template in self._dialect.templates)
+        inside = markers([*(template.text for template in self._dialect.templates), self._dialect.codec.quote])
         return inside - markers((*self._dialect.start, *self._dialect.end))
 
     def check(self, dialect: Dialect) -> bool:
