@@ -316,10 +316,10 @@ def _answer(message: _Message, traits: Traits) -> Iterator[_Message]:
 
 
 def _as_json(call: Mapping[str, Any]) -> str:
-    function = call["function"]
-    arguments = function.get("arguments")
-    given = msgspec.json.encode(arguments).decode() if not isinstance(arguments, str) else arguments
-    return f'{{"name": {msgspec.json.encode(function.get("name")).decode()}, "arguments": {given}}}'
+    name, arguments = (call["function"].get(key) for key in ("name", "arguments"))
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+    return f'{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": {arguments}}}'
 
 
 def _one_by_one(messages: Sequence[_Message], nothing: str | None) -> list[_Message]:
