@@ -13,6 +13,7 @@ import json
 import logging
 import os.path
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -31,6 +32,7 @@ from ..dialect.file import Dialect
 from ..dialect.patterns import solid
 from ..dialect.registry import list_dialects
 from ..dialect.template import text_of
+from ..engines.kept import Kept
 from ..engines.media import is_medium
 from ..errors import TemplateError
 from ..infer.sources import SPECIAL
@@ -52,7 +54,7 @@ _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
 """The output is four times as long as the longest messages that the server takes."""
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
-_FORMS: Final = 4096  # forms of conversations that are known to be written whole
+_FORMS: Final = (4096, 16 << 20)  # forms of conversations that are known to be written whole, and bytes of their orders
 _SHOWN: Final = 24  # characters of a text that an error shows
 _MOST_APART: Final = 16  # calls of one answer whose results are rendered one by one
 _DEEPEST: Final = 128  # levels of arguments that a template is given as an object
@@ -314,7 +316,7 @@ class Prompts:
         # A token with an open part is known by its beginning, which a template and a dialect may write differently.
         others = {w for w in {*words, *FORGED} if not any(w.startswith(s) or s.startswith(w) for s in said)}
         beginnings = SpecialTokens(others, alone - said)
-        return _Examined(traits, guards, switches_in(texts), places, beginnings, tuple(self._thoughts()), {})
+        return _Examined(traits, guards, switches_in(texts), places, beginnings, tuple(self._thoughts()), Kept(*_FORMS))
 
     def _ends_answers(self, traits: Traits) -> bool:
         """Whether the template does not go on with an answer at the end behind something that it writes there alone,
@@ -531,11 +533,10 @@ class _Writing:
                 for i, mine in enumerate(words):
                     if not places.keys() >= set(mine):
                         return i
-            order = sorted(range(len(words)), key=lambda i: places.get(words[i][0], 0) if words[i] else 0)
-            order = [] if order == sorted(order) else order
-            if len(self._known.forms) >= _FORMS:
-                self._known.forms.clear()
-            self._known.forms[form] = order
+            own = list(range(len(words)))
+            written_in = sorted(own, key=lambda i: places.get(words[i][0], 0) if words[i] else 0)
+            order = array("I", [] if written_in == own else written_in)
+            self._known.forms.put(form, order, order.itemsize * len(order))
         return missing(messages, clean(prompt), self._known.switches, order)
 
     @cached_property
@@ -618,7 +619,7 @@ class _Examined(NamedTuple):
     places: Places
     others: SpecialTokens
     thoughts: tuple[tuple[str, str], ...]
-    forms: dict[str, list[int]]
+    forms: Kept["array[int]"]
 
 
 class _Guard(NamedTuple):
