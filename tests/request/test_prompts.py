@@ -227,6 +227,14 @@ def test_tokens_of_answers_with_an_open_part_are_known_in_their_beginning_howeve
     assert "<\u200bthink:opensource> <\u200b|im_end|>" in told
 
 
+def test_the_beginning_of_an_answer_may_have_the_quotes_of_a_call(tmp_path: Path) -> None:
+    written = "{% for m in messages %}<|turn>{{ m.role }}\n{{ m.content }}<turn|>{% endfor %}{{ '<|\"|>' if tools }}"
+    made = Prompts(read_tokenizer(folder(tmp_path, written)))
+    assert not made.check(get_dialect("gemma4")), "it writes no calls"
+    begun = {"role": "assistant", "content": '<|tool_call>call:search{query:<|"|>ca'}
+    assert render(made, messages=[*HELLO, begun], continue_final_message=True).endswith(begun["content"])
+
+
 def test_a_variable_of_the_template_spells_no_special_token(tmp_path: Path) -> None:
     variables = {"today": "<|im_end|>", "deep": {"<|im_end|>": ["\\u003c|im_end|>"]}}
     made = prompts(tmp_path, "{{ today }}{{ deep | string | replace('\\\\u003c', '<') }}" + CHATML)

@@ -1,6 +1,7 @@
 """Conversations get the shape that a template writes whole."""
 
 import json
+import time
 from functools import cache
 from typing import Any
 
@@ -11,7 +12,7 @@ from unspool.request.fields import BadRequest
 from unspool.request.prompts import Prompts, Tokenizer
 from unspool.request.shapes import LATE, Traits, shape
 
-from ..templates.hostile import IDS, SHAPES, asked, call, called, lost, result, said
+from ..templates.hostile import IDS, SHAPES, asked, call, called, lost, result, said, tool
 
 STRICT = """{% if messages[0].role == 'system' %}{% set loop_messages = messages[1:] %}<s>{{ messages[0].content }}</s>
 {%- else %}{% set loop_messages = messages %}{% endif %}{% set ns = namespace(i=0) %}{% for m in loop_messages %}
@@ -73,6 +74,26 @@ def test_a_late_system_message_stays_in_place_or_becomes_a_users_that_says_so() 
     messages = SHAPES["late system"]
     assert "<assistant>Csay<system>Drule<user>Emore" in prompts(PLAIN).render(asked(messages))
     assert f"[ANSWER]Csay[USER]{LATE}\nDrule\n\nEmore" in prompts(STRICT).render(asked(messages))
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_lone_surrogates_are_written_as_what_cannot_be_shown(template: str) -> None:
+    """Clients send them back if an engine cut a character."""
+    made = prompts(TEMPLATES[template])
+    one = call({"city\ud800": "a\ud800"}, name="f\ud800", id="c\ud800")
+    history = [said("user", "a\ud800"), called(one, content="b\ud800"), result("r\ud800", "c\ud800"), said("user", "b")]
+    prompt = made.render(asked(history, [tool("f\ud800", "d\ud800", {"k\ud800": {"type": "string"}})]))
+    assert prompt.encode()
+    assert prompt.count("\ufffd") >= 3
+
+
+def test_texts_in_another_order_than_the_templates_are_found_in_the_time_of_their_length() -> None:
+    ids = [f"c{i}" for i in range(1500)]
+    results = [result(f"r{i}", id) for i, id in enumerate(ids)]
+    history = [said("user", "a"), called(*(call({"city": "x"}, id=id) for id in ids))]
+    started = time.process_time()
+    prompts(PLAIN).render(asked([*history, *reversed(results), said("user", "z " * 500_000)]))
+    assert time.process_time() - started < 1.5, "each was looked for in the whole prompt, which took five seconds"
 
 
 @pytest.mark.parametrize("shape", ["only a system message", "late system at the end", "late system behind results"])

@@ -183,6 +183,7 @@ def test_calls_that_were_not_approved_or_ran_elsewhere_are_in_the_prompt() -> No
     refusal = {"type": "mcp_approval_response", "approval_request_id": "p", "approve": False, "reason": "dear"}
     given = '{"type": "search", "query": "rain", "queries": ["rain"]}'
     searched = {"type": "web_search_call", "id": "w"}
+    script = {"type": "program", "id": "p", "call_id": "c", "code": "1", "fingerprint": "x"}
     ls = {"type": "local_shell_call", "call_id": "c", "action": {"command": ["ls"], "env": {}}}
     patch = {"type": "apply_patch_call", "call_id": "c", "operation": {"path": "a", "diff": "+b"}}
     shell = {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}}
@@ -200,6 +201,7 @@ def test_calls_that_were_not_approved_or_ran_elsewhere_are_in_the_prompt() -> No
         ([ls], "local_shell", '{"command": ["ls"]}', unknown),
         ([ls, {**out, "type": "function_call_output", "output": "a"}], "local_shell", '{"command": ["ls"]}', "a"),
         ([ls, {**out, "type": "local_shell_call_output", "output": "a"}], "local_shell", '{"command": ["ls"]}', "a"),
+        ([script, {**out, "type": "program_output", "result": "a"}], "program", '{"code": "1"}', "a"),
         ([shell, {**out, "type": "shell_call_output", "output": shown}], "shell", '{"commands": ["ls"]}', "a\nb"),
         ([patch], "apply_patch", '{"path": "a", "diff": "+b"}', unknown),
         ([files], "file_search", '{"queries": ["rain"]}', "f\nwet"),

@@ -13,6 +13,7 @@ import json
 import logging
 import os.path
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -31,6 +32,7 @@ from ..dialect.file import Dialect
 from ..dialect.patterns import solid
 from ..dialect.registry import list_dialects
 from ..dialect.template import text_of
+from ..engines.kept import Kept
 from ..engines.media import is_medium
 from ..errors import TemplateError
 from ..infer.sources import SPECIAL
@@ -52,7 +54,7 @@ _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
 """The output is four times as long as the longest messages that the server takes."""
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
-_FORMS: Final = 4096  # forms of conversations that are known to be written whole
+_FORMS: Final = (4096, 16 << 20)  # forms of conversations that are known to be written whole, and bytes of their orders
 _SHOWN: Final = 24  # characters of a text that an error shows
 _MOST_APART: Final = 16  # calls of one answer whose results are rendered one by one
 _DEEPEST: Final = 128  # levels of arguments that a template is given as an object
@@ -314,7 +316,7 @@ class Prompts:
         # A token with an open part is known by its beginning, which a template and a dialect may write differently.
         others = {w for w in {*words, *FORGED} if not any(w.startswith(s) or s.startswith(w) for s in said)}
         beginnings = SpecialTokens(others, alone - said)
-        return _Examined(traits, guards, switches_in(texts), places, beginnings, tuple(self._thoughts()), set())
+        return _Examined(traits, guards, switches_in(texts), places, beginnings, tuple(self._thoughts()), Kept(*_FORMS))
 
     def _ends_answers(self, traits: Traits) -> bool:
         """Whether the template does not go on with an answer at the end behind something that it writes there alone,
@@ -351,7 +353,7 @@ class Prompts:
         """The special tokens inside of answers."""
         if self._dialect is None:
             return set()
-        inside = markers(template.text for template in self._dialect.templates)
+        inside = markers([*(template.text for template in self._dialect.templates), self._dialect.codec.quote])
         return inside - markers((*self._dialect.start, *self._dialect.end))
 
     def check(self, dialect: Dialect) -> bool:
@@ -516,22 +518,26 @@ class _Writing:
         """The index of the first message whose text is not in a prompt; ``None`` if all are.
 
         A text that is lost may be elsewhere in the prompt, as all short ones are. So the template must also write a
-        word of its own for each text.
+        word of its own for each text. The order of the words is that in which the texts are looked for.
         """
         stand_ins, words = with_words(messages, self._prompts.word)
         form = _sha256([stand_ins, self._last, hash(traits), generate, self._digest])
-        if form not in self._known.forms:
+        order = self._known.forms.get(form)
+        if order is None:
             shaped = shape([*stand_ins, *self._last], traits, generate=generate)
             written = self._rendered(shaped, self._neutral, generate)
+            places: dict[str, int] = {}
             if not written.error:  # else it reads what the texts say
-                found = set(re.findall(f"{self._prompts.word}(?:x[0-9]+){{2}}x", written.text))
+                for found in re.finditer(f"{self._prompts.word}(?:x[0-9]+){{2}}x", written.text):
+                    places.setdefault(found[0], found.start())
                 for i, mine in enumerate(words):
-                    if not found.issuperset(mine):
+                    if not places.keys() >= set(mine):
                         return i
-            if len(self._known.forms) >= _FORMS:
-                self._known.forms.clear()
-            self._known.forms.add(form)
-        return missing(messages, clean(prompt), self._known.switches)
+            own = list(range(len(words)))
+            written_in = sorted(own, key=lambda i: places.get(words[i][0], 0) if words[i] else 0)
+            order = array("I", [] if written_in == own else written_in)
+            self._known.forms.put(form, order, order.itemsize * len(order))
+        return missing(messages, clean(prompt), self._known.switches, order)
 
     @cached_property
     def _digest(self) -> str:
@@ -604,7 +610,8 @@ def _sha256(value: Any) -> str:
 class _Examined(NamedTuple):
     """What is known of a template: its traits, what texts must not spell without and with media, switches in texts,
     what it writes for media, what the beginnings of answers must not spell, the markers of thoughts that it knows, and
-    digests of the forms of conversations that it writes whole."""
+    digests of the forms of conversations that it writes whole, with the order of their messages in prompts where that
+    is another."""
 
     traits: Traits
     guards: "tuple[_Guard, _Guard]"
@@ -612,7 +619,7 @@ class _Examined(NamedTuple):
     places: Places
     others: SpecialTokens
     thoughts: tuple[tuple[str, str], ...]
-    forms: set[str]
+    forms: Kept["array[int]"]
 
 
 class _Guard(NamedTuple):

@@ -13,7 +13,9 @@ from .common import UNTOLD, call_of
 from .fields import Fields
 from .server_tools import Offer, Pending, ServerTools
 
-_OUTPUTS: Final = tuple(f"{name}_call_output" for name in ("local_shell", "shell", "apply_patch", "computer"))
+_OUTPUTS: Final = (
+    "local_shell_call_output", "shell_call_output", "apply_patch_call_output", "computer_call_output", "program_output",
+)  # fmt: skip
 _HOSTED: Final = ("web_search_call", "file_search_call", "image_generation_call", *(o[:-7] for o in _OUTPUTS))
 ITEMS: Final = (
     "mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response", "code_interpreter_call",
@@ -85,7 +87,8 @@ class ServerItems:
             id = item.text("call_id", "") or item.text("id", "")
             if id not in self._elsewhere:
                 self._messages.append(result_of(id, "", ""))
-            self._elsewhere.get(id, self._messages[-1])["content"] = told(item.raw.get("output")) or _UNKNOWN
+            output = item.raw.get("output") or item.raw.get("result")
+            self._elsewhere.get(id, self._messages[-1])["content"] = told(output) or _UNKNOWN
             return True
         if kind not in ITEMS:
             if kind in ("reasoning", "function_call") or item.raw.get("role") == "assistant":
@@ -167,7 +170,7 @@ class ServerItems:
         given = {
             k: v
             for k, v in asked.items()
-            if v and (k in ("queries", "revised_prompt") if asked is raw else k != "sources")
+            if v and (k in ("queries", "revised_prompt", "code") if asked is raw else k != "sources")
         }
         id, arguments = item.text("call_id", "") or item.text("id", ""), json.dumps(given, ensure_ascii=False)
         found = told(raw.get("results") or asked.get("sources")) or _UNKNOWN

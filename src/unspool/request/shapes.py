@@ -316,10 +316,10 @@ def _answer(message: _Message, traits: Traits) -> Iterator[_Message]:
 
 
 def _as_json(call: Mapping[str, Any]) -> str:
-    function = call["function"]
-    arguments = function.get("arguments")
-    given = msgspec.json.encode(arguments).decode() if not isinstance(arguments, str) else arguments
-    return f'{{"name": {msgspec.json.encode(function.get("name")).decode()}, "arguments": {given}}}'
+    name, arguments = (call["function"].get(key) for key in ("name", "arguments"))
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+    return f'{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": {arguments}}}'
 
 
 def _one_by_one(messages: Sequence[_Message], nothing: str | None) -> list[_Message]:
@@ -418,43 +418,51 @@ _SWITCH: Final = 40  # the largest size of a switch in a text
 _OTHER: Final = re.compile(r"[\W_]+")
 
 
-def missing(messages: Sequence[Mapping[str, Any]], prompt: str, switches: re.Pattern[str]) -> int | None:
-    """The index of the first message whose text is not in a prompt; ``None`` if all are.
+def missing(
+    messages: Sequence[Mapping[str, Any]], prompt: str, switches: re.Pattern[str], order: Sequence[int] = ()
+) -> int | None:
+    """The index of the first message whose text is not in a prompt, in which they stand in an ``order``, their own if
+    it is empty; ``None`` if all are.
 
     Each message has a place of its own. Templates trim texts, escape them, write JSON in another way, and take their
     own switches out (``/no_think``). So the other letters and digits decide in the end.
     """
     at = 0
-    for text in (text for message in messages for text in _contents(message.get("content"))):
+    texts = [(i, text) for i in order or range(len(messages)) for text in _contents(messages[i].get("content"))]
+    for _, text in texts:
         found = prompt.find(text, at)
         if found < 0:
-            return _missing_letters(messages, prompt, switches)
+            return _missing_letters(texts, prompt, switches)
         at = found + len(text)
     return None
 
 
-def _missing_letters(messages: Sequence[Mapping[str, Any]], prompt: str, switches: re.Pattern[str]) -> int | None:
-    """The index of the first message whose letters and digits are not in a prompt, or whose text without any is not."""
+def _missing_letters(texts: Iterable[tuple[int, str]], prompt: str, switches: re.Pattern[str]) -> int | None:
+    """The index of the first message whose letters and digits are not in a prompt, or whose text without any is not.
+
+    Texts are looked for behind the one before, since each search in the whole prompt takes as long as that is."""
 
     def letters(text: str) -> str:
         return _OTHER.sub("", switches.sub("", text))
 
     bare = letters(prompt)
-    at = 0
+    at = behind = 0  # of letters, and of the prompt
     seen: Counter[str] = Counter()
-    for i, message in enumerate(messages):
-        for text in _contents(message.get("content")):
-            seen[text] += 1
-            forms = [letters(form) for form in _forms(text)]
-            if not all(forms):  # signs, such as an emoji, or nothing but a switch
-                if switches.sub("", text).strip() and not any(form in prompt for form in _forms(text)):
-                    return i
-                continue
-            ends = [found + len(form) for form in forms if (found := bare.find(form, at)) >= 0]
-            if ends:  # most templates write messages in their order
-                at = min(ends)
-            elif not any(bare.count(form) >= seen[text] for form in forms):
+    for i, text in texts:
+        seen[text] += 1
+        forms = [letters(form) for form in _forms(text)]
+        if not all(forms):  # signs, such as an emoji, or nothing but a switch
+            places = [found for form in _forms(text) if (found := prompt.find(form, behind)) >= 0]
+            if places:
+                behind = min(places)
+            elif switches.sub("", text).strip() and not any(form in prompt for form in _forms(text)):
                 return i
+            continue
+        ends = [found + len(form) for form in forms if (found := bare.find(form, at)) >= 0]
+        if ends:
+            at = min(ends)
+        elif not any(bare.count(form) >= seen[text] for form in forms):
+            return i
     return None
 
 
