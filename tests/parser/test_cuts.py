@@ -310,3 +310,10 @@ def test_a_thought_that_is_closed_behind_a_broken_call_is_no_content(dialect: Di
         )
         if "unclosed_reasoning" not in notices(own):
             assert same(held) == same(own), raw
+
+
+@pytest.mark.parametrize("dialect", CALLING, ids=lambda d: d.name)
+def test_the_beginning_of_a_header_behind_white_space_is_noticed_alike_at_any_cut(dialect: Dialect) -> None:
+    for header in headers(dialect):
+        read(dialect, f" {header[: max(len(header) // 2, 1)]}")
+        read(dialect, f" {header}")

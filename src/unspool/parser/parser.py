@@ -288,7 +288,7 @@ class Parser:
         """Let the machine go on, and look whether what is open then may be read without it."""
         self._machine.run()
         events = self._due()
-        flow = self._flow = flow_of(self._machine, self._fold)
+        flow = self._flow = flow_of(self._machine, self._fold) if self._nonblank else None
         if flow is not None:
             self._at = flow.at
             self._stretch = flow.stretch
