@@ -445,6 +445,8 @@ def _field_in_doubt(atom: Atom) -> str:
         return r"[A-Za-z_]{0,31}+"
     if atom.kind == NAME and not atom.stops:
         return r"[\w.\-:/]{0,64}+"
+    if atom.kind == DIGITS:
+        return r"[0-9]{0,18}+"
     if atom.kind not in (NAME, UNTIL, ANY, SAME) or not atom.stops:
         return ""
     first, *others = atom.stops
