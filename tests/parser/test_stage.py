@@ -408,6 +408,21 @@ def test_a_call_whose_arguments_have_not_begun_is_the_stage_of_a_call(name: str)
     assert set(stages[len("<tool_call>") :]) == {Stage.TOOL_CALL}
 
 
+@pytest.mark.parametrize(**named(CALLING))
+def test_the_stage_is_the_same_if_nobody_asked_for_it_before(dialect: Dialect) -> None:
+    call = write_calls(dialect, [("f", {"a": "xyz"})])
+    for at in range(1, len(call), 4):
+        raw = call[:at] + " " + call[at:]
+        stage = Stage.REASONING if dialect.reasoning and at % 8 == 1 else Stage.CONTENT
+        asked = Parser(dialect, tools=TOOLS, stage=stage)
+        stages = [(asked.feed(c), asked.stage)[1] for c in raw]
+        for end in range(at, len(raw) + 1, 5):
+            parser = Parser(dialect, tools=TOOLS, stage=stage)
+            for c in raw[:end]:
+                parser.feed(c)
+            assert parser.stage is stages[end - 1]
+
+
 @pytest.mark.parametrize(**named(d for d in DIALECTS if d.start))
 def test_the_last_turn_of_a_prompt_decides_the_stage(dialect: Dialect) -> None:
     raw = dialect.examples[-1].raw[0]

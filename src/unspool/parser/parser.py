@@ -135,8 +135,7 @@ class Parser:
     @property
     def stage(self) -> Stage:
         """The stage that the output has reached."""
-        if self._flow is not None and self._flow.holds:
-            self._slow()  # what waits may be the opening of a call
+        self._settle()
         return self._machine.stage()
 
     @property
@@ -254,6 +253,12 @@ class Parser:
             flow.stop(self._at)
             self._claim()
 
+    def _settle(self) -> None:
+        """Let the machine read what waits, which may be the opening of a call."""
+        if self._flow is not None and self._flow.holds:
+            self._slow()
+            self._machine.run()
+
     def _claim(self) -> None:
         """Add the token spans of what flowed to the message."""
         tokens = self._tokens
@@ -272,6 +277,8 @@ class Parser:
             raise ValueError("feed: the parser is closed")
         if not text:
             return []
+        if stage is not None:
+            self._settle()
         self._slow()
         if not self._nonblank and not text.isspace():
             self._nonblank = True
