@@ -5,11 +5,13 @@ They match only where the patterns of the templates may still match. If a templa
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from .markers import Parameter
 from .patterns import FEW_SPACES, Pattern
 
 Expression = re.Pattern[str] | None
+_MOST: Final = 20_000  # characters of an expression: a file may have many blocks, each with many calls
 
 
 class Awaited:
@@ -43,7 +45,8 @@ class Awaited:
 def opening(calls: Iterable[Pattern], first: Awaited | None) -> Expression:
     """Matches text in which a call may open, by one of some patterns, as long as its first argument has not opened."""
     known = [(part, whole) for p in calls if (part := p.begun()) and (whole := p.whole())]
-    if first is None or not first.ahead or not known:
+    size = sum(len(part) + len(whole) for part, whole in known)
+    if first is None or not first.ahead or not known or size > _MOST:
         return None
     begun, whole = (_any(parts) for parts in zip(*known, strict=True))
     return re.compile(f"{FEW_SPACES}(?:{whole}{first.ahead}|{begun})")

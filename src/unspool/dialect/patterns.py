@@ -31,6 +31,7 @@ LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
 SPACES: Final = rf"\s{{0,{MAX_SPACE}}}+"  # white space in regular expressions, as far as it counts
 _SPACES: Final = Prefix(SPACES)
 FEW_SPACES: Final = r"\s{0,64}+"  # white space in regular expressions for plain text; the machine reads longer runs
+_MOST_NESTED = 128  # characters of a literal of which each beginning has a group in a regular expression
 _NAME = Regex(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
 _DIGITS = Regex(r"[0-9]{1,18}+")
 _KEYS = r"[\w.\-]{1,64}+"
@@ -221,8 +222,10 @@ class Pattern:
 
     def begun(self, then: str = "") -> str | None:
         """A regular expression for the empty text and any proper beginning of the pattern, and the whole pattern
-        followed by ``then``, if that is given; ``None`` if its fields, or a tag in any case, are too complex."""
+        followed by ``then``, if that is given; ``None`` if fields or tags are too complex."""
         regex = then
+        if any(len(atom.text) > _MOST_NESTED for atom in self.atoms):
+            return None
         for atom in reversed(self.atoms):
             if atom.kind == LITERAL and not atom.any_case:
                 part = ""

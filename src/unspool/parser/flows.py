@@ -328,7 +328,8 @@ def _text(machine: Machine, fold: Fold) -> Flow | None:
 
 def _opening(machine: Machine) -> Flow | None:
     tape, look = machine.tape, machine.look
-    undecided = look.plan.opening if look.outline.calls and not _marked(machine) else None
+    text = machine.ledger.thinking and look.plan.policy.call_in_reasoning == "text"
+    undecided = look.plan.opening if look.outline.calls and not text and not _marked(machine) else None
     found = undecided is not None and tape.i < len(tape.buf) and undecided.fullmatch(tape.buf, tape.i)
     return HeldFlow(machine, None, undecided) if found else None
 

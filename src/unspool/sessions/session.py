@@ -216,6 +216,9 @@ class Session:
             await self.change(status="finished")
 
     async def change(self, **fields: Any) -> None:
+        """Change what is known of the run, also in the store; `Refused` (404) if it is deleted."""
+        if self.deleted:
+            raise Refused(f"the session {self.about.id} is deleted", 404)
         before = {name: getattr(self.about, name) for name in fields}
         for name, value in fields.items():
             setattr(self.about, name, value)

@@ -204,6 +204,10 @@ def _read(data: bytes | bytearray) -> Any:
     try:
         return msgspec.json.decode(data)
     except (ValueError, RecursionError):
+        pass  # it may be NaN, a lone surrogate or a mark of the byte order, which msgspec does not take
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
         return None
 
 

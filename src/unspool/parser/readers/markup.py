@@ -543,8 +543,9 @@ class MarkupReader(Reader):
                 self._push(value, p - common_suffix(buf, tape.i, p, parameter.trail))
             else:  # its closing is missing: another opens, or what is around it closes
                 self._push(value, p - held_suffix(buf, i, p, parameter.gap))
-                self._call.notice_at(tape.here, "missing_close", value.fields.get("key", ""))
             value.done(tape.here)
+            if r == p:
+                self._call.notice_at(tape.here, "missing_close", value.fields.get("key", ""))
             tape.i = r
             self._reading = Reading.BETWEEN
             return True
