@@ -1,15 +1,16 @@
 """No marker is passed over where it may be, though few of them are tried."""
 
+import json
 import random
 
 import pytest
 
-from unspool import Dialect
+from unspool import Dialect, Parser
 from unspool.dialect.compiling import compile_plan
 from unspool.dialect.markers import Scan
 from unspool.dialect.patterns import NO
 
-from ..support import DIALECTS, literals, named
+from ..support import DIALECTS, dialect_of, literals, named
 
 
 def scans(dialect: Dialect) -> list[Scan]:
@@ -35,6 +36,20 @@ def test_what_may_match_anywhere_in_a_text_is_found_and_tried(dialect: Dialect) 
                 tried = scan.markers.at(text, i)
                 assert [m for m in scan.markers if m in fits] == [m for m in tried if m in fits], (text, i)
                 assert not fits or scan.find.match(text, i), (text, i)
+
+
+def test_the_openings_of_a_file_with_many_long_ones_are_not_known_to_what_waits() -> None:
+    blocks = [f"<t{i}{'x' * 100}>{{calls}}</t{i}>" for i in range(16)]
+    calls = [f"<c{i}{'y' * 100}>{{name}}{{arguments}}</c{i}>" for i in range(16)]
+    keys = f"calls = {json.dumps(blocks)}\ncall = {json.dumps(calls)}\n"
+    dialect = dialect_of(keys + 'argument = ["<a={key}>{value}</a>"]\n')
+    assert compile_plan(dialect).opening is None
+    raw = blocks[3].replace("{calls}", calls[5].replace("{name}", "f").replace("{arguments}", "<a=x>y</a>"))
+    parser = Parser(dialect, stage="content")
+    for c in raw:
+        parser.feed(c)
+    parser.close()
+    assert [(call.name, call.arguments) for call in parser.message.tool_calls] == [("f", '{"x": "y"}')]
 
 
 def test_text_is_not_searched_where_a_marker_cannot_go_on() -> None:

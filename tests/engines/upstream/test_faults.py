@@ -328,6 +328,16 @@ async def test_a_server_that_never_answers_the_detection_is_given_up() -> None:
         assert error.status == 504
 
 
+@pytest.mark.parametrize("odd", ["NaN", "-Infinity", "1e999", '"\\ud800"', "1"], ids=str)
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf"])
+async def test_a_list_of_models_that_is_not_strictly_json_is_read(before: bytes, odd: str) -> None:
+    models = before + b'{"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 9, "odd": %s}]}' % odd.encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    answer = says(said("Hi"), said("", "stop"), DONE)
+    async with connected(Fake("vllm", answer, v1__models=says(models, head=head))) as engine:
+        assert text_of(await collect(engine)) == "Hi"
+
+
 async def test_time_that_the_consumer_takes_does_not_count_as_the_servers() -> None:
     answer = says(b"".join(said(str(i)) for i in range(5)) + said("", "stop") + DONE)
     async with connected(Fake("vllm", answer), next_timeout=0.1) as engine:
