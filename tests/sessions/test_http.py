@@ -769,3 +769,10 @@ def test_stored_responses_belong_to_their_session_and_go_on_in_it(locked: Live) 
     told = trajectory(locked, one)
     assert tree(told) == [(None, None), (0, None)]
     assert len(told["rows"]) == 1
+
+
+async def test_a_run_that_is_deleted_while_it_is_finished_stays_deleted() -> None:
+    sessions = Sessions(Store())
+    session = await sessions.create("s", {}, Limits(), {})
+    await asyncio.gather(sessions.delete(session), session.finish(1.0), return_exceptions=True)
+    assert await sessions.all() == []
