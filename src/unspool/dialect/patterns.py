@@ -31,8 +31,9 @@ LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
 SPACES: Final = rf"\s{{0,{MAX_SPACE}}}+"  # white space in regular expressions, as far as it counts
 _SPACES: Final = Prefix(SPACES)
 FEW_SPACES: Final = r"\s{0,64}+"  # white space in regular expressions for plain text; the machine reads longer runs
-_MOST_NESTED = 128  # characters of a literal of which each beginning has a group in a regular expression
-_NAME = Regex(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
+_MOST_NESTED: Final = 128  # characters of a literal of which each beginning has a group in a regular expression
+_NAMED: Final = r"[\w.\-:/]"  # a character of a name
+_NAME = Regex(rf"{_NAMED}{{1,{MAX_FIELD}}}+")
 _DIGITS = Regex(r"[0-9]{1,18}+")
 _KEYS = r"[\w.\-]{1,64}+"
 _WORDS = "[A-Za-z_]{1,32}+"
@@ -421,7 +422,7 @@ def _simply(atom: Atom) -> str:
     kind = atom.kind
     slash = "(?!/)" if atom.tag else ""
     if kind == NAME and not atom.stops:
-        return rf"{slash}([\w.\-:/]{{1,{MAX_FIELD}}}+)(?!(?<=/)>)"
+        return rf"{slash}({_NAMED}{{1,{MAX_FIELD}}}+)(?!(?<=/)>)"
     if atom.stops and (kind == UNTIL or (kind == NAME and atom.quote)):
         return rf"{slash}([^\n&\\<{re.escape(''.join(stop[0] for stop in atom.stops))}]{{1,{MAX_ANY}}}+)"
     return "([0-9]{1,18}+)" if kind == DIGITS else "([A-Za-z_]{1,32}+)" if kind == WORD else ""
@@ -447,7 +448,7 @@ def _field_in_doubt(atom: Atom) -> str:
     if atom.kind == WORD:
         return r"[A-Za-z_]{0,31}+"
     if atom.kind == NAME and not atom.stops:
-        return r"[\w.\-:/]{0,64}+"
+        return f"{_NAMED}{{0,64}}+"
     if atom.kind == DIGITS:
         return r"[0-9]{0,18}+"
     if atom.kind not in (NAME, UNTIL, ANY, SAME) or not atom.stops:

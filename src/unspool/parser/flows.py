@@ -328,10 +328,11 @@ def _text(machine: Machine, fold: Fold) -> Flow | None:
 
 def _opening(machine: Machine) -> Flow | None:
     tape, look = machine.tape, machine.look
-    text = machine.ledger.thinking and look.plan.policy.call_in_reasoning == "text"
-    undecided = look.plan.opening if look.outline.calls and not text and not _marked(machine) else None
-    found = undecided is not None and tape.i < len(tape.buf) and undecided.fullmatch(tape.buf, tape.i)
-    return HeldFlow(machine, None, undecided) if found else None
+    as_text = machine.ledger.thinking and look.plan.policy.call_in_reasoning == "text"
+    if tape.i == len(tape.buf) or not look.outline.calls or as_text or _marked(machine):
+        return None
+    undecided = look.plan.opening
+    return HeldFlow(machine, None, undecided) if undecided and undecided.fullmatch(tape.buf, tape.i) else None
 
 
 def _marked(machine: Machine) -> bool:

@@ -295,6 +295,7 @@ class Parser:
         """Let the machine go on, and look whether what is open then may be read without it."""
         self._machine.run()
         events = self._due()
+        # What flows is not looked at, so blank text alone does not: whether an output is empty must show.
         flow = self._flow = flow_of(self._machine, self._fold) if self._nonblank else None
         if flow is not None:
             self._at = flow.at

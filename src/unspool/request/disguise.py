@@ -90,8 +90,9 @@ class Disguise(Change):
 
     def __init__(self, special: SpecialTokens, *, letters: bool, acting: Iterable[str] = ()) -> None:
         self._special = special
-        kept = (rf"{re.escape(one)}\b" if one.startswith("/") else rf"\A{re.escape(one)}\Z" for one in acting)
-        self._acting = re.compile(f"({'|'.join(kept) or '(?!)'})")
+        self._kept = frozenset(acting)  # those that are kept as a whole
+        switches = "|".join(sorted(rf"{re.escape(one)}\b" for one in self._kept if one.startswith("/")))
+        self._switches = re.compile(f"({switches})") if switches else None
         used = set("".join(special.words))
         idle = next((c for c in _IDLE if c not in used), _IDLE[0])
         changed: dict[str, str] = {}
@@ -108,8 +109,10 @@ class Disguise(Change):
         return _changed(self._special.break_up(value), self._text, named=named)
 
     def _text(self, text: str) -> str:
+        if text in self._kept:
+            return text
         table = self._all if self._special.has_piece(text) else self._table
-        parts = self._acting.split(text)
+        parts = [text] if self._switches is None else self._switches.split(text)
         parts[::2] = (part.translate(table) for part in parts[::2])
         return "".join(parts)
 

@@ -425,8 +425,9 @@ class _Writing:
             raise _not_begun(
                 "an answer with calls cannot be continued; leave out its tool_calls, or send their results instead"
             )
+        unbroken = self._prompts.message(messages[-1], _SAME)
         for field in ("content", "reasoning_content"):
-            text = self._prompts.message(messages[-1], _SAME).get(field) or ""
+            text = unbroken.get(field) or ""
             if text != (broken := last[0].get(field) or ""):
                 at = len(os.path.commonprefix([text, broken])) - 1  # noqa: RUF071 - of strings
                 words = [w for w in self._known.others.words if text.startswith(w, at)]

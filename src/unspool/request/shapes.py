@@ -586,7 +586,8 @@ class _Probe:
         return True
 
     def opens(self, messages: Sequence[_Message], traits: Traits) -> bool:
-        """Whether anything stands between the last word of the messages, which are whole, and the next answer."""
+        """Whether anything stands between the last word of the messages, which are whole, and the next answer: else
+        the model would go on with the last message's text."""
         calling = any(m.get("tool_calls") for m in messages)
         tools = described([_PROBED_TOOL] if calling else self.tools, traits)
         text = self._write(shape(messages, traits, generate=True), tools, True) or ""
@@ -626,9 +627,9 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
         [_said("developer", "Zqrule"), ask], t.but(developer=True)
     ):
         t = t.but(developer=True)
-    opening = probe.opens([ask], t)
+    opens = probe.opens if probe.opens([ask], t) else lambda messages, traits: True  # else no message's end shows it
     t = settled([rule], t, t.but(asked=False), t.but(asked=False, empty=False))
-    if opening and t.asked and not probe.opens([rule], t):  # the model would go on with the system's text
+    if t.asked and not opens([rule], t):
         t = settled([rule], t.but(asked=False), t.but(asked=False, empty=False))
     t = settled([rule, rules, ask], t, t.but(systems=False))
     call, result = _called("Zqvalue", content=nothing), _result("Zqresult")
@@ -650,9 +651,8 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
         [rule, ask, call, result, rules],
         [ask, rules],
     ]
-    if not all(probe.holds(messages, t, moved=False) for messages in late) or (
-        opening and not all(probe.opens(messages, t) for messages in late)
-    ):
+    whole = all(probe.holds(messages, t, moved=False) for messages in late)
+    if not whole or not all(opens(messages, t) for messages in late):
         t = t.but(later=False)
     two = [ask, _called("Zqvalue", "Zqother", content=nothing), result, _result("Zqsecond", 1), say, more]
     t = settled(two, t, t.but(parallel=False))

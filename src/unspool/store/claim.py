@@ -52,7 +52,7 @@ class Claim:
         it does where what was lost before is not noted yet."""
         if what in self._sizes:
             with self._lock:
-                self.waiting -= self._sizes.pop(what)
+                self.waiting -= self._sizes.pop(what, 0)  # another thread may have noted it meanwhile
                 if self.complete and not self._sizes:
                     with suppress(OSError):
                         self.begin()

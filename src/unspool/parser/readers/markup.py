@@ -209,6 +209,7 @@ class MarkupReader(Reader):
 
     def _opens_nothing(self, i: int) -> int:
         """The end of an argument's opening at ``i`` that breaks off before a closing of the call; `NO` or `MORE`."""
+        # Several templates share an opening, which is asked once.
         begun = {p.opening: p.begun for p in self._children(self.containers.levels[-1]) if p.begun is not None}
         end = self._look.first(begun.values(), i)
         if end < 0:
