@@ -134,9 +134,10 @@ def test_a_template_may_act_upon_a_name_that_is_a_piece_of_its_tokens(beside: st
     assert prompt is None or "<|python_tag|>" not in prompt
 
 
-def test_a_template_may_act_upon_a_switch_in_a_text_with_signs_of_its_tokens() -> None:
+@pytest.mark.parametrize("text", ["a <x| b /no_think", "/no_thinking <b>", "see x/no_think_dir <b>"])
+def test_a_template_may_act_upon_a_switch_in_a_text_with_signs_of_its_tokens(text: str) -> None:
     acting = template("{{ c.function.arguments }}", "'<think></think>' if '/no_think' in (m.content or '')")
-    messages = [said("user", "a <x| b /no_think"), called(call({"city": "x"}, name="a")), result("r")]
+    messages = [said("user", text), called(call({"city": "x"}, name="a")), result("r")]
     assert Prompts(Tokenizer(acting, acting, {}, ())).render(asked(messages)).count("<think></think>") == 1
 
 

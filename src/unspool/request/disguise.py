@@ -91,8 +91,8 @@ class Disguise(Change):
     def __init__(self, special: SpecialTokens, *, letters: bool, acting: Iterable[str] = ()) -> None:
         self._special = special
         self._kept = frozenset(acting)  # those that are kept as a whole
-        switches = "|".join(sorted(rf"{re.escape(one)}\b" for one in self._kept if one.startswith("/")))
-        self._switches = re.compile(f"({switches})") if switches else None
+        switches = sorted((one for one in self._kept if one.startswith("/")), key=len, reverse=True)
+        self._switches = re.compile(f"({'|'.join(map(re.escape, switches))})") if switches else None
         used = set("".join(special.words))
         idle = next((c for c in _IDLE if c not in used), _IDLE[0])
         changed: dict[str, str] = {}
