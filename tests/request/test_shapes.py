@@ -96,11 +96,28 @@ def test_texts_in_another_order_than_the_templates_are_found_in_the_time_of_thei
     assert time.process_time() - started < 1.5, "each was looked for in the whole prompt, which took five seconds"
 
 
-@pytest.mark.parametrize("shape", ["only a system message", "late system at the end", "late system behind results"])
-def test_the_model_never_goes_on_with_a_text_of_the_system(shape: str) -> None:
-    made = prompts(PLAIN + "{% if add_generation_prompt and messages[-1].role == 'user' %}<answer>{% endif %}")
+OPENINGS = {
+    "behind users": "messages[-1].role == 'user'",
+    "behind users and a first message": "messages[-1].role == 'user' or messages | length == 1",
+}
+
+
+@pytest.mark.parametrize("opening", OPENINGS)
+@pytest.mark.parametrize(
+    "shape", ["only a system message", "only system messages", "late system at the end", "late system behind results"]
+)
+def test_the_model_never_goes_on_with_a_text_of_the_system(shape: str, opening: str) -> None:
+    made = prompts(f"{PLAIN}{{% if add_generation_prompt and ({OPENINGS[opening]}) %}}<answer>{{% endif %}}")
     prompt = made.render(asked(SHAPES[shape]))
     assert (lost(SHAPES[shape], prompt), prompt.endswith("<answer>")) == ([], True)
+
+
+@pytest.mark.parametrize("holder", ["loop.last and m.role == 'user'", "loop.first and m.role != 'assistant'"])
+def test_tools_are_written_whoever_speaks_first_or_alone(holder: str) -> None:
+    made = prompts(PLAIN.replace("<{{", f"{{% if {holder} %}}{{{{ tools }}}}{{% endif %}}<{{{{", 1))
+    for messages in ([said("system", "Arule")], [said("assistant", "Asay"), said("user", "Bask")]):
+        prompt = made.render(asked(messages))
+        assert (lost(messages, prompt), "The weather." in prompt) == ([], True)
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "tool"])

@@ -289,14 +289,15 @@ def test_each_tool_that_anthropics_client_knows_without_a_schema_is_a_function_o
     engine = Scripted(["ok"])
     with live(engine) as server:
         for kind, name in theirs.items():
-            size = {"display_width_px": 1024, "display_height_px": 768} if name == "computer" else {}
+            size = {"display_width_px": 1024.0, "display_height_px": 768} if name == "computer" else {}
             choice = {"type": "tool", "name": name}
             asked = {"model": "m", "max_tokens": 9, "messages": HELLO, "tool_choice": choice}
-            reply = server.post("/v1/messages", **asked, tools=[{"type": kind, "name": name, **size}])
+            reply = server.post("/v1/messages", **asked, tools=[{"type": kind, "name": name, "strict": True, **size}])
             assert reply.status_code == 200, reply.text
             (tool,) = engine.requests[-1].tools
             function = tool["function"]
             assert (function["name"], "1024 × 768" in function["description"]) == (name, bool(size))
+            assert function["strict"] is True
             assert set(function["parameters"]["required"]) <= function["parameters"]["properties"].keys()
             assert engine.requests[-1].constraint is not None, "its calls are constrained"
 

@@ -60,6 +60,7 @@ SHAPES: dict[str, list[Message]] = {
     ],
     "late developer": [said("system", "Arule"), said("user", "Bask"), said("developer", "Crule")],
     "only a system message": [said("system", "Arule")],
+    "only system messages": [said("system", "Arule"), said("system", "Brule")],
     "answers without reasoning": [
         said("user", "Aask"), called(call({"city": "Bcity"})), result("Cresult"), said("assistant", "Dsay"),
         said("user", "Emore"), said("assistant", "Fsay"), said("user", "Gmore"),

@@ -74,6 +74,7 @@ def _prompts(path: Path) -> Prompts:
 @ALL
 def test_no_message_is_missing_from_a_prompt_in_silence(made: Prompts, package: str, name: str) -> None:
     refused = []
+    declares = "The weather." in (rendered(made, [said("user", "ask")], [tool()]) or "")
     for (shape, messages), tools in product(SHAPES.items(), ([tool()], [])):
         try:
             prompt = made.render(asked(messages, tools))
@@ -81,6 +82,7 @@ def test_no_message_is_missing_from_a_prompt_in_silence(made: Prompts, package: 
             refused.append(f"{shape}: {error}")
         else:
             assert lost(messages, prompt) == [], shape
+            assert "The weather." in prompt or not (tools and declares), f"{shape}: the tools are lost"
             assert not prompt.rstrip().endswith(words(messages)[-1]), f"{shape}: the model would go on with it"
     assert not refused or name in WITHOUT, refused
 

@@ -69,7 +69,7 @@ def client_tool(one: Fields) -> dict[str, Any] | None:
     size = f" of {width} × {height} pixels" if width and height else ""
     properties = {name: _schema(given) for name, given in arguments.items()}
     parameters = {"type": "object", "properties": properties, "required": list(required)}
-    return tool(one.text("name"), told.replace("{size}", size), parameters)
+    return tool(one.text("name"), told.replace("{size}", size), parameters, one.flag("strict", None))
 
 
 def _schema(given: Any) -> dict[str, Any]:

@@ -93,11 +93,15 @@ class Fields:
         return self._typed(field, default, bool, "true or false")
 
     def integer(self, field: str, low: int, high: int = MOST, default: Any = None) -> Any:
-        """An integer between two bounds, inclusive."""
-        value = self._typed(field, default, int, "an integer")
-        if value is not default and not low <= value <= high:
+        """An integer between two bounds, inclusive; some clients write it as ``9.0``."""
+        value = self.raw.get(field)
+        if not isinstance(value, float) or not value.is_integer():
+            value = self._typed(field, default, int, "an integer")
+        if value is default:
+            return value
+        if not low <= value <= high:
             raise self.wrong(field, f"{value} is not between {low:,} and {high:,}")
-        return value
+        return int(value)
 
     def number(self, field: str, low: float, high: float) -> float | None:
         """A number between two bounds, inclusive."""

@@ -593,6 +593,11 @@ class _Probe:
         text = self._write(shape(messages, traits, generate=True), tools, True) or ""
         return bool(text.rpartition(list(_words(messages))[-1])[2].strip())
 
+    def declares(self, messages: Sequence[_Message], traits: Traits) -> bool:
+        """Whether a tool is written before, between or behind the messages."""
+        text = self._write(shape(messages, traits, generate=True), described([_PROBED_TOOL], traits), True)
+        return _NAME in (text or "")
+
     def settled(self, messages: Sequence[_Message], *options: Traits) -> Traits:
         """The first of the traits with which the conversation is whole; if there is none, the first of all."""
         return next((traits for traits in options if self.holds(messages, traits)), options[0])
@@ -621,7 +626,10 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
     t = settled([ask, more], t, t.but(users=False))
     t = settled([ask, say, more, last], t, t.but(users=False))
     t = settled([ask, say, says, more], t, t.but(answers=False))
+    declares = probe.declares if probe.declares([ask], t) else lambda messages, traits: True  # else none has a place
     t = settled([say, ask], t, t.but(first=False), t.but(first=False, empty=False))
+    if t.first and not declares([say, ask], t):
+        t = settled([say, ask], t.but(first=False), t.but(first=False, empty=False))
     t = settled([rule, ask], t, t.but(system=False))
     if any("developer" in text for text in known) and probe.holds(
         [_said("developer", "Zqrule"), ask], t.but(developer=True)
@@ -629,9 +637,11 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
         t = t.but(developer=True)
     opens = probe.opens if probe.opens([ask], t) else lambda messages, traits: True  # else no message's end shows it
     t = settled([rule], t, t.but(asked=False), t.but(asked=False, empty=False))
-    if t.asked and not opens([rule], t):
+    if t.asked and not (opens([rule], t) and declares([rule], t)):
         t = settled([rule], t.but(asked=False), t.but(asked=False, empty=False))
     t = settled([rule, rules, ask], t, t.but(systems=False))
+    if t.systems and not opens([rule, rules], t):
+        t = t.but(systems=False)
     call, result = _called("Zqvalue", content=nothing), _result("Zqresult")
     told = [ask, call, result, say, more]
     options = [

@@ -149,6 +149,17 @@ def test_a_data_url_with_escapes_needs_no_object_for_each_of_them() -> None:
         content("ag-ui", [{"type": "binary", "mimeType": "text/plain", "url": "data:text/plain,100% sure"}])
 
 
+@pytest.mark.parametrize("padding", range(6))
+def test_base64_may_have_too_much_padding_or_none(padding: int) -> None:
+    for words in ("ab", "abc", "abcd"):
+        url_ = f"data:;base64,{base64_of(words.encode()).rstrip('=')}{'=' * padding}"
+        text = content("ag-ui", [{"type": "binary", "mimeType": "text/plain", "filename": "a", "url": url_}])
+        assert text.split("\n")[1] == words
+    for bad in ("A", "QUF=B", "QUFBQ", "QU-B"):
+        with pytest.raises(BadRequest, match="is not base64"):
+            content("chat", [{"type": "image_url", "image_url": {"url": f"data:;base64,{bad}{'=' * padding}"}}])
+
+
 LONG = 1 << 19
 
 

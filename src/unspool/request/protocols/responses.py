@@ -14,7 +14,7 @@ from ..common import check_messages, check_served, joined, sampling, thinking, t
 from ..declared import found_tools, history_call, read_choice, read_declared
 from ..fields import Fields
 from ..parts.reading import RESPONSES, read_parts
-from ..reasoning import Reasoning, opened, read_budget, read_context, read_summary
+from ..reasoning import EFFORTS, Reasoning, opened, read_budget, read_context, read_summary
 from ..sealed import Seal
 from ..server_history import ITEMS, ServerItems
 from ..server_tools import NOTHING, SERVED, WORDS, Named, Offer, OwnServer, ServerTools, names_of, read_bounds
@@ -26,8 +26,10 @@ log = logging.getLogger("unspool.server")
 _ROLES = ("user", "assistant", "system", "developer")
 _CALLS = ("function_call", "custom_tool_call", "tool_search_call")
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
-_SILENT = ("additional_tools", "ghost_snapshot")
-"""Items without a message for the model: tools, which are read elsewhere, and a client's own record of its files."""
+_UPDATE = "configuration_update"
+_SILENT = ("additional_tools", "ghost_snapshot", _UPDATE)
+"""Items without a message for the model: tools and settings, which are read elsewhere, and a client's own record of its
+files."""
 _ITEMS = ("message", "reasoning", *_CALLS, *_OUTPUTS, "tool_search_output", *_SILENT, *ITEMS)
 
 
@@ -79,11 +81,12 @@ class ResponsesProtocol(WireProtocol):
         if server_tools is not None:
             listed = tuple(one for one in server_tools.listed if one.server not in history.listed)
             server_tools = msgspec.structs.replace(server_tools, listed=listed, pending=history.pending)
-        think, template = thinking(fields)
+        updated, response_format = _updated(fields)
+        think, template = thinking(updated)
         reasoning = Reasoning(
             sealed="reasoning.encrypted_content" in fields.strings("include"),
             summary=read_summary(fields),
-            budget=read_budget(fields, self.settings.efforts),
+            budget=read_budget(updated, self.settings.efforts),
             context=read_context(fields),
         )
         return ChatRequest(
@@ -94,7 +97,7 @@ class ResponsesProtocol(WireProtocol):
             parallel=fields.flag("parallel_tool_calls", True),
             max_tokens=fields.integer("max_output_tokens", 1),
             sampling=sampling(fields),
-            response_format=_format(fields),
+            response_format=response_format,
             thinking=think,
             template=template,
             reasoning=reasoning,
@@ -142,6 +145,18 @@ def stores(fields: Fields, settings: Settings) -> bool:
     if fields.flag("background") and not found:
         raise fields.wrong("background", "true needs store to be true")
     return found
+
+
+def _updated(fields: Fields, items: str = "input") -> tuple[Fields, dict[str, Any] | None]:
+    """A request with the effort to which its items change it, and the format of its answer, which they may change."""
+    effort, response_format = None, _format(fields)
+    for item in fields.objects(items) if isinstance(fields.raw.get(items), list) else ():
+        if item.raw.get("type") == _UPDATE:
+            effort = item.object("reasoning").one_of("effort", EFFORTS, effort)
+            response_format = _format(item) if item.has("text") else response_format
+    if effort is not None:
+        fields = fields.having({**fields.raw, "reasoning": {**fields.lenient("reasoning").raw, "effort": effort}})
+    return fields, response_format
 
 
 def _format(fields: Fields) -> dict[str, Any] | None:
@@ -194,6 +209,7 @@ def check_items(fields: Fields, offer: Offer, seal: Seal | None) -> None:
     """Check the ``items`` that are added to a conversation as they are read later, before any model reads them."""
     _input(fields, offer, seal, "items")
     read_declared(fields, "items")
+    _updated(fields, "items")
 
 
 def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_on: bool) -> None:
