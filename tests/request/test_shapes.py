@@ -112,10 +112,11 @@ def test_the_model_never_goes_on_with_a_text_of_the_system(shape: str, opening: 
     assert (lost(SHAPES[shape], prompt), prompt.endswith("<answer>")) == ([], True)
 
 
-@pytest.mark.parametrize("holder", ["loop.last and m.role == 'user'", "loop.first and m.role != 'assistant'"])
+@pytest.mark.parametrize("holder", ["m.role == 'user'", "loop.first and m.role != 'assistant'"])
 def test_tools_are_written_whoever_speaks_first_or_alone(holder: str) -> None:
     made = prompts(PLAIN.replace("<{{", f"{{% if {holder} %}}{{{{ tools }}}}{{% endif %}}<{{{{", 1))
-    for messages in ([said("system", "Arule")], [said("assistant", "Asay"), said("user", "Bask")]):
+    alone = [said("system", "Arule")], [called(call({"city": "Acity"})), result("Bresult")]
+    for messages in (*alone, [said("assistant", "Asay"), said("user", "Bask")]):
         prompt = made.render(asked(messages))
         assert (lost(messages, prompt), "The weather." in prompt) == ([], True)
 

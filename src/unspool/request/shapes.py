@@ -359,10 +359,11 @@ def _alternating(messages: Sequence[_Message], traits: Traits) -> Iterator[_Mess
         else:
             joined.append(message)
     taken = {"user": traits.after, "assistant": traits.again}
+    first = traits.first and (traits.asked or any(m["role"] == "user" for m in joined))
     before = last = ""  # the role of the message before, and of the last one of a user or the assistant, calls aside
     for message in joined:
         role, calls = message["role"], message.get("tool_calls")
-        if role in ("assistant", "tool") and not last and not traits.first:
+        if role in ("assistant", "tool") and not last and not first:
             yield _filler("user", traits)
         elif before == "tool" and role == last and not calls and not taken[role]:
             yield _filler("assistant" if role == "user" else "user", traits)
