@@ -227,6 +227,32 @@ def test_tokens_of_answers_with_an_open_part_are_known_in_their_beginning_howeve
     assert "<\u200bthink:opensource> <\u200b|im_end|>" in told
 
 
+FRAMES = """{% for m in messages %}<|start|>{{ m.role }}<|channel|>final<|message|>{{ m.content }}<|end|>{% endfor %}
+{%- if add_generation_prompt %}<|start|>assistant{% endif %}"""
+THINKS = """{% for m in messages %}<|im_start|>{{ m.role }}
+{{ '<think>\n\n</think>\n' if m.role == 'assistant' }}{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+OPEN{% endif %}"""
+OPENED = {
+    "harmony": (FRAMES, "<|start|>assistant", ("<|channel|>analysis<|message|>Hm", "<|channel|>final<|message|>So")),
+    "hermes": (THINKS.replace("OPEN", ""), "<|im_start|>assistant\n", ("<think>\nHm", "<think>Hm")),
+    "qwen3": (THINKS.replace("OPEN", "<think>\n"), "<|im_start|>assistant\n", ("<think>\nHm",)),
+    "cohere_command3": (FRAMES, "<|start|>assistant", ("<|START_RESPONSE|>So", "<|START_THINKING|>Hm")),
+}
+
+
+@pytest.mark.parametrize("dialect", OPENED)
+def test_the_beginning_of_an_answer_with_its_own_opening_gets_no_second_one(tmp_path: Path, dialect: str) -> None:
+    template, turn, beginnings = OPENED[dialect]
+    made = Prompts(read_tokenizer(folder(tmp_path, template)))
+    made.check(get_dialect(dialect))
+    for begun in beginnings:
+        last = {"role": "assistant", "content": begun}
+        assert render(made, messages=[*HELLO, last], continue_final_message=True).endswith(f"{turn}{begun}")
+        with pytest.raises(BadRequest, match="has reasoning, and its text opens another part; leave out <"):
+            render(made, messages=[*HELLO, last | {"reasoning_content": "Hm"}], continue_final_message=True)
+
+
 def test_the_beginning_of_an_answer_may_have_the_quotes_of_a_call(tmp_path: Path) -> None:
     written = "{% for m in messages %}<|turn>{{ m.role }}\n{{ m.content }}<turn|>{% endfor %}{{ '<|\"|>' if tools }}"
     made = Prompts(read_tokenizer(folder(tmp_path, written)))

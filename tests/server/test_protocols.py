@@ -302,6 +302,58 @@ def test_each_tool_that_anthropics_client_knows_without_a_schema_is_a_function_o
             assert engine.requests[-1].constraint is not None, "its calls are constrained"
 
 
+def test_blocks_of_the_history_change_the_tools_of_messages_and_a_cleared_message_is_not_shown() -> None:
+    a, b, c = ({"name": name, "input_schema": {"type": "object", "properties": {}}} for name in "abc")
+    added = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": c}}
+    again, removed = (
+        {"type": kind, "tool": {"type": "tool_reference", "name": name}}
+        for kind, name in (("tool_addition", "a"), ("tool_removal", "b"))
+    )
+    gone = {**removed, "tool": {"type": "tool_reference", "name": "a"}}
+    compacted = {"type": "compaction", "content": "Before.", "tool_changes": [gone]}
+    system = {"role": "system", "content": [added, removed, {"type": "text", "text": "Mind."}]}
+    once = {"role": "system", "content": "Once.", "clear_at": "next_user_message"}
+    silent = {"role": "system", "content": [again]}
+    messages: list[Any] = [*HELLO, {"role": "assistant", "content": [compacted]}, *HELLO, once, system, *HELLO]
+    ask: Any = {"model": "m", "max_tokens": 9, "tools": [a, b]}
+    engine = Scripted(["ok"])
+    with live(engine) as server:
+        for history in (messages, [*messages, silent, once]):
+            reply = server.post("/v1/messages", **ask, messages=history)
+            assert reply.status_code == 200, reply.text
+        unknown = {**removed, "tool": {"type": "mcp_toolset_reference", "server_name": "s"}}
+        reply = server.post("/v1/messages", **ask, messages=[*HELLO, {"role": "system", "content": [unknown]}])
+        assert (reply.status_code, "mcp_toolset_reference" in reply.text) == (400, True)
+    first, second = engine.requests
+    assert [[t["function"]["name"] for t in one.tools] for one in (first, second)] == [["c"], ["a", "c"]]
+    assert [m["content"] for m in first.messages] == ["Hello", "Before.", "Hello", "Mind.", "Hello"]
+    assert [m["content"] for m in second.messages][5:] == ["Once."]
+
+
+def test_items_that_say_nothing_to_the_model_change_its_settings_or_are_the_clients_own() -> None:
+    schema = {"type": "json_schema", "name": "s", "schema": {"type": "object"}}
+    high, low = (
+        {"type": "configuration_update", "reasoning": {"effort": effort}, **more}
+        for effort, more in (("high", {"text": {"format": schema}}), ("none", {}))
+    )
+    snapshot = {"type": "ghost_snapshot", "ghost_commit": {"id": "a", "parent": None}}
+    engine = Scripted(["ok"])
+    with live(engine, "hermes") as server:
+        ask: Any = {"reasoning": {"effort": "low", "summary": "auto"}}
+        for items in ([snapshot], [high], [high, snapshot, low]):
+            reply = server.post("/v1/responses", **ask, input=[*HELLO, *items])
+            assert (reply.status_code, reply.json().get("reasoning")) == (200, ask["reasoning"]), reply.text
+        later = server.post("/v1/responses", **ask, input="More", previous_response_id=reply.json()["id"])
+        assert later.status_code == 200, later.text
+        for bad in ({"reasoning": {"effort": "odd"}}, {"text": {"format": {"type": "odd"}}}):
+            reply = server.post("/v1/responses", input=[*HELLO, {"type": "configuration_update", **bad}])
+            assert (reply.status_code, '"odd\\" is not one of' in reply.text) == (400, True), reply.text
+    assert [[m["content"] for m in one.messages] for one in engine.requests[:3]] == [["Hello"]] * 3
+    assert [bool(one.constraint) for one in engine.requests] == [False, True, True, True]
+    efforts = [one.variables.get("reasoning_effort") for one in engine.requests]
+    assert efforts == ["low", "high", "none", "none"]
+
+
 def test_the_lines_of_an_edit_are_told_as_they_are_and_files_only_if_they_are_texts() -> None:
     assert told({"lines": ["-a", "", "+b"], "old_start": 1}) == "-a\n\n+b"
     assert told({"file_type": "text", "content": "F"}) == "F"

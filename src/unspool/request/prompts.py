@@ -31,7 +31,7 @@ from ..chat_templates.worker import Late, Limits, Rendered
 from ..dialect.file import Dialect
 from ..dialect.patterns import solid
 from ..dialect.registry import list_dialects
-from ..dialect.template import text_of
+from ..dialect.template import text_of, unstarted
 from ..engines.kept import Kept
 from ..engines.media import is_medium
 from ..errors import TemplateError
@@ -349,6 +349,13 @@ class Prompts:
         for template in () if self._dialect is None else self._dialect.reasoning:
             yield text_of(template.before).strip(), text_of(template.after).strip()
 
+    def openings(self) -> set[str]:
+        """The special tokens with which the dialect's thoughts and answers begin, behind what opens a turn."""
+        dialect = self._dialect
+        frames = () if dialect is None else (*dialect.reasoning, *dialect.content)
+        texts = [unstarted(t.opening, dialect.start).strip() for t in frames if dialect is not None]
+        return {token for text in texts for token in markers([text]) if text.startswith(token)}
+
     def _said(self) -> set[str]:
         """The special tokens inside of answers."""
         if self._dialect is None:
@@ -435,6 +442,12 @@ class _Writing:
                 shown = json_shown(max(words, key=len, default=escaped))
                 raise _not_begun(f"the last message spells what only the chat template writes; leave out {shown}")
         said, word = last[0]["content"], _random_word()
+        if opening := next((one for one in self._prompts.openings() if said.lstrip().startswith(one)), None):
+            if last[0].get("reasoning_content"):
+                told = "the last message has reasoning, and its text opens another part"
+                raise _not_begun(f"{told}; leave out {opening}")
+            self._last = []  # the model itself writes it behind what opens its turn, which may have it already
+            return re.sub(rf"{re.escape(opening)}[^\s<]*\s*\Z", "", self.write(messages[:-1])) + said.lstrip()
         if last[0].get("reasoning_content"):
             self._last = [last[0] | dict.fromkeys(("reasoning_content", "thinking"), word)]
             if word not in self.write(messages[:-1], generate=False):

@@ -1,7 +1,7 @@
 """The Messages protocol of Anthropic."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from ...wire import MessagesWriter
@@ -55,9 +55,11 @@ class MessagesProtocol(WireProtocol):
         think, template = thinking(_with_effort(fields))
         seal = self.seal_for(offer.caller)
         beside = offer.beside_client(names_of(tools))
-        read = [m for one in fields.objects("messages") for m in _messages(one, seal, beside)]
+        given = list(fields.objects("messages"))
+        users = max((i for i, one in enumerate(given) if one.raw.get("role") == "user"), default=0)
+        read = [m for i, one in enumerate(given) if not _cleared(one, i < users) for m in _messages(one, seal, beside)]
         messages = _system(fields) + bounded(read, fields, "messages", limits)
-        if not fields.array("messages"):
+        if not given:
             raise fields.wrong("messages", "is empty; at least one message is needed")
         edits = read_edits(fields)
         return ChatRequest(
@@ -125,10 +127,42 @@ _HOSTED: Final = ("web_search_", "web_fetch_", "code_execution_", "tool_search_t
 """The prefixes of the types of tools that run at Anthropic."""
 
 
+_CHANGES: Final = ("tool_addition", "tool_removal")
+"""Blocks of system messages that change which tools there are."""
+
+
 def _tools(fields: Fields) -> list[dict[str, Any]]:
+    """The declared tools, as blocks of the history change them."""
+    declared = _declared(fields, fields.objects("tools", ()))
+    made = {one["function"]["name"]: one for one in declared}
+    if len(made) < len(declared):
+        return declared  # which is refused later
+    removed = set()
+    for change in _tool_changes(fields):
+        reference = change.object("tool")
+        if change.one_of("type", _CHANGES) == "tool_addition" and reference.raw.get("type") == "tool_definition":
+            for one in _declared(fields, [reference.object("definition")]):
+                made[one["function"]["name"]] = one
+                removed.discard(one["function"]["name"])
+            continue
+        reference.one_of("type", ("tool_reference",))
+        (removed.discard if change.raw["type"] == "tool_addition" else removed.add)(reference.text("name"))
+    return [one for name, one in made.items() if name not in removed]
+
+
+def _tool_changes(fields: Fields) -> Iterator[Fields]:
+    for message in fields.objects("messages"):
+        for block in message.objects("content") if isinstance(message.raw.get("content"), list) else ():
+            if message.raw.get("role") == "system" and block.raw.get("type") in _CHANGES:
+                yield block
+            elif block.raw.get("type") == "compaction":
+                yield from block.objects("tool_changes", ())
+
+
+def _declared(fields: Fields, tools: Iterable[Fields]) -> list[dict[str, Any]]:
     found = []
     hosted = []
-    for one in fields.objects("tools", ()):
+    for one in tools:
         kind = one.text("type", "custom")
         if kind == "mcp_toolset" and fields.has("mcp_servers"):  # the server's own tools; see `mcp_tools`
             continue
@@ -175,6 +209,12 @@ def _system(fields: Fields) -> list[dict[str, Any]]:
     return [] if system is None else [{"role": "system", "content": system}]
 
 
+def _cleared(message: Fields, followed: bool) -> bool:
+    """Whether a system message is no longer shown, as a user's message has followed."""
+    clears = message.raw.get("role") == "system" and message.one_of("clear_at", ("next_user_message", "never"), "never")
+    return followed and clears == "next_user_message"
+
+
 def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str, Any]]:
     """A message in the form of chat completions, in which each result of a tool is a separate message."""
     role = fields.one_of("role", ("user", "assistant", "system"))
@@ -193,6 +233,8 @@ def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str,
         return messages
     if not blocks:
         raise fields.wrong("content", "is empty; at least one block is needed")
+    if role == "system":
+        blocks = [block for block in blocks if block.raw.get("type") not in _CHANGES]  # see `_tools`
     return _user(role, blocks)
 
 
