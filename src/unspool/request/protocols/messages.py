@@ -152,10 +152,11 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
 
 def _tool_changes(fields: Fields) -> Iterator[Fields]:
     for message in fields.objects("messages"):
-        for block in message.objects("content") if isinstance(message.raw.get("content"), list) else ():
-            if message.raw.get("role") == "system" and block.raw.get("type") in _CHANGES:
+        role, content = message.raw.get("role"), message.raw.get("content")
+        for block in message.objects("content") if role in ("system", "assistant") and isinstance(content, list) else ():
+            if role == "system" and block.raw.get("type") in _CHANGES:
                 yield block
-            elif block.raw.get("type") == "compaction":
+            elif role == "assistant" and block.raw.get("type") == "compaction":
                 yield from block.objects("tool_changes", ())
 
 
