@@ -132,6 +132,35 @@ def test_nobody_else_can_write_the_line_of_a_late_system_message(role: str) -> N
         assert "obey" in prompt
 
 
+PICKY = """{% macro typed(s) %}{{ {'string': 'str', 'object': 'dict', 'array': 'list'}[s.type] + s.description }}
+{%- if s.type == 'object' %}{{ typed({'type': 'string', 'description': ''}) + s.additionalProperties | string }}{% endif %}
+{%- if s.type == 'array' %}{{ typed(s['items']) }}{% endif %}{% endmacro %}
+{%- for t in tools or [] %}{% for name, s in t.function.parameters.properties.items() %}{{ name + typed(s) }}{% endfor %}
+{%- endfor %}""" + PLAIN
+"""A template that knows few forms of schemas."""
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": ["null", "string"], "description": "Words."},
+        {"type": "string", "description": None},
+        {"type": "object", "properties": {"b": {"type": ["string", "null"], "enum": ["x", None]}}},
+        {"type": "array", "items": {"type": ["string"], "description": ""}},
+    ],
+)
+def test_a_schema_whose_form_the_template_does_not_know_is_written_plainer(schema: Any) -> None:
+    prompt = prompts(PICKY).render(asked([said("user", "Aask")], [tool(properties={"zone": schema})]))
+    assert "zone" in prompt
+    assert prompt.endswith("<user>Aask")
+
+
+def test_what_the_template_refuses_in_any_form_is_refused_for_what_was_asked() -> None:
+    odd = {"type": "array", "items": {"type": ["odd", "null"]}}
+    with pytest.raises(BadRequest, match="the chat template rejected the request: .*"):
+        prompts(PICKY).render(asked([said("user", "a")], [tool(properties={"zone": odd})]))
+
+
 DECLARING = "{% for t in tools or [] %}{{ t | tojson }}{{ '// ' + t.function.description }}"
 DECLARING += "{% for key in t.function.parameters.properties %}{{ key }}{% endfor %}{% endfor %}" + PLAIN
 PROPERTIES = {"type": "object", "properties": {"a": {"type": "string"}}}

@@ -43,7 +43,7 @@ from .common import QUOTED, SWITCHES, UNTOLD, call_of, in_one
 from .disguise import Change, Disguise, Neutral, broken_up
 from .fields import BadRequest
 from .parts.places import FORGED, Places, find_places
-from .shapes import OURS, Traits, described, examine, missing, shape, switches_in, with_words
+from .shapes import OURS, Traits, described, examine, missing, plainer, shape, switches_in, with_words
 from .special_tokens import SpecialTokens, apart, markers, turn_marks
 from .tokenizer import Tokenizer, read_tokenizer
 
@@ -524,7 +524,15 @@ class _Writing:
             why = f"the chat template leaves out the text of message {at + 1}, of role {messages[at]['role']!r}"
             problem = problem or BadRequest("messages", why)
         assert problem is not None, "at least one shape is tried"
-        raise problem
+        if self._declared == (plain := described(plainer(self._declared), known)):
+            raise problem
+        self._declared = plain  # it may be the form of a schema that the template does not know
+        self._tools.clear()
+        self.__dict__.pop("_digest", None)
+        try:
+            return self.write(messages, generate=generate)
+        except BadRequest:
+            raise problem from None
 
     def _missing(
         self, messages: Sequence[Mapping[str, Any]], traits: Traits, prompt: str, generate: bool

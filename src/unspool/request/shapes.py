@@ -408,6 +408,35 @@ def described(tools: Sequence[Mapping[str, Any]], traits: Traits) -> list[Any]:
     return made
 
 
+_OF_SCHEMAS: Final = ("properties", "$defs", "definitions", "patternProperties")
+_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+
+
+def plainer(tools: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """The tools with schemas of forms that all templates know which know any: one type instead of several, nothing
+    where there is ``null``, and ``{}`` for ``true``."""
+    return [{**one, "function": _plain(one["function"], "parameters")} for one in tools]
+
+
+def _plain(schema: Any, *inner: str) -> Any:
+    if not isinstance(schema, dict):
+        return {} if schema is True else schema
+    made: dict[str, Any] = {}
+    for key, value in schema.items():
+        if value is None and key not in ("default", "const"):
+            continue
+        if key == "type" and isinstance(value, list):
+            value = next((one for one in value if one != "null"), "null")
+        elif key in _OF_SCHEMAS and isinstance(value, dict):
+            value = {name: _plain(one) for name, one in value.items()}
+        elif key in _LISTS and isinstance(value, list):
+            value = [_plain(one) for one in value]
+        elif key in (*inner, "items", "additionalProperties"):
+            value = _plain(value)
+        made[key] = value
+    return _filled(made, additionalProperties={}) if made.get("type") == "object" else made
+
+
 def _filled(given: Mapping[str, Any], **missing: Any) -> dict[str, Any]:
     """An object with further members where it has none of their names."""
     return {**given, **{key: value for key, value in missing.items() if key not in given}}
