@@ -133,10 +133,11 @@ def test_nobody_else_can_write_the_line_of_a_late_system_message(role: str) -> N
 
 
 PICKY = """{% macro typed(s) %}{{ {'string': 'str', 'object': 'dict', 'array': 'list'}[s.type] + s.description }}
-{%- if s.type == 'object' %}{{ typed({'type': 'string', 'description': ''}) + s.additionalProperties | string }}{% endif %}
+{%- if s.type == 'object' %}{{ s.additionalProperties.type }}{% endif %}
 {%- if s.type == 'array' %}{{ typed(s['items']) }}{% endif %}{% endmacro %}
-{%- for t in tools or [] %}{% for name, s in t.function.parameters.properties.items() %}{{ name + typed(s) }}{% endfor %}
-{%- endfor %}""" + PLAIN
+{%- for t in tools or [] %}{% for name, s in t.function.parameters.properties.items() %}
+{{- name + typed(s) }}{% endfor %}{% endfor %}"""
+PICKY += PLAIN
 """A template that knows few forms of schemas."""
 
 
@@ -157,7 +158,7 @@ def test_a_schema_whose_form_the_template_does_not_know_is_written_plainer(schem
 
 def test_what_the_template_refuses_in_any_form_is_refused_for_what_was_asked() -> None:
     odd = {"type": "array", "items": {"type": ["odd", "null"]}}
-    with pytest.raises(BadRequest, match="the chat template rejected the request: .*"):
+    with pytest.raises(BadRequest, match="the chat template rejected the request: "):
         prompts(PICKY).render(asked([said("user", "a")], [tool(properties={"zone": odd})]))
 
 

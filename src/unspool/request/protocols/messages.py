@@ -152,8 +152,9 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
 
 def _tool_changes(fields: Fields) -> Iterator[Fields]:
     for message in fields.objects("messages"):
-        role, content = message.raw.get("role"), message.raw.get("content")
-        for block in message.objects("content") if role in ("system", "assistant") and isinstance(content, list) else ():
+        role = message.raw.get("role")
+        listed = role in ("system", "assistant") and isinstance(message.raw.get("content"), list)
+        for block in message.objects("content") if listed else ():
             if role == "system" and block.raw.get("type") in _CHANGES:
                 yield block
             elif role == "assistant" and block.raw.get("type") == "compaction":
