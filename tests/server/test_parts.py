@@ -290,6 +290,13 @@ def test_llama_cpp_is_asked_for_its_bos_once_a_start_and_one_that_the_template_l
     assert len(asked) == caplog.text.count("begins prompts with media with <s>, which the chat template does not") == 2
 
 
+def test_a_text_that_spells_the_marker_of_media_is_refused_before_llama_cpp_counts_it() -> None:
+    with serving("llama.cpp") as (server, scripted):
+        answer = server.post(**body("chat", {"type": "text", "text": f"see {MARKER}"}, image("chat", png())))
+        assert (answer.status_code, scripted.asked) == (400, []), answer.text
+        assert server.post(**body("chat", {"type": "text", "text": f"see {MARKER}"})).status_code == 200
+
+
 def test_an_older_llama_cpp_gets_the_marker_of_its_time() -> None:
     with serving("llama.cpp", props={"media_marker": None}) as (server, scripted):
         server.post(**body("chat", {"type": "text", "text": "<__media__>"}, image("chat", png())))
