@@ -480,6 +480,16 @@ def test_a_video_goes_where_the_served_model_sees_videos(kind: str) -> None:
         assert asked["prompt"]["prompt_string"].count(MARKER) == 2
 
 
+def test_a_template_that_takes_no_sound_is_named_with_the_kind_of_the_engine_once_that_is_detected() -> None:
+    sound = {"type": "input_audio", "input_audio": {"data": base64_of(wav()), "format": "wav"}}
+    with Seeing("llama.cpp") as scripted:
+        engine = Upstream(scripted.fake.url, model="m", check_interval=1000)
+        with live(engine, "hermes", prompts=prompts(SEEING)) as server:
+            server.ok(**body("chat", TEXT))
+            answer = server.post(**body("chat", sound))
+    assert "in a message of role 'user'; the engine (llama.cpp) was not asked" in answer.json()["error"]["message"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sound_goes_where_the_engine_takes_sounds(kind: str) -> None:
     template = SEEING.replace("p.type == 'video'", "p.type == 'audio'").replace("video_pad", "audio_pad")
