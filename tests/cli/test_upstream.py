@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from unspool.cli import main
 from unspool.cli.common import Misuse
 from unspool.infer.choosing import Choice, choose_dialect
 
@@ -190,9 +191,12 @@ def test_what_is_no_engine_at_all_is_said_with_its_answer(tmp_path: Path, capsys
         assert "unspool: --threads, --mmproj: has no effect on this engine, only on FILE.gguf" in said
 
 
-def test_a_refused_key_names_the_flag() -> None:
-    with engine({"/v1/models": models("vllm")}, key="right") as url, pytest.raises(Misuse, match="see --engine-key"):
-        opened("--engine", url, "--engine-key", "wrong")
+def test_what_stops_the_start_names_the_flag_that_helps(capsys: pytest.CaptureFixture[str]) -> None:
+    with engine({"/v1/models": models("vllm")}, key="right") as url:
+        assert main(["serve", "--engine", url, "--engine-key", "wrong"]) == 2
+    assert capsys.readouterr().err.endswith("it refuses the API key; see --engine-key\n")
+    assert main(["serve", "--engine", url]) == 2
+    assert capsys.readouterr().err.endswith("; with --tokenizer, the server starts without it\n")
 
 
 @pytest.mark.parametrize("answer", [[], "x", {"data": 1}, {"data": [1]}, {"data": [{"id": 1, "root": "\0"}]}, None])

@@ -290,6 +290,13 @@ def test_llama_cpp_is_asked_for_its_bos_once_a_start_and_one_that_the_template_l
     assert len(asked) == caplog.text.count("begins prompts with media with <s>, which the chat template does not") == 2
 
 
+def test_a_text_that_spells_the_marker_of_media_is_refused_before_llama_cpp_counts_it() -> None:
+    with serving("llama.cpp") as (server, scripted):
+        answer = server.post(**body("chat", {"type": "text", "text": f"see {MARKER}"}, image("chat", png())))
+        assert (answer.status_code, scripted.asked) == (400, []), answer.text
+        assert server.post(**body("chat", {"type": "text", "text": f"see {MARKER}"})).status_code == 200
+
+
 def test_an_older_llama_cpp_gets_the_marker_of_its_time() -> None:
     with serving("llama.cpp", props={"media_marker": None}) as (server, scripted):
         server.post(**body("chat", {"type": "text", "text": "<__media__>"}, image("chat", png())))
@@ -471,6 +478,16 @@ def test_a_video_goes_where_the_served_model_sees_videos(kind: str) -> None:
     elif kind == "llama.cpp":
         assert asked["prompt"]["multimodal_data"] == [base64_of(png()), base64_of(MP4)]
         assert asked["prompt"]["prompt_string"].count(MARKER) == 2
+
+
+def test_a_template_that_takes_no_sound_is_named_with_the_kind_of_the_engine_once_that_is_detected() -> None:
+    sound = {"type": "input_audio", "input_audio": {"data": base64_of(wav()), "format": "wav"}}
+    with Seeing("llama.cpp") as scripted:
+        engine = Upstream(scripted.fake.url, model="m", check_interval=1000)
+        with live(engine, "hermes", prompts=prompts(SEEING)) as server:
+            server.ok(**body("chat", TEXT))
+            answer = server.post(**body("chat", sound))
+    assert "in a message of role 'user'; the engine (llama.cpp) was not asked" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -67,7 +67,8 @@ def _discovered(options: argparse.Namespace) -> "Discovered | None":
         raise Misuse(f"--engine: {error}") from None
     except EngineError as error:
         if options.tokenizer is None:
-            hint = "; with --tokenizer, the server starts without it" if hasattr(options, "port") else ""
+            serves = hasattr(options, "port") and error.status != 401
+            hint = "; with --tokenizer, the server starts without it" if serves else ""
             raise Misuse(f"--engine: {url}: {error}{hint}") from None
         say(f"unspool: --engine: {url}: {error}; it is tried again")
         return None

@@ -5,6 +5,7 @@ import hmac
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ..engines import Engine
@@ -98,7 +99,7 @@ class Service:
         self.approval_key = settings.approval_key or hmac.digest(self.store.secret, b"approvals", "sha256")
         self.engine = engine
         self.prompts = prompts  # the model's chat template; without it, the engine gets messages instead of a prompt
-        name = engine_name(engine)
+        name = partial(engine_name, engine)  # the kind of a server is detected later
         # The turns that prompts may continue; ``None`` without a chat template.
         self.turns = None if prompts is None else Turns(settings, prompts, engine.tokenizer, name, self.store.secret)
         self.admission = Admission(settings.limits.generations, settings.limits.waiting)

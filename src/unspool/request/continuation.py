@@ -19,7 +19,7 @@ import hmac
 import logging
 import os
 from array import array
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
@@ -98,14 +98,15 @@ class Continued(NamedTuple):
 
 
 class Turns:
-    """Remembers turns of a model, within the settings' ``turn_memory``; thread-safe. The secret may be random."""
+    """Remembers turns of a model, within the settings' ``turn_memory``; thread-safe. The secret may be random;
+    ``engine`` tells the engine's name."""
 
     def __init__(
         self,
         settings: Settings,
         prompts: Prompts,
         tokenizer: Any = None,
-        engine: str = "",
+        engine: Callable[[], str] = str,
         secret: bytes | None = None,
     ) -> None:
         self._settings = settings
@@ -165,7 +166,7 @@ class Turns:
 
     def _check(self, request: ChatRequest) -> None:
         if request.media:
-            self.prompts.known.places.check(request.messages, self._engine)
+            self.prompts.known.places.check(request.messages, self._engine())
 
     def _fits(self, prompt: str, request: ChatRequest) -> bool:
         """Whether a prompt that repeats turns has one placeholder for each medium, and nothing else like one."""

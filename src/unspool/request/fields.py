@@ -1,17 +1,14 @@
 """Reads the fields of a request's JSON, with errors that name the field and what is allowed."""
 
-import json
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
-
-import msgspec
+from typing import Any
 
 from ..arguments import json_kind, json_shown, refuse_constant
+from ..wire.decoding import decode
 
 REQUIRED: Any = object()  # as a default, it means that the field is required
 MOST = 2**31 - 1  # the largest count
 _MANY = 1_000_000  # the most objects, lists and strings of a request
-_T = TypeVar("_T")
 
 
 class BadRequest(Exception):
@@ -155,39 +152,13 @@ class Fields:
         return tuple(values)
 
 
-def json_decoder(kind: type[_T]) -> "msgspec.json.Decoder[_T]":
-    """Make a decoder for the bodies of requests.
-
-    msgspec itself needs 20 µs for a number such as ``1e300``, a minute for 16 MB of them, and no other thread runs
-    meanwhile. Python reads it in a hundredth of that time, and other threads may run between two numbers.
-    """
-    return msgspec.json.Decoder(kind, float_hook=_number)
-
-
-def _number(text: str) -> float:
-    """`float`; but only where a function of Python's begins can the interpreter turn to another thread."""
-    return float(text)
-
-
-_DECODER = json_decoder(object)
-
-
 def read_object(body: bytes) -> Fields:
     """Decode the body of a request; an error if it is not a JSON object, or has too many values."""
     # A lower bound on the number of objects, lists and strings, each of which takes much more memory than its bytes.
     if len(body) > _MANY and body.count(b"{") + body.count(b"[") + body.count(b'"') // 2 > _MANY:
         raise BadRequest(None, f"the body has more than {_MANY:,} values", 413)
     try:
-        value = _DECODER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        value = _decode_slowly(body)
-    return Fields(value)
-
-
-def _decode_slowly(body: bytes) -> Any:
-    """Decode lone surrogates, which msgspec refuses, and which clients send back if an engine cut a character."""
-    try:
-        return json.loads(body, parse_float=_number, parse_constant=refuse_constant)
+        return Fields(decode(body, refuse_constant))
     except RecursionError:
         raise BadRequest(None, "the body is nested too deeply", 400) from None
     except ValueError as error:

@@ -1,7 +1,7 @@
 """Several models in one server: `by_model` makes applications that choose the model that a request names."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from starlette.types import Scope, Send
@@ -9,10 +9,11 @@ from starlette.types import Scope, Send
 from ..arguments import json_shown
 from ..engines import Engine
 from ..generation.service import Service
-from ..request.fields import BadRequest, json_decoder, read_object
+from ..request.fields import BadRequest, read_object
 from ..request.prompts import Prompts
 from ..request.settings import Settings
 from ..wire.common import Failure
+from ..wire.decoding import decode
 from .endpoint import Endpoint
 from .replies import ErrorBody, failed
 
@@ -66,24 +67,24 @@ class _ByModel(Endpoint):
 class _Model(msgspec.Struct):
     """The fields that may name a model. AG-UI has no field of its own, and passes on those of other protocols."""
 
-    model: Any = None
-    forwardedProps: Any = None
+    model: msgspec.Raw = msgspec.Raw(b"null")
+    forwardedProps: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_MODEL = json_decoder(_Model)
+_MODEL = msgspec.json.Decoder(_Model)
 
 
 def _named(body: bytes) -> str | None:
     """The model that a request names; ``None`` if there is none, or if its endpoint must report a bad request."""
     try:
         found = _MODEL.decode(body)
-    except (msgspec.DecodeError, RecursionError):  # `read_object` may still accept some of these
+        name, passed = decode(bytes(found.model)), decode(bytes(found.forwardedProps))
+    except (ValueError, RecursionError):  # `read_object` may still accept some of these
         try:
             fields = read_object(body)
         except BadRequest:
             return None
-        found = _Model(fields.raw.get("model"), fields.raw.get("forwardedProps"))
-    name = found.model
-    if name is None and isinstance(found.forwardedProps, dict):
-        name = found.forwardedProps.get("model")
+        name, passed = fields.raw.get("model"), fields.raw.get("forwardedProps")
+    if name is None and isinstance(passed, dict):
+        name = passed.get("model")
     return name if isinstance(name, str) else None

@@ -17,6 +17,7 @@ from unspool.engines.local.vocabulary import Vocabulary
 from unspool.infer.gguf import read_gguf
 from unspool.tokens import BYTES
 
+from ...server.support import Scripted, live
 from ...writing_gguf import MODEL, gguf
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -52,6 +53,15 @@ async def test_a_grammar_that_cannot_be_compiled_is_refused_each_time_and_others
             await grammars.check(wrong)
         assert caught.value.status == 400
         await grammars.check(required(CITY))
+
+
+def test_ids_beyond_the_vocabulary_are_no_tokens(vocabulary: Vocabulary) -> None:
+    engine = Scripted(["x"])
+    engine.tokenizer = vocabulary
+    with live(engine) as server:
+        assert server.post("/detokenize", tokens=[0, [*BYTES].index("a") + 1]).json() == {"prompt": "<|im_end|>a"}
+        answer = server.post("/detokenize", tokens=[0, 1000])
+        assert (answer.status_code, "1000 is no token of the vocabulary" in answer.text) == (400, True)
 
 
 def test_outputs_are_cut_into_tokens_also_by_a_vocabulary_without_special_ones() -> None:

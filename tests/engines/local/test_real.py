@@ -200,7 +200,7 @@ opened = Client.open
 def spied(self, backend, path, asked, *others):
     if path == "/completion":
         with open(sys.argv[1], "a") as file:
-            file.write(json.dumps(asked) + "\\n")
+            file.write(asked.decode() + "\\n")
     return opened(self, backend, path, asked, *others)
 Client.open = spied
 sys.exit(main(sys.argv[2:]))

@@ -9,6 +9,7 @@ and ``protocol.py``: nulls are written), llama.cpp as in llama-cpp-python 0.3.36
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from unspool import Constraint
 from unspool.engines import Delta, Request, Thinking
 from unspool.engines.upstream import KINDS, Upstream
 from unspool.engines.upstream.answers import read_completion, read_native
+from unspool.engines.upstream.client import LONG
 from unspool.engines.upstream.kinds import body
 from unspool.grammar.gbnf import gbnf
 from unspool.wire import Usage
@@ -363,6 +365,25 @@ def test_schemas_beyond_a_kinds_grammar_are_refused() -> None:
     assert seen("vllm", request(constraint=wanted))[0].body["response_format"] == wanted.structural_tag
     wanted.looser = constraint
     assert seen("llama.cpp", request(constraint=wanted))[0].body["grammar"] == constraint().gbnf
+
+
+async def test_a_long_prompt_does_not_wait_for_grammars(monkeypatch: pytest.MonkeyPatch) -> None:
+    derived, begun = threading.Event(), []
+
+    def derive(wanted: Constraint) -> bool:
+        begun.append(wanted)
+        return derived.wait()
+
+    monkeypatch.setattr(Constraint, "structural_tag", property(derive))
+    async with connected(Fake("vllm", says(stream("vllm")))) as engine:
+        slow = [asyncio.create_task(collect(engine, request(constraint=constraint()))) for _ in range(3)]
+        try:
+            await until(lambda: len(begun) == 2)
+            async with asyncio.timeout(20):
+                assert text_of(await collect(engine, request("x" * LONG)))
+        finally:
+            derived.set()
+        assert all([text_of(await one) for one in slow])
 
 
 def test_ollama_gets_a_raw_text_and_its_options_in_one_field() -> None:

@@ -69,7 +69,7 @@ def user(*parts: dict[str, Any]) -> dict[str, Any]:
 
 
 def turns(template: str) -> Turns:
-    return Turns(PROTOCOL.settings, prompts(template), None, "an-engine")
+    return Turns(PROTOCOL.settings, prompts(template), None, lambda: "an-engine")
 
 
 def placed(template: str, request: ChatRequest) -> tuple[str, tuple[Medium, ...]]:

@@ -185,11 +185,13 @@ def test_other_threads_have_turns_while_base64_and_numbers_are_read_and_written(
     medium = Medium(kind="image", type="image/png", data=data, sha256="")
     assert medium.base64 == base64_of(data)
     numbers = b'{"a": [%s1]}' % (b"1e300," * 1_000_000)
+    ints = b'{"a": [%s1]}' % (b"1," * 2_000_000)
     works: list[tuple[Callable[[], object], float]] = [
         (lambda: PROTOCOLS["chat"][0].read(asked), 0.33),
         (lambda: medium.base64, 0.5),
         (lambda: read_object(numbers), 0.33),
         (lambda: read_object(numbers.replace(b"[", b'["\\ud800",')), 0.33),
+        (lambda: read_object(ints), 0.33),
     ]
     for work, most in works:
         shares = []

@@ -26,14 +26,14 @@ def _why_not(gguf: Gguf) -> str:
         return "is a projector for images or audio; name the model that it belongs to"
     if kind == "adapter" or gguf.text("adapter.type"):
         return "is an adapter; name its model, and this file with --adapter"
+    if part := _parts(gguf):
+        return part  # all but the first have tensors alone
     if not architecture or not gguf.tokens:
         return "has no model, or no vocabulary"
     causal = gguf.values.get(f"{architecture}.attention.causal", True)
     if gguf.number("pooling_type") or causal is False or any(word in architecture for word in _ENCODERS):
         return "is an embedding model or another encoder, which generates no text"
-    return _parts(gguf) or (
-        f"is not complete: it has {gguf.size:,} of {gguf.needed:,} bytes" if gguf.size < gguf.needed else ""
-    )
+    return f"is not complete: it has {gguf.size:,} of {gguf.needed:,} bytes" if gguf.size < gguf.needed else ""
 
 
 def _parts(gguf: Gguf) -> str:

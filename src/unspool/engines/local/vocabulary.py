@@ -41,7 +41,12 @@ class Vocabulary:
         self.added_tokens_decoder = {i: _Added(gguf.tokens[i], True) for i in special if gguf.tokens[i]}
         ends = {gguf.values.get(f"tokenizer.ggml.{role}_token_id") for role in ("eos", "eot", "eom")}
         self._ends = sorted(i for i in ends if isinstance(i, int) and 0 <= i < len(self.pieces)) or [0]
+        self._tokens = gguf.tokens
         self._address = address
+
+    def id_to_token(self, token: int) -> str | None:
+        """A token as the file writes it; ``None`` if the vocabulary lacks it."""
+        return self._tokens[token] if 0 <= token < len(self._tokens) else None
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
         """The text of tokens; ids that the vocabulary lacks have none."""

@@ -5,18 +5,20 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from ..base import EngineError
+from ..threads import Threads
 from .answers import complaint, failure
 from .pool import Backend
 
 if TYPE_CHECKING:
     import aiohttp
 
+_T = TypeVar("_T")
 LONG: Final = 64 * 1024  # from how many bytes, characters or tokens on JSON is read and written in a thread
 MAX_ANSWER: Final = 4 * 1024 * 1024  # the largest answer that is not a stream, in bytes, besides the ids of a prompt
 _MAX_RETRY: Final = 24 * 3600
@@ -39,15 +41,24 @@ class Client:
         self._connect = connect
         self._http: aiohttp.ClientSession | None = None
         self._closed = False
+        self._threads = Threads(1, "upstream-json")
+        with contextlib.suppress(ImportError):  # where it is missing, the first request says so
+            from . import interim  # noqa: F401 - now, since it takes long, and requests hold up the event loop
 
     async def close(self) -> None:
         self._closed = True
+        self._threads.close()
         if self._http is not None:
             await self._http.close()
 
     def hidden(self, text: str) -> str:
         """Remove the key from a text."""
         return text if self._key is None else text.replace(self._key, "…")
+
+    async def aside(self, work: Callable[[], _T]) -> _T:
+        """Read or write long JSON in a thread. It is the only one, since in a long list msgspec stops for no other
+        thread: the event loop waits for one such list at most."""
+        return await self._threads.run(lambda _: work())
 
     async def ask(
         self, backend: Backend, path: str, question: dict[str, Any] | None = None, most: int = MAX_ANSWER
@@ -66,7 +77,7 @@ class Client:
         except Slow as error:
             backend.out(f"{path} is not answered in time")
             raise Unavailable(str(error), error.status) from None
-        return _read(data) if len(data) < LONG else await asyncio.to_thread(_read, data)
+        return _read(data) if len(data) < LONG else await self.aside(lambda: _read(data))
 
     @contextlib.asynccontextmanager
     async def open(

@@ -205,7 +205,7 @@ class _Server:
         except urllib.error.HTTPError as error:
             error.close()
             if error.code in (401, 403):
-                raise EngineError(f"{self._demands}; see --engine-key", 503) from None
+                raise EngineError(f"{self._demands}; see --engine-key", 401) from None
             self.fault = f"it answers {error.code}"
             return {}
         except (ValueError, RecursionError):

@@ -96,7 +96,7 @@ class Upstream:
         self._first = first_timeout
         self._next = next_timeout
         self._client = Client(api_key, connect_timeout)
-        self._threads = Threads(2, "upstream")
+        self._threads = Threads(2, "upstream")  # they derive grammars, for which no long prompt must wait
         given = None if kind is None else KINDS[kind]
         self._busy: set[str] = set()  # ids of running requests
         self._pool = Pool([Backend(base, given) for base in bases], self._probe, check_interval)
@@ -235,6 +235,8 @@ class Upstream:
         size = len(prompt) + sum(len(medium.data) for medium in request.media)
         if request.constraint is None and size < LONG:
             return make()
+        if request.constraint is None:
+            return await self._client.aside(make)
         return await self._threads.run(lambda _: make())
 
     async def _prompt(

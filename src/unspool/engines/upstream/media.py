@@ -166,10 +166,13 @@ CHAT: Final = _row(
 
 
 def with_marker(request: Request, props: Mapping[str, Any], adds_bos: bool) -> str:
-    """The prompt for llama.cpp, whose text may begin with the token that the server adds itself (``adds_bos``)."""
+    """The prompt for llama.cpp, whose text may begin with the token that the server adds itself (``adds_bos``). An
+    `EngineError` if a text spells the marker: it is random, unless LLAMA_MEDIA_MARKER fixes it."""
     marker, prompt = props.get("media_marker") or "<__media__>", request.needed_prompt()
     assert isinstance(prompt, str), "media have places in texts"
     text = placed(prompt, request.media, lambda i: marker)
+    if text.count(marker) != len(request.media):
+        raise EngineError("messages: a text spells the marker by which llama.cpp finds media", 400)
     bos = props.get("bos_token")
     return text.removeprefix(bos) if adds_bos and isinstance(bos, str) else text
 
