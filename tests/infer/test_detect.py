@@ -1,6 +1,8 @@
 """Detection: the dialect of a model, from its name or its chat template."""
 
+import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,33 @@ def test_case_and_organisation_do_not_matter(model: str) -> None:
     assert detect_dialect(model=model) == detect_dialect(model="DeepSeek-V3.1")
 
 
+SPELLINGS = [
+    lambda name: name + ":latest",
+    lambda name: name.replace("-", ":", 1),
+    lambda name: name.replace("-", "_"),
+    lambda name: re.sub(r"(?<=[A-Za-z]{2})-(?=\d\.)", "", name),  # `granite4.1`
+    lambda name: re.sub(r"(?<=\d)\.(?=\d)", "p", name),
+    lambda name: re.sub(r"(?<=\d)\.(?=\d(?!\d))", "_", name),
+]
+
+
+@pytest.mark.parametrize("spell", SPELLINGS)
+def test_a_host_spells_a_name_in_its_own_way(spell: Callable[[str], str]) -> None:
+    assert {name: detect_dialect(model=spell(name))[0].dialect for name in NAMES} == NAMES
+
+
+EXAMPLE = '[[examples]]\nraw = "<r>a</r>b"\nreasoning = "a"\ncontent = "b"\n'
+
+
+def test_globs_are_compared_as_names_are(tmp_path: Path) -> None:
+    file = tmp_path / "wren.toml"
+    file.write_text('name = "wren"\nmodels = ["*Wren_2:Small*"]\nreasoning = "<r>{reasoning}</r>"\n' + EXAMPLE, "utf-8")
+    dialect = unspool.load_dialect(str(file))
+    for name in ("acme/wren-2-small", "WREN_2:small", "wren2:small"):
+        assert dialect.matches(registry.model_key(name)) == len("Wren_2:Small") + 1
+    assert not dialect.matches(registry.model_key("wren_3:small"))
+
+
 def test_the_more_literal_name_ranks_first() -> None:
     assert [c.dialect for c in detect_dialect(model="DeepSeek-V3.2-Exp")] == ["deepseekv31", "deepseekv32"]
 
@@ -36,6 +65,7 @@ def test_reasoning_alone_ranks_last(model: str) -> None:
 UNSEEN = ["upstage/Solar-Open3-400B", "IQuestLab/IQuest-Coder-V3", "IQuestLab/IQuest-Coder-V1-40B-Instruct"]
 UNSEEN += ["deepseek-ai/DeepSeek-V3.5", "deepseek-ai/DeepSeek-V4.2", "mistralai/Mistral-Small-5", "tencent/Hy30"]
 UNSEEN += ["ai21labs/AI21-Jamba2-3B", "swiss-ai/Apertus-2-8B", "ai-sage/GigaChat3.9-10B", "CohereLabs/command-a2"]
+UNSEEN += ["nvidia/OpenMath-Nemotron-32B", "ibm-granite/granite-34b-code-instruct-8k", "huggyllama/llama-30b"]
 UNSEEN += ["meituan-longcat/LongCat-3.0", "Aleph-Alpha/Kolibri-2", "LGAI-EXAONE/K-EXAONE-2.5", "inclusionAI/Ling-4.0"]
 
 

@@ -22,6 +22,8 @@ _EXAMPLE_KEYS = ("raw", "stage", "reasoning", "content", "tool_calls")
 _PARTS = 200  # the largest number of parts in a dotted key
 _DOTTED = Regex(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_PARTS}}}""")
 
+_HYPHENS = str.maketrans("_: ", "---")
+_VERSION = re.compile(r"(?<=[a-z]{2})(?=\d)")  # where a hyphen may stand between a family's name and its version
 _WILD = re.compile(r"\[[^\]]*\]|[*?]")
 
 
@@ -150,11 +152,26 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         """This dialect with the reasoning markers of another."""
         return msgspec.structs.replace(self, reasoning=other.reasoning)
 
-    def matches(self, model: str) -> int:
-        """How literally a model's name (without organization, in lower case) matches; 0 if it does not."""
+    def matching(self, model: str) -> str:
+        """The most literal of the globs that match a model's name, as `model_key` spells it; empty if none does.
+
+        Hosts write versions with a hyphen and without (``gemma-4-26b``, ``gemma4:26b``); globs are written in one way.
+        """
         import fnmatch  # not needed for parsing
 
-        return max((1 + literal(glob) for glob in self.models if fnmatch.fnmatchcase(model, glob.lower())), default=0)
+        names = {model, _VERSION.sub("-", model)}
+        found = (g for g in self.models if any(fnmatch.fnmatchcase(name, spelled(g)) for name in names))
+        return max(found, key=literal, default="")
+
+    def matches(self, model: str) -> int:
+        """How literally a model's name, as `model_key` spells it, matches; 0 if it does not."""
+        glob = self.matching(model)
+        return 1 + literal(glob) if glob else 0
+
+
+def spelled(name: str) -> str:
+    """A model's name or a glob as they are compared: in lower case, with hyphens alone between words."""
+    return name.lower().translate(_HYPHENS)
 
 
 def literal(glob: str) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..arguments import check, near, wrong_type
 from ..errors import DialectError, UnknownDialect
 from ..regex import Regex
-from .file import Dialect
+from .file import Dialect, spelled
 from .loader import read_dialect
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _LONGEST = 100  # how many characters of a name errors repeat and compare
 _HEAD = 1024  # how many characters of a file contain its names
 _NAMES = Regex(r'^(?:name|aliases)\s*=\s*(".*"|\[[^\]]*\])', re.M)
 _STRING = Regex(r'"([^"]*)"')
+_POINT = Regex(r"(?<=\d)(?:p(?=\d)|_(?=\d(?![\db])))")  # in a version: `v3p1`, `3_1`; `qwen3_8b` has none
 
 
 def _head(path: str) -> bytes:
@@ -126,8 +127,12 @@ def _as_model(name: str) -> str:
 
 
 def model_key(model: str) -> str:
-    """A model's name without its organization, in lower case, as `Dialect.matches` expects it."""
-    return model.strip().rstrip("/").replace("\\", "/").rsplit("/", 1)[-1].lower()
+    """A model's name as `Dialect.matches` expects it: without its organization, as globs are spelled.
+
+    The tag ``:latest`` says nothing, and some hosts write ``v3p1`` or ``v3_1`` for a version with a point.
+    """
+    name = model.strip().rstrip("/").replace("\\", "/").rsplit("/", 1)[-1].lower()
+    return spelled(_POINT.sub(".", name.removesuffix(":latest")))
 
 
 @cache

@@ -1,6 +1,5 @@
 """Finds the dialects that a model may use, by its name, its chat template, or its outputs."""
 
-import fnmatch
 import math
 import re
 from collections import Counter
@@ -111,9 +110,8 @@ def _by_name(dialects: list[Dialect], model: str) -> dict[str, tuple[float, str]
     found = {}
     best = max((d.matches(name) for d in dialects if d.call), default=0)
     for d in dialects:
-        score = d.matches(name)
-        if score:
-            glob = next(g for g in d.models if fnmatch.fnmatchcase(name, g.lower()) and literal(g) == score - 1)
+        if glob := d.matching(name):
+            score = 1 + literal(glob)
             if not d.call and _WORD.fullmatch(glob):
                 found[d.name] = _WORD_WORTH * _NAME_WEIGHT, f"the name contains no family, only {glob.strip('*')!r}"
             else:
