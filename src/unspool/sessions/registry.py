@@ -72,6 +72,7 @@ class Sessions:
             sampling=dict(sampling),
             limits=limits,
             metadata=dict(metadata),
+            judged=True,
         )
 
         def write(w: Writing) -> None:
@@ -198,7 +199,7 @@ class Sessions:
             found = await examine(model.engine, model.prompts, name)
         except EngineError as error:
             log.warning("sessions of model %s are not exact yet: the engine could not be examined: %s", name, error)
-            return Examined(problems=(f"the engine could not be examined: {error}",))
+            return Examined(problems=(f"the engine could not be examined: {error}",), failed=True)
         self._examined[name] = found
         for problem in found.problems:
             log.warning("sessions of model %s are not exact: %s", name, problem)
