@@ -254,6 +254,19 @@ def test_a_finished_run_that_makes_room_for_others_takes_what_waits_with_it() ->
         assert [one["id"] for one in server.http.get("/sessions").json()["data"]] == [other["id"]]
 
 
+def test_the_key_of_a_run_that_made_room_is_not_good_for_a_later_one_with_its_id() -> None:
+    model, store = Model(lambda request: "Hello. " * 20), Store(size=80_000)
+    with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
+        before, other = made(server, id="run"), made(server)
+        ask(before, server, CHAT, messages=HI)
+        server.post("/sessions/run/finish")
+        while len(server.http.get("/sessions").json()["data"]) > 1:
+            ask(other, server, CHAT, messages=HI)
+        now = made(server, id="run")
+        assert ask(before, server, CHAT, messages=HI).status_code == 401
+        assert ask(now, server, CHAT, messages=HI).status_code == 200
+
+
 def test_a_run_of_a_version_that_did_not_keep_what_the_engine_reports_is_not_exact(tmp_path: Path) -> None:
     model, file = Model(lambda request: "Hello."), tmp_path / "store.db"
     with live(model, "hermes", prompts=template(), sessions=True, store=Store(file)) as server:
