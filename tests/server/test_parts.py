@@ -28,9 +28,9 @@ from unspool.request.shapes import MOVED
 from unspool.server import responses, retries
 from unspool.tools import ToolServer
 
-from ..sessions.support import made
+from ..sessions.support import made, trajectory
 from ..wire.readers import PATHS, text_of
-from .support import Live, Scripted, chunks, live
+from .support import CHAT, Live, Scripted, chunks, live
 
 TEXT = {"type": "text", "text": "What is this?"}
 SAMPLING: dict[str, Any] = {"temperature": 0.5, "seed": 3, "logprobs": True}
@@ -635,6 +635,24 @@ def test_an_image_of_a_stored_turn_is_sent_again_in_its_place(kind: str) -> None
         assert prompt_of(kind, now).count(SPAN) == 2
         listed = server.http.get(f"/v1/responses/{again.json()['id']}/input_items?order=asc").json()["data"]
         assert [part["type"] for part in listed[0]["content"]] == ["input_text", "input_image"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [("vllm", {}), ("vllm", {"closed": True}), ("sglang", {}), ("llama.cpp", {})]
+)
+def test_a_sessions_call_with_an_image_is_not_exact_whatever_the_engine_reports(
+    kind: str, options: dict[str, Any]
+) -> None:
+    with Seeing(kind, **options) as scripted:
+        engine = Upstream(scripted.fake.url, kind=kind, model="m", check_interval=1000)
+        with live(engine, "hermes", prompts=prompts(SEEING), sessions=True) as server:
+            session = made(server)
+            headers = {"Authorization": f"Bearer {session['key']}"}
+            asked = body("chat", TEXT, image("chat", png()))
+            assert server.http.post(CHAT, json=asked, headers=headers).status_code == 200
+            (call,) = trajectory(server, session)["calls"]
+    assert not call["exact"]
+    assert "media have one placeholder each" in str(call["problems"])
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens"])

@@ -213,7 +213,30 @@ def test_an_engine_that_does_not_stop_is_not_examined_for_ever() -> None:
         assert "could not be examined: the engine does not stop" in problem
         ask(session, server, CHAT, messages=HI)
         found = trajectory(server, session)
-        assert (found["problems"], found["exact"]) == ([problem], False)
+        assert (found["calls"][0]["problems"], found["exact"]) == ([problem], False)
+
+
+def test_only_calls_before_the_engine_could_be_examined_are_not_exact() -> None:
+    class Late(Model):
+        ready = False
+
+        async def _examined(self, request: Request) -> AsyncGenerator[Delta, None]:
+            if not self.ready:
+                raise EngineError("it is busy", 503)
+            async for delta in super()._examined(request):
+                yield delta
+
+    model = Late(lambda request: "Hi")
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        session = made(server)
+        assert not session["exact"]
+        ask(session, server, CHAT, messages=HI)
+        model.ready = True
+        ask(session, server, CHAT, messages=[{"role": "user", "content": "Ho"}])
+        found = trajectory(server, session)
+    assert [row["exact"] for row in found["rows"]] == [False, True]
+    assert "the engine could not be examined: it is busy" in str(found["rows"][0]["problems"])
+    assert (found["problems"], found["exact"]) == ([], False)
 
 
 class Adding(Model):

@@ -13,10 +13,11 @@ from typing import Any
 
 import aiohttp
 import httpx2
+import msgspec
 import pytest
 
 from unspool.sessions import Limits, Session, Sessions
-from unspool.sessions.records import CALL, OWNER, SESSION, Recorded, put_call
+from unspool.sessions.records import CALL, OWNER, SESSION, About, Recorded, put_about, put_call
 from unspool.store import Store
 
 from ..loopback import free_port, listens
@@ -235,6 +236,51 @@ def test_calls_beyond_what_may_wait_for_a_full_store_are_lost_and_their_run_says
     assert [len(run["calls"]) for run in found] == [kept + 1, 2, 1]
     assert [run["problems"] for run in found] == [[lost], [lost], []]
     assert [run["exact"] for run in found] == [False, False, True]
+
+
+def test_a_finished_run_that_makes_room_for_others_takes_what_waits_with_it() -> None:
+    model, store = Model(lambda request: "Hello. " * 20), Store(size=80_000)
+    with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
+        finished, other = made(server), made(server)
+        while not trajectory(server, finished)["problems"]:
+            ask(finished, server, CHAT, messages=HI)
+        claim = store.claim("sessions")
+        assert claim.waiting
+        assert server.post(f"/sessions/{finished['id']}/finish").status_code == 200
+        ask(other, server, CHAT, messages=HI)
+        assert trajectory(server, other)["exact"]
+        until(lambda: not claim.waiting)
+        assert server.post(f"/sessions/{finished['id']}/reward", reward=1).status_code == 404
+        assert [one["id"] for one in server.http.get("/sessions").json()["data"]] == [other["id"]]
+
+
+def test_the_key_of_a_run_that_made_room_is_not_good_for_a_later_one_with_its_id() -> None:
+    model, store = Model(lambda request: "Hello. " * 20), Store(size=80_000)
+    with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
+        before, other = made(server, id="run"), made(server)
+        ask(before, server, CHAT, messages=HI)
+        server.post("/sessions/run/finish")
+        while len(server.http.get("/sessions").json()["data"]) > 1:
+            ask(other, server, CHAT, messages=HI)
+        now = made(server, id="run")
+        assert ask(before, server, CHAT, messages=HI).status_code == 401
+        assert ask(now, server, CHAT, messages=HI).status_code == 200
+
+
+def test_a_run_of_a_version_that_did_not_keep_what_the_engine_reports_is_not_exact(tmp_path: Path) -> None:
+    model, file = Model(lambda request: "Hello."), tmp_path / "store.db"
+    with live(model, "hermes", prompts=template(), sessions=True, store=Store(file)) as server:
+        session = made(server)
+        ask(session, server, CHAT, messages=HI)
+        assert trajectory(server, session)["exact"]
+    store = Store(file)
+    (kept,) = store.read(lambda r: r.children(OWNER, SESSION))
+    about = msgspec.msgpack.decode(kept.data, type=About)
+    store.write(lambda w: put_about(w, msgspec.structs.replace(about, judged=False))).result()
+    with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
+        found = trajectory(server, session)
+    assert not found["exact"]
+    assert "an earlier version" in str(found["problems"])
 
 
 async def test_calls_that_wait_for_a_full_store_are_stored_in_their_order_once_there_is_room(tmp_path: Path) -> None:

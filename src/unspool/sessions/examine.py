@@ -30,11 +30,13 @@ class Examined(msgspec.Struct, frozen=True):
         logprobs: whether log-probabilities are ``raw`` or ``processed``; empty if there are none, or nobody knows.
         problems: what training needs and the engine does not report; empty if it reports everything.
         advice: what is worth changing although nothing is missing.
+        failed: whether the engine could not be examined, for the reason that `problems` has.
     """
 
     logprobs: str = ""
     problems: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+    failed: bool = False
 
 
 async def examine(engine: Engine, prompts: Prompts | None, model: str = "") -> Examined:

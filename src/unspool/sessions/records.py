@@ -94,7 +94,8 @@ class About(msgspec.Struct, kw_only=True, omit_defaults=True):
         created: the time, in seconds since 1970.
         sampling: replaces what requests say, by the names of `unspool.engines.Sampling`, and ``max_tokens``.
         status: ``open``, or ``finished``.
-        problems: what went wrong in recording.
+        problems: what went wrong in recording, and what the engines did not report.
+        judged: whether the latter is there: earlier versions did not keep it.
     """
 
     id: str
@@ -107,6 +108,7 @@ class About(msgspec.Struct, kw_only=True, omit_defaults=True):
     status: str = "open"
     reward: float | None = None
     problems: list[str] = []
+    judged: bool = False
 
 
 def packed(ids: Sequence[int]) -> bytes:
@@ -191,7 +193,9 @@ class Remembered(msgspec.Struct):
 
 
 def put_about(writing: Writing, about: About) -> None:
-    """Store a session again, which may be dropped once it is finished."""
+    """Store a session again, which may be dropped once it is finished; `NoRecord` if it was."""
+    if writing.get(OWNER, SESSION, about.id) is None:
+        raise NoRecord(f"the session {about.id} is no longer stored")
     writing.put(OWNER, SESSION, about.id, msgspec.msgpack.encode(about))
     writing.pin(OWNER, SESSION, about.id, about.status == "open")
 

@@ -72,6 +72,7 @@ class Sessions:
             sampling=dict(sampling),
             limits=limits,
             metadata=dict(metadata),
+            judged=True,
         )
 
         def write(w: Writing) -> None:
@@ -108,7 +109,8 @@ class Sessions:
         if id is None:
             path = await self._store.reading(lambda r: r.path(OWNER, _KEY, key))
             id = path[0].id if path else None
-        return None if id is None else await self.get(id)
+        found = None if id is None else await self.get(id)
+        return found if found is not None and found.about.key == key else None  # an id may be used again
 
     async def all(self, after: int | None = None, limit: int = 100) -> list[tuple[int, About]]:
         """Sessions, in the order in which they were made, each with its place in that order, from a place on."""
@@ -198,7 +200,7 @@ class Sessions:
             found = await examine(model.engine, model.prompts, name)
         except EngineError as error:
             log.warning("sessions of model %s are not exact yet: the engine could not be examined: %s", name, error)
-            return Examined(problems=(f"the engine could not be examined: {error}",))
+            return Examined(problems=(f"the engine could not be examined: {error}",), failed=True)
         self._examined[name] = found
         for problem in found.problems:
             log.warning("sessions of model %s are not exact: %s", name, problem)

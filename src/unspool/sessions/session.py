@@ -21,7 +21,7 @@ from ..request.continuation import Continued, Written
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..rl.rollouts import BROKEN, RETRY, Call, Link, Rollout, rows_of
-from ..store import Claim, Store, StoreError, StoreFull, Writing
+from ..store import Claim, NoRecord, Store, StoreError, StoreFull, Writing
 from ..wire.encoding import clean, cleaned, encode
 from .capture import Capture, Output
 from .examine import Examined
@@ -53,6 +53,7 @@ _DROPPED: Final = "calls are lost: the store is full, and no more may wait for i
 _UNKEPT: Final = "calls are not in the store yet, and are lost if the server ends now; the server's log says why"
 
 _GONE: Final = "calls may be lost: the server ended while the store could not take them"
+_UNJUDGED: Final = "an earlier version of unspool recorded this, which did not keep what the engine does not report"
 
 _Request = TypeVar("_Request", bound=ChatRequest)
 
@@ -224,9 +225,11 @@ class Session:
             setattr(self.about, name, value)
         try:
             await self._store.writing(lambda w: put_about(w, self.about))
-        except BaseException:
+        except BaseException as error:
             for name, value in before.items():
                 setattr(self.about, name, value)
+            if isinstance(error, NoRecord):
+                raise Refused(f"{error}: it made room for others, or was too old", 404) from None
             raise
 
     # -- recording -------------------------------------------------------------------------------------------------
@@ -268,6 +271,9 @@ class Session:
                 work(writing)
 
         def written(error: BaseException | None) -> None:
+            if isinstance(error, NoRecord):  # the run made room for others, or was too old: its calls go with it
+                log.error("%s: %s: it made room for others, or was too old", self.about.id, error)
+                self.deleted, error = True, None
             failed, self._failing = self._failing, error is not None
             if error is None:
                 for work in taken:
@@ -323,8 +329,13 @@ class Session:
 
     @property
     def problems(self) -> list[str]:
-        """What went wrong in recording."""
-        return [*self.about.problems, _UNKEPT] if self._failing else self.about.problems
+        """What went wrong in recording, and what the engines did not report."""
+        found = list(self.about.problems)
+        if self._failing:
+            found.append(_UNKEPT)
+        if not self.about.judged:
+            found.append(_UNJUDGED)
+        return found
 
     @property
     def idle(self) -> bool:
@@ -520,7 +531,8 @@ class Recording:
         try:
             output = self._capture.output(self._model.engine.tokenizer)
             record, blobs = self._record(output, written, stop, reason)
-            self._session.note(self._examined.problems)
+            if not self._examined.failed:
+                self._session.note(self._examined.problems)
             kept = self._session.record(self._model.settings.model, record, blobs)
         finally:  # in the same turn of the loop, so that nothing is counted twice
             self._holds = False
@@ -534,15 +546,16 @@ class Recording:
         self, output: Output, written: Written, stop: str | None, reason: str | None
     ) -> tuple[Recorded, dict[bytes, bytes]]:
         prompt, asked, request = self._prompt, self._asked, self._request
-        problems = list(output.problems)
+        problems = [*(self._examined.problems if self._examined.failed else ()), *output.problems]
         parent = self._tree.nodes[prompt.parent] if prompt.parent else None
         ids = prompt.ids
         if ids is None:
             ids = list(output.prompt_ids or ())
             problems.append("the prompt's tokens are the engine's own, not the session's")
-        elif output.prompt_ids is not None and list(output.prompt_ids) != ids:
-            media = "; media have one placeholder each here" if request.media else ""
-            problems.append(f"the engine read other tokens than it was sent{media}")
+        elif not request.media and output.prompt_ids is not None and list(output.prompt_ids) != ids:
+            problems.append("the engine read other tokens than it was sent")
+        if request.media:  # whatever the engine reports: some do so late, or never
+            problems.append("media have one placeholder each here, where the engine read other tokens")
         follows = prompt.follows and parent is not None
         at, characters = (parent.length, parent.characters) if follows and parent is not None else (0, 0)
         known = any(p == p for p in output.logprobs)
