@@ -90,8 +90,6 @@ class _Answer:
         if shared:
             self._came.set()
             return self._room()
-        if not self._clients:
-            return self._sent
         writing = self._first.send(message).__await__()  # begun here: most parts need no coroutine of their own
         waits_for: Any = next(writing, _SENT)
         return self._sent if waits_for is _SENT else self._directly(writing, waits_for)

@@ -100,11 +100,16 @@ def _reason(word: str | None) -> str | None:
 # -- OpenAI's completions ----------------------------------------------------------------------------------------------
 
 
-class _Logprobs(_Part):
-    tokens: list[str] = []
+class _Chosen(_Part):
+    """The log-probabilities of tokens, without what is only read if their alternatives are wanted."""
+
     token_logprobs: list[float | None] = []
-    top_logprobs: list[dict[str, float | None] | None] | None = None
     content: list[_Probability] | None = None
+
+
+class _Logprobs(_Chosen):
+    tokens: list[str] = []
+    top_logprobs: list[dict[str, float | None] | None] | None = None
 
 
 _NO_LOGPROBS: Final = _Logprobs()
@@ -123,10 +128,14 @@ class _Choice(_Part):
     token_ids: _Ids | None = None
     prompt_token_ids: _Ids | None = None
     weight_versions: list[_Version] | None = None
-    logprobs: _Logprobs | None = None
+    logprobs: _Chosen | None = None
     finish_reason: str | None = None
     stop_reason: int | str | None = None
     matched_stop: int | str | None = None
+
+
+class _ListedChoice(_Choice):
+    logprobs: _Logprobs | None = None
 
 
 class _PromptDetails(_Part):
@@ -151,17 +160,21 @@ class _Range(_Part):
 
 
 class _Completion(_Event):
-    choices: list[_Choice] = []
+    choices: Sequence[_Choice] = []
     usage: _Usage | None = None
     prompt_token_ids: _Ids | None = None
     mm_placeholders: dict[str, list[_Range]] | None = None
+
+
+class _ListedCompletion(_Completion):
+    choices: Sequence[_ListedChoice] = []
 
 
 def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False) -> Delta:
     """Read an event of ``/v1/completions``, as vLLM, SGLang, FastDeploy, llama-cpp-python and transformers write it, of
     vLLM's ``/inference/v1/generate``, or of its chat completions without parsers.
     """
-    event = _decode(data, _Completion)
+    event = _decode(data, _Completion if alternatives is None else _ListedCompletion)
     usage = None if event.usage is None else _usage(event.usage)
     prompt_ids = tuple(event.prompt_token_ids or ())
     media = _media(event.mm_placeholders) if event.mm_placeholders else ()
@@ -170,12 +183,15 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
     choice = event.choices[0]
     ids = tuple(choice.token_ids or ())
     logprobs = choice.logprobs or _NO_LOGPROBS
+    entries: tuple[dict[str, Any], ...] = ()
+    if alternatives is not None and isinstance(logprobs, _Logprobs):
+        entries = _entries(_probabilities(logprobs), alternatives)
     found = Delta(
         text=_text(choice),
         token_ids=ids,
         finish_reason=_reason(choice.finish_reason),
         usage=usage,
-        logprobs=() if alternatives is None else _entries(_probabilities(logprobs), alternatives),
+        logprobs=entries,
         sampled=_chosen(choice, ids, logprobs) if capture else None,
         prompt_ids=prompt_ids,
         media=media,
@@ -188,7 +204,7 @@ def _media(reported: Mapping[str, Sequence[_Range]]) -> tuple[tuple[str, int, in
     return tuple((kind, one.offset, one.length) for kind, ranges in reported.items() for one in ranges)
 
 
-def _chosen(choice: _Choice, ids: tuple[int, ...], logprobs: _Logprobs) -> Sampled | None:
+def _chosen(choice: _Choice, ids: tuple[int, ...], logprobs: _Chosen) -> Sampled | None:
     """The tokens of a choice, if the engine reports them."""
     if choice.token_ids is None and not choice.weight_versions:
         return None
