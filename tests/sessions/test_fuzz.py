@@ -84,6 +84,7 @@ class Agent:
 
     def ask(self) -> dict[str, Any] | None:
         headers = {"Authorization": f"Bearer {self.session['key']}", "x-stainless-retry-count": "0"}
+        headers["Idempotency-Key"] = str(self.chance.random())  # another agent may ask the same
         body: dict[str, Any] = {"messages": self.history}
         if self.tools:
             body["tools"] = self.tools
