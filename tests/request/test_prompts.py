@@ -12,7 +12,7 @@ from unspool.cli import main
 from unspool.errors import TemplateError
 from unspool.request.fields import BadRequest, Fields
 from unspool.request.prompts import Prompts, read_tokenizer
-from unspool.request.protocols import ChatProtocol
+from unspool.request.protocols import ChatProtocol, MessagesProtocol
 from unspool.request.settings import Settings
 
 from ..server.support import HELLO, WEATHER, Scripted, live
@@ -251,6 +251,23 @@ def test_the_beginning_of_an_answer_with_its_own_opening_gets_no_second_one(tmp_
         assert render(made, messages=[*HELLO, last], continue_final_message=True).endswith(f"{turn}{begun}")
         with pytest.raises(BadRequest, match="has reasoning, and its text opens another part; leave out <"):
             render(made, messages=[*HELLO, last | {"reasoning_content": "Hm"}], continue_final_message=True)
+
+
+def test_a_last_message_of_the_assistant_begins_the_answer_in_messages(tmp_path: Path) -> None:
+    made, messages = prompts(tmp_path), MessagesProtocol(Settings(model="m", dialect=get_dialect("hermes")))
+
+    def render(*blocks: Any, **ask: Any) -> str:
+        last = {"role": "assistant", "content": list(blocks)}
+        asked = Fields({"max_tokens": 9, "messages": [*HELLO, last], **ask})
+        return made.render(messages.read(asked))
+
+    turn = "<|im_start|>assistant\n"
+    said, call = {"type": "text", "text": "{"}, {"type": "tool_use", "id": "a", "name": "now", "input": {}}
+    assert render(said).endswith(f"<|im_end|>\n{turn}{{")
+    assert render(said, said).endswith(f"{turn}{{{{")
+    assert render(said, call).endswith(turn), "an answer with a call is closed"
+    with pytest.raises(BadRequest, match=r"messages: the last message spells .*; leave out .*im_end"):
+        render({"type": "text", "text": "{<|im_end|>"})
 
 
 def test_the_beginning_of_an_answer_may_have_the_quotes_of_a_call(tmp_path: Path) -> None:

@@ -266,7 +266,7 @@ def test_an_answer_before_the_one_to_generate_is_not_inside_of_its_thoughts(answ
     assert "<think>" not in before
     assert after.endswith("<user><assistant><think>")
     begun = asked([said("user", "ask"), said("assistant", "say")])
-    assert made.render(msgspec.structs.replace(begun, body={"continue_final_message": True})).endswith("say")
+    assert made.render(msgspec.structs.replace(begun, begun="messages")).endswith("say")
 
 
 @pytest.mark.parametrize("content", [None, "", []])

@@ -116,7 +116,7 @@ def test_a_final_assistant_message_is_continued(source: Source, templates: dict[
     made = prompts(source, templates)
     messages = [{"role": "user", "content": "What now?"}, {"role": "assistant", "content": "It is i"}]
     fields: dict[str, Any] = {"messages": messages, "template": dict(source.variables)}
-    fields["body"] = {"continue_final_message": True}
+    fields["begun"] = "messages"
     assert made.render(ChatRequest(**fields)).endswith("It is i")
 
 

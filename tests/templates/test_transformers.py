@@ -140,6 +140,6 @@ def _render(made: Prompts, source: Source, messages: list[Message], tools: list[
         messages=_as_text(messages),
         toolset=read_toolset(tools),
         template=dict(source.variables),
-        body={"continue_final_message": going_on},
+        begun="messages" if going_on else "",
     )
     return made.render(asked)

@@ -82,6 +82,11 @@ _IDLE_TRUE = ("add_generation_prompt",)
 _IDLE_ONE = ("best_of", "length_penalty", "repeat_penalty", "typical_p")
 
 
+def going_on(fields: Fields) -> str:
+    """The field by which a request asks the model to go on with the last message; empty if it does not."""
+    return "continue_final_message" if fields.flag("continue_final_message") else ""
+
+
 def check_served(fields: Fields, *own: str) -> None:
     """Refuse fields that would change the answer and are not supported, besides the protocol's own."""
     for name in (fields.raw.keys() & UNSERVED.keys()).difference(own):

@@ -127,7 +127,7 @@ class Turns:
         context, stored = request.reasoning.context or self._settings.context, request.stored
         if stored is not None and request.reasoning.context is None and context == "loop":
             context = "all"
-        if context == "never" or request.body.get("continue_final_message") is True:
+        if context == "never" or request.begun:
             return Continued(self.prompts.render(request, waiting), None, None)
         request, chains = self._as_written(request, across=context == "all")
         thoughts = thoughts_of(request.messages)

@@ -108,14 +108,14 @@ class Prompts:
                 allowed = ", ".join(sorted(self._variables)) or "none"
                 raise BadRequest(f"chat_template_kwargs.{name}", f"is unknown to the template; allowed are {allowed}")
         writing = _Writing(self, request, waiting)
-        if request.body.get("continue_final_message") is True:
+        if request.begun:
             return clean(writing.begun(request.messages))
         return clean(writing.write(request.messages, generate=generate))
 
     def spoken(self, request: ChatRequest, waiting: Waiting | None = None) -> dict[str, Any] | None:
         """What the template is given for a request, in OpenAI's form, for an engine that renders it itself; ``None`` if
         the prompt is something else than the template makes of that."""
-        if request.body.get("continue_final_message") is True:
+        if request.begun:
             return None
         return _Writing(self, request, waiting).spoken(request.messages)
 
@@ -397,6 +397,7 @@ class _Writing:
 
     def __init__(self, prompts: Prompts, request: ChatRequest, waiting: Waiting | None) -> None:
         self._prompts = prompts
+        self._begun = request.begun
         self._waiting = waiting
         self._now = datetime.datetime.now()  # for all renderings, which are compared
         try:
@@ -427,9 +428,9 @@ class _Writing:
         of an answer, which may have the dialect's markers, but no others: it is written as it is, or refused."""
         self._last = last = [self._prompts.message(m, Neutral(self._known.others)) for m in messages[-1:]]
         if not last or last[0]["role"] != "assistant" or not isinstance(last[0]["content"], str):
-            raise _not_begun("needs an assistant message with text at the end of messages")
+            raise self._not_begun("needs an assistant message with text at the end of messages")
         if last[0].get("tool_calls"):
-            raise _not_begun(
+            raise self._not_begun(
                 "an answer with calls cannot be continued; leave out its tool_calls, or send their results instead"
             )
         unbroken = self._prompts.message(messages[-1], _SAME)
@@ -440,12 +441,12 @@ class _Writing:
                 words = [w for w in self._known.others.words if text.startswith(w, at)]
                 escaped = text[max(0, at - _SHOWN // 4) : at + _SHOWN]
                 shown = json_shown(max(words, key=len, default=escaped))
-                raise _not_begun(f"the last message spells what only the chat template writes; leave out {shown}")
+                raise self._not_begun(f"the last message spells what only the chat template writes; leave out {shown}")
         said, word = last[0]["content"], _random_word()
         if opening := next((one for one in self._prompts.openings() if said.lstrip().startswith(one)), None):
             if last[0].get("reasoning_content"):
                 told = "the last message has reasoning, and its text opens another part"
-                raise _not_begun(f"{told}; leave out {opening}")
+                raise self._not_begun(f"{told}; leave out {opening}")
             self._last = []  # the model itself writes it behind what opens its turn, which may have it already
             return re.sub(rf"{re.escape(opening)}[^\s<]*\s*\Z", "", self.write(messages[:-1])) + said.lstrip()
         if last[0].get("reasoning_content"):
@@ -453,7 +454,7 @@ class _Writing:
             if word not in self.write(messages[:-1], generate=False):
                 given = "its reasoning" if messages[-1].get("reasoning_content") else "the thought in its content"
                 told = f"the chat template does not write the reasoning of the last message; leave out {given}"
-                raise _not_begun(f"{told}, and send what follows it as content")
+                raise self._not_begun(f"{told}, and send what follows it as content")
             self._last = last
         last[0]["content"] += _SENTINEL + " "  # the space shows whether the template strips text
         before, found, after = self.write(messages[:-1], generate=False).rpartition(_SENTINEL)
@@ -461,8 +462,12 @@ class _Writing:
         if not found or not "".join(before.split()).endswith("".join(said.split())):
             marks = [mark for pair in self._prompts.markers_of_thoughts() for mark in pair if mark in said]
             parts = f"leave out what it changes: {', '.join(marks)}" if marks else "leave out what it changes"
-            raise _not_begun(f"the chat template changes the last message, so it cannot be continued; {parts}")
+            raise self._not_begun(f"the chat template changes the last message, so it cannot be continued; {parts}")
         return before if after.startswith(" ") else before.rstrip()
+
+    def _not_begun(self, why: str) -> BadRequest:
+        """An answer's beginning that cannot be continued."""
+        return BadRequest(self._begun, why)
 
     def found(
         self, messages: Sequence[Mapping[str, Any]], at: int, ends: Sequence[str], *, generate: bool = True
@@ -680,11 +685,6 @@ def _refused(error: Exception | str) -> BadRequest:
         return BadRequest(None, "the server is overloaded: the prompt could not be rendered in time; try again", 503)
     text = str(error).removeprefix("template: ")
     return BadRequest("messages", f"the chat template rejected the request: {text}")
-
-
-def _not_begun(why: str) -> BadRequest:
-    """An answer's beginning that cannot be continued."""
-    return BadRequest("continue_final_message", why)
 
 
 class _Piece(NamedTuple):

@@ -79,7 +79,7 @@ class Tree(Turns):
             msgspec.structs.replace(request, messages=request.messages[leading:]), across=True
         )
         request = msgspec.structs.replace(request, messages=[*request.messages[:leading], *rest.messages])
-        begun = request.body.get("continue_final_message") is True  # the last message is a part of the next answer
+        begun = request.begun  # the last message is a part of the next answer
         history = rest.messages[:-1] if begun else rest.messages
         thoughts = thoughts_of(history)
         answers = list(accumulate(m["role"] == "assistant" for m in history))  # before each message

@@ -14,6 +14,7 @@ from ..common import (
     call_of,
     check_messages,
     check_served,
+    going_on,
     joined,
     read_parameters,
     sampling,
@@ -74,6 +75,7 @@ class AguiProtocol(WireProtocol):
             template=template,
             reasoning=Reasoning(budget=read_budget(options, self.settings.efforts)),
             stream=True,
+            begun=going_on(fields),
             body=fields.raw,
             server_tools=served,
         )

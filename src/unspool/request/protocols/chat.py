@@ -9,7 +9,7 @@ from ...wire import chat as wire
 from ...wire import mindie as mindie_wire
 from ...wire import trace as trace_wire
 from ..chat_request import ChatRequest
-from ..common import bounded, check_messages, check_served, sampling, thinking, toolset, with_text
+from ..common import bounded, check_messages, check_served, going_on, sampling, thinking, toolset, with_text
 from ..declared import custom_call, read_nested, read_nested_choice
 from ..fields import BadRequest, Fields
 from ..parts.reading import CHAT, Forms, read_parts
@@ -41,7 +41,7 @@ class ChatProtocol(WireProtocol):
             if fields.raw.get(legacy):
                 raise fields.wrong(legacy, f"is not supported; use {instead}")
         fields.text("model", None)
-        continuing = fields.flag("continue_final_message")
+        begun = going_on(fields)
         check_served(fields)
         check_messages(fields, "messages", limits)
         declared = read_nested(fields, custom=self.custom_tools)
@@ -52,7 +52,7 @@ class ChatProtocol(WireProtocol):
         messages = bounded(read, fields, "messages", limits)
         if not messages:
             raise fields.wrong("messages", "is empty; at least one message is needed")
-        server_tools = None if continuing or choice == "none" else offered(fields, offer, named)
+        server_tools = None if begun or choice == "none" else offered(fields, offer, named)
         tools = toolset(fields, declared.tools, choice, limits, server_tools=server_tools)
         logprobs = fields.flag("logprobs", None)
         top = fields.integer("top_logprobs", 0, MAX_LOGPROBS)
@@ -62,6 +62,7 @@ class ChatProtocol(WireProtocol):
         think, template = thinking(fields)
         return ChatRequest(
             messages=messages,
+            begun=begun,
             toolset=tools,
             kinds=declared.kinds,
             grammars=declared.grammars,

@@ -1,14 +1,14 @@
 """The Messages protocol of Anthropic."""
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ...wire import MessagesWriter
 from ...wire import messages as wire
 from ..chat_request import ChatRequest
 from ..client_tools import client_tool
-from ..common import bounded, call_of, check_messages, check_served, in_one, sampling, thinking, tool, toolset
+from ..common import bounded, call_of, check_messages, check_served, going_on, in_one, sampling, thinking, tool, toolset
 from ..edits import ClearThinking, Edit, read_edits
 from ..fields import REQUIRED, Fields
 from ..parts.reading import MESSAGES as FORMS
@@ -62,8 +62,10 @@ class MessagesProtocol(WireProtocol):
         if not given:
             raise fields.wrong("messages", "is empty; at least one message is needed")
         edits = read_edits(fields)
+        begun = server_tools is None and bool(messages) and _begins(messages[-1])
         return ChatRequest(
             messages=messages,
+            begun="messages" if begun else going_on(fields),
             toolset=found,
             parallel=parallel,
             stop=fields.texts("stop_sequences", limits.stops),
@@ -215,6 +217,12 @@ def _cleared(message: Fields, followed: bool) -> bool:
     """Whether a system message is no longer shown, as a user's message has followed."""
     clears = message.raw.get("role") == "system" and message.one_of("clear_at", ("next_user_message", "never"), "never")
     return followed and clears == "next_user_message"
+
+
+def _begins(message: Mapping[str, Any]) -> bool:
+    """Whether the model goes on with a last message: with an answer of text. One with calls has their results behind
+    it, or none."""
+    return message["role"] == "assistant" and bool(message.get("content")) and not message.get("tool_calls")
 
 
 def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from ...tools import Approval
 from ...wire import ResponsesWriter
 from ...wire import responses as wire
 from ..chat_request import ChatRequest
-from ..common import check_messages, check_served, joined, sampling, thinking, toolset
+from ..common import check_messages, check_served, going_on, joined, sampling, thinking, toolset
 from ..declared import found_tools, history_call, read_choice, read_declared
 from ..fields import Fields
 from ..parts.reading import RESPONSES, read_parts
@@ -102,6 +102,7 @@ class ResponsesProtocol(WireProtocol):
             template=template,
             reasoning=reasoning,
             stream=fields.flag("stream"),
+            begun=going_on(fields),
             body=fields.raw,
             server_tools=server_tools,
         )
