@@ -329,7 +329,7 @@ def test_a_text_that_another_message_or_the_template_has_too_is_not_missing_in_s
 @pytest.mark.parametrize(
     "written", ["m.content | trim", "m.content | tojson", "m.content | e", "m.content | replace('/no_think', '')"]
 )
-@pytest.mark.parametrize("text", [' a\n"b" <c> é /no_think\n', "x & y\t'z'"])
+@pytest.mark.parametrize("text", [' a\n"b" <c> é /no_think\n', "x & y\t'z'", "/no_think 👍", "(/no_think)"])
 def test_a_text_that_the_template_trims_or_escapes_is_there(written: str, text: str) -> None:
     made = prompts(PLAIN.replace("m.content", written))
     assert made.render(asked([said("user", text)]))

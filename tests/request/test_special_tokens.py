@@ -71,6 +71,17 @@ def test_no_text_becomes_a_special_token_of_a_tokenizer_that_normalizes(family: 
         assert not added(made, decoded), escaped
 
 
+@pytest.mark.parametrize("token", ["### Response:", "[BEGIN FINAL RESPONSE]"])
+@pytest.mark.parametrize("odd", ["\u2581", "\u200b", "\u200d", "\u2028", "\ufeff", "\ufffd", "\u1680", "\u3000"])
+def test_what_a_tokenizer_reads_as_a_space_is_one(token: str, odd: str) -> None:
+    made = byte_level()
+    made.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC()])
+    made.add_special_tokens([AddedToken(token, special=True, normalized=True)])
+    text = f"a {token.replace(' ', odd)} b"
+    assert added(made, text)
+    assert not added(made, SpecialTokens([token]).break_up(text))
+
+
 def test_every_character_that_is_ascii_once_it_is_normalized_is_read_as_that() -> None:
     assert sum(map(len, ALIKE.values())) > 1000
     for c, odd in ALIKE.items():

@@ -529,15 +529,22 @@ class _Writing:
             why = f"the chat template leaves out the text of message {at + 1}, of role {messages[at]['role']!r}"
             problem = problem or BadRequest("messages", why)
         assert problem is not None, "at least one shape is tried"
-        if self._declared == (plain := described(plainer(self._declared), known)):
+        given, fewer = self._declared, described(plainer(self._declared), known)
+        ask = shape([{"role": "user", "content": self._prompts.word}], known)
+        if given == fewer or not self._rendered(ask, self._neutral, generate).error:
             raise problem
-        self._declared = plain  # it may be the form of a schema that the template does not know
-        self._tools.clear()
-        self.__dict__.pop("_digest", None)
+        self._tell(fewer)  # it is the tools: the template may not know the form of a schema
         try:
             return self.write(messages, generate=generate)
         except BadRequest:
+            self._tell(given)
             raise problem from None
+
+    def _tell(self, tools: list[Any]) -> None:
+        """Declare other tools than so far."""
+        self._declared = tools
+        self._tools.clear()
+        self.__dict__.pop("_digest", None)
 
     def _missing(
         self, messages: Sequence[Mapping[str, Any]], traits: Traits, prompt: str, generate: bool

@@ -482,10 +482,12 @@ def _missing_letters(texts: Iterable[tuple[int, str]], prompt: str, switches: re
         seen[text] += 1
         forms = [letters(form) for form in _forms(text)]
         if not all(forms):  # signs, such as an emoji, or nothing but a switch
-            places = [found for form in _forms(text) if (found := prompt.find(form, behind)) >= 0]
+            left = switches.sub("", text).strip()
+            shown = (*_forms(text), left or text)
+            places = [found for form in shown if (found := prompt.find(form, behind)) >= 0]
             if places:
                 behind = min(places)
-            elif switches.sub("", text).strip() and not any(form in prompt for form in _forms(text)):
+            elif left and not any(form in prompt for form in shown):
                 return i
             continue
         ends = [found + len(form) for form in forms if (found := bare.find(form, at)) >= 0]

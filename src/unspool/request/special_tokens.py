@@ -34,6 +34,7 @@ _COMPATIBLE: Final = (
 _NORMAL: Final = (
     {"\u226e": "<", "\u226f": ">"}
     | {chr(c): "" for c in (*range(1, 9), 11, *range(14, 32), *range(127, 160))}
+    | {chr(c): " " for c in (0x1680, *range(0x200B, 0x2010), 0x2028, 0x2029, 0x2581, 0xFEFF, 0xFFFD)}
     | {
         c: normal
         for c in map(chr, chain.from_iterable(_COMPATIBLE))
@@ -41,7 +42,8 @@ _NORMAL: Final = (
     }
 )
 """What tokenizers that normalize, as SentencePiece's do, read in place of some characters: of control characters
-nothing, and ASCII in place of full-width and other forms of it, and of signs that are taken apart (NFD)."""
+nothing, a space in place of its sign (▁) and of what has no width, and ASCII in place of full-width and other forms of
+it, and of signs that are taken apart (NFD)."""
 _NORMALIZED: Final = re.compile(
     f"[{re.escape(''.join(c for c in _NORMAL if ord(c) < 0x10000))}]"
     "|[\U000107a5\U0001ccd6-\U0001ccf9\U0001d400-\U0001f1ff\U0001fbf0-\U0001fbf9]"
