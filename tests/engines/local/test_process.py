@@ -163,13 +163,14 @@ async def test_a_grammar_that_ran_beside_a_crashing_one_is_served_again(stand_in
         assert await output(engine, constraint=constraint("slow")) == "word " * 40
 
 
-async def test_a_grammar_is_not_blamed_for_one_kill_from_outside(stand_in: StandIn) -> None:
+@pytest.mark.parametrize("together", [1, 3])
+async def test_a_grammar_is_not_blamed_for_one_kill_from_outside(together: int, stand_in: StandIn) -> None:
     async with stand_in() as (engine, found):
-        begun = asyncio.Event()
-        slow = asyncio.ensure_future(output(engine, begun=begun, constraint=constraint("slow")))
-        await begun.wait()
+        begun = [asyncio.Event() for _ in range(together)]
+        slow = [asyncio.ensure_future(output(engine, begun=one, constraint=constraint("slow"))) for one in begun]
+        await asyncio.gather(*(one.wait() for one in begun))
         os.kill(pid(found), signal.SIGKILL)
-        assert (await slow).startswith("502: ")
+        assert all(said.startswith("502: ") for said in await asyncio.gather(*slow))
         assert await output(engine, constraint=constraint("slow")) == "word " * 40
 
 

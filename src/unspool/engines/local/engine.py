@@ -204,6 +204,7 @@ class _Suspects:
         self._struck: Kept[int] = Kept(_REFUSED, _REFUSED)
         self._refused: Kept[bool] = Kept(_REFUSED, _REFUSED)
         self._at_death: tuple[int, frozenset[bytes]] = (0, frozenset())
+        self._counted: set[bytes] = set()  # those that were struck at this death
 
     def check(self, key: bytes) -> None:
         """Refuse a grammar that has ended the process."""
@@ -232,9 +233,10 @@ class _Suspects:
         A grammar is refused at once if it was alone when the process crashed, and else if that happens twice.
         """
         if self._at_death[0] != status.deaths:  # the first that notices, while the others still run
-            self._at_death = status.deaths, frozenset(self._running) - {b""}
-        if not key:
+            self._at_death, self._counted = (status.deaths, frozenset(self._running) - {b""}), {b""}
+        if key in self._counted:  # by another output, since many have the grammar of the same tools
             return
+        self._counted.add(key)
         count = (self._struck.get(key) or 0) + 1
         self._struck.put(key, count, 1, anew=True)
         if count > 1 or (self._at_death[1] == {key} and status.signal not in _FROM_OUTSIDE):
