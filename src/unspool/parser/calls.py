@@ -114,13 +114,13 @@ class Calls(Steps):
             self._begin_object(call, form.shape, end)
 
     def _hold_opening(self, form: Form, match: Match, place: Origin) -> None:
-        """Hold a call until its name is known, or one that is text if it is never closed."""
+        """Hold a call, and the white space before it, until its name is known; also one that is text if it is never
+        closed."""
         ledger = self._ledger
-        if form.shape is not None:
-            ledger.hold(Why.HEADER, place)
-        elif match.doubtful and not (ledger.thinking or ledger.paused):
+        if form.shape is None and match.doubtful and not (ledger.thinking or ledger.paused):
             ledger.hold(Why.UNCLOSED_CALL, place)
             self._doubted = self._tape.base + match.end
+        ledger.hold(Why.HEADER, place)
 
     def _mend_name(self, call: Call, end: int) -> None:
         """If the name is a declared one with the id written wrongly around it, it is that one; its header ends at an
@@ -439,6 +439,7 @@ class Calls(Steps):
             call.notice_late()
             self.given_back = self.given_back or (call.sink == Sink.TEXT and self._opens_block)
         else:
+            call.cover()
             ledger.end_call(call.index, status, call.start, end)
             call.notice_late()
             if ledger.holds and ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):
