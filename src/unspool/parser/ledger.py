@@ -350,6 +350,10 @@ class Ledger(msgspec.Struct, eq=False):
         self.at = min(self.at, self._tape.here)
         return "".join(e.arguments for e in events if isinstance(e, ToolCallDelta) and e.index == call)
 
+    def forget_notices(self) -> None:
+        """Forget the notices about a prompt; nothing is held."""
+        self.events = [event for event in self.events if not isinstance(event, Notice)]
+
     def reopen_call(self, call_id: str, name: str, known: bool | None, begun: str) -> None:
         """Start the call that the prompt opened, with the prompt's part of its arguments."""
         self.events.append(ToolCallStart(0, call_id, name, 0, 0, known))
