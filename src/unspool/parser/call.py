@@ -187,9 +187,12 @@ class Call:
         late: the notices of its literals, which wait for its end: their place in a literal depends on how it is cut.
         thought: it is inside reasoning.
         place: where the machine returns if it turns out not to be a call.
+        margin: the offset of the white space before it, which is text then.
     """
 
-    def __init__(self, desk: Desk, form: Form, block: Block, start: int, fields: dict[str, str], place: object) -> None:
+    def __init__(
+        self, desk: Desk, form: Form, block: Block, start: int, fields: dict[str, str], place: object, margin: int
+    ) -> None:
         self.desk = desk
         self.early: list[str] = []
         self.inside = 0
@@ -208,6 +211,7 @@ class Call:
         self.complete = False
         self.thought = desk.ledger.thinking or desk.ledger.paused
         self.place = place
+        self.margin = margin
 
     def announce(self, end: int) -> None:  # the steps of a header, in their order
         """The name is known and its header ends at an offset: send the call, or do what the policy says."""
@@ -221,8 +225,9 @@ class Call:
         refused = self._refused()
         if refused:
             self.sink = Sink.DROP if policy.unknown_tool == "drop" and known is False else Sink.TEXT
-            if header:
-                ledger.discard()
+            if not header:
+                ledger.hold(Why.HEADER, self.place, self.margin)
+            ledger.discard()
             ledger.notice(refused, self.name)
             self.pass_by(end)
             return
@@ -233,7 +238,7 @@ class Call:
             if header:
                 holds[-1].why = why
             else:
-                ledger.hold(why, self.place)
+                ledger.hold(why, self.place, self.margin)
         else:
             if header:
                 holds.pop()

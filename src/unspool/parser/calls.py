@@ -98,10 +98,11 @@ class Calls(Steps):
         tape.keep()
         place = self._parts.place()
         self._hold_opening(form, match, place)
+        margin = ledger.at
         if state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
             ledger.markup(base + i)
             start = base + i
-        call = self.call = Call(self._desk, form, block, start, match.fields, place)
+        call = self.call = Call(self._desk, form, block, start, match.fields, place, margin)
         self.within = block
         self._parts.leaves("")
         if form.shape is None:
@@ -114,13 +115,13 @@ class Calls(Steps):
             self._begin_object(call, form.shape, end)
 
     def _hold_opening(self, form: Form, match: Match, place: Origin) -> None:
-        """Hold a call, and the white space before it, until its name is known; also one that is text if it is never
-        closed."""
+        """Hold a call until its name is known, or one that is text if it is never closed."""
         ledger = self._ledger
-        if form.shape is None and match.doubtful and not (ledger.thinking or ledger.paused):
+        if form.shape is not None:
+            ledger.hold(Why.HEADER, place)
+        elif match.doubtful and not (ledger.thinking or ledger.paused):
             ledger.hold(Why.UNCLOSED_CALL, place)
             self._doubted = self._tape.base + match.end
-        ledger.hold(Why.HEADER, place)
 
     def _mend_name(self, call: Call, end: int) -> None:
         """If the name is a declared one with the id written wrongly around it, it is that one; its header ends at an
