@@ -74,7 +74,10 @@ class ToolCallStart(_Span, frozen=True, gc=False, tag="tool_call_start"):
 
 
 class ToolCallDelta(_Span, frozen=True, gc=False, tag="tool_call_delta"):
-    """The next piece of a call's arguments, as JSON text; the span is what the model wrote for it."""
+    """The next piece of a call's arguments, as JSON text; the span is what the model wrote for it.
+
+    The text is empty where what the model wrote last, such as white space in a Python literal, is no JSON.
+    """
 
     index: int
     arguments: str

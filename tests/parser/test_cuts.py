@@ -4,15 +4,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.tokenizer import byte_level
-from unspool import Dialect, Message, Policy, Stage
+from unspool import ContentDelta, Dialect, Event, Markup, Message, Policy, ReasoningDelta, Stage, ToolCallDelta
 
 from ..support import (
     CALLING,
     DIALECTS,
     alike,
+    many_cuts,
     named,
     notices,
     number,
@@ -24,6 +26,7 @@ from ..support import (
     same,
     statuses,
     tool,
+    ways,
 )
 from ..writing import fill, write_call, write_calls, write_content
 from .test_tokens import encode, everywhere, special
@@ -260,16 +263,70 @@ WRONG = ("|", '"', " x", "a", "}", "<")
 
 
 @pytest.mark.parametrize(**named(CALLING))
-def test_notices_stand_at_the_same_place_at_any_cut(dialect: Dialect) -> None:
+def test_events_stand_at_the_same_place_at_any_cut(dialect: Dialect) -> None:
     call = write_calls(dialect, [("get_weather", {"city": "x", "days": 3})])
     doubled = call.replace("days", "city")
     texts = [f"Sure. \n{call}", doubled, doubled[: doubled.rindex("3") + 1]]
     texts += [f"x{thought.opening}plan{call}" for thought in dialect.reasoning]
     texts += [call[:at] + WRONG[at % len(WRONG)] + call[at:] for at in range(0, len(call), 2)]
+    texts += [call[:at] for at in range(1, len(call), 2)]
     for raw in texts:
         for policy in (Policy(), Policy(text_before_tools="content", bad_arguments="repair")):
-            whole, single = readings(dialect, raw, tools=TOOLS, policy=policy, ids=number)
+            whole, single = (events(dialect, chunks, tools=TOOLS, policy=policy) for chunks in ways(raw))
             assert single == whole, raw
+
+
+def events(dialect: Dialect | str, chunks: list[str], **options: Any) -> list[Event]:
+    """The events of pieces of text, with their adjacent pieces of text and of arguments joined."""
+    found: list[Event] = []
+    for event in run(dialect, chunks, ids=number, **options)[1]:
+        last = found[-1] if found else None
+        if isinstance(event, ContentDelta | ReasoningDelta | Markup) and type(last) is type(event):
+            found[-1] = msgspec.structs.replace(last, text=last.text + event.text, end=event.end)
+        elif isinstance(event, ToolCallDelta) and isinstance(last, ToolCallDelta):
+            found[-1] = msgspec.structs.replace(last, arguments=last.arguments + event.arguments, end=event.end)
+        else:
+            found.append(event)
+    return found
+
+
+PLACES = {
+    "a literal's last white space, comma and held key": [
+        ("olmo3", "<function_calls>now(a=1, b"),
+        ("olmo3", '<function_calls>get_weather(city="x", *'),
+        ("gemma4", '<|tool_call>call:now{a:1, }>'),
+        ("functiongemma", "<start_function_call>call:now{a:<escape>x<escape>, {b:3}<end_function_call>"),
+        ("sarashina", "<|tool_calls|>[{'name': 'now', 'arguments': {'a': [1, 2],  ['b']}}]"),
+    ],
+    "the quote behind arguments in a string": [
+        ("rwkv", '```json\n{"name": "now", "arguments": "{\\"a\\": 3}", "id": "1"}\n```'),
+        ("mistral", '[TOOL_CALLS]now[ARGS]"x" {}'),
+    ],
+    "the header of a call in another syntax": [
+        (d.name, write_calls(d, [("now", {})]).split("now")[0].split("<function")[0] + text)
+        for d in CALLING if d.argument and d.calls[0].before
+        for text in ('{"name": "now", "arguments": {"a": 1}}', '{"name": "now", "arguments": {"a": 1')
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", PLACES)
+def test_what_belongs_to_arguments_or_a_header_does_so_at_any_cut(what: str) -> None:
+    for name, raw in PLACES[what]:
+        whole = events(name, [raw], tools=TOOLS, stage=Stage.CONTENT)
+        for cut in many_cuts(raw):
+            assert events(name, cut, tools=TOOLS, stage=Stage.CONTENT) == whole, raw
+
+
+@pytest.mark.parametrize(**named(d for d in CALLING if d.reasoning))
+@pytest.mark.parametrize("tools", [TOOLS[:0], TOOLS, None], ids=["none", "declared", "unknown"])
+def test_a_call_that_is_given_back_to_the_thought_loses_no_line_break(dialect: Dialect, tools: Any) -> None:
+    call = write_calls(dialect, [("get_weather", {"city": "x", "days": 3})])
+    for at in range(1, len(call)):
+        raw = f"Hm.\n\n{call[:at]}"
+        message, _ = run(dialect, [raw], finish_reason="length", tools=tools, stage=Stage.REASONING)
+        if not message.tool_calls and {*notices(message)} <= {"unclosed_reasoning"}:
+            assert message.reasoning == raw
 
 
 @pytest.mark.parametrize(**named(CALLING))

@@ -354,6 +354,18 @@ def test_an_engine_may_give_the_stage_of_a_chunk(dialect: Dialect) -> None:
     assert (parser.message.reasoning, parser.message.content) == ("plan more", "answer here")
 
 
+@pytest.mark.parametrize(**named([d for d in CALLING if d.start]))
+@pytest.mark.parametrize("stage", [Stage.REASONING, Stage.CONTENT])
+def test_an_engines_stage_brings_no_notice_about_the_prompt(dialect: Dialect, stage: Stage) -> None:
+    call = write_calls(dialect, [("get_weather", {"city": "x"})])
+    bare = dialect.call[0].text.partition("{arguments}")[0].replace("{name}", "get_weather")
+    for tail in (*(call[:at] for at in range(1, len(call))), *(bare[:at] for at in range(1, len(bare) + 1))):
+        parser = Parser(dialect, tools=TOOLS, prompt=f"{dialect.start[0]}Use {tail}")
+        if parser.stage is not stage:
+            parser.feed("\n", stage=stage)
+            assert not parser.message.notices, tail
+
+
 @pytest.mark.parametrize(**named(THINKING))
 def test_an_engines_stage_releases_held_text(dialect: Dialect) -> None:
     parser = Parser(dialect, stage="content")

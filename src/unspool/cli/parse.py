@@ -13,7 +13,7 @@ from ..events import Event
 from ..grammar import ToolStrictLevel, constrain
 from ..infer.detect import detect_dialect
 from ..message import Message
-from ..parser import Parser
+from ..parser import Parser, parse
 from ..renderer import render
 from .common import (
     Misuse,
@@ -82,7 +82,7 @@ def run_parse(options: argparse.Namespace) -> int:
         )
         failures += _show(parser, _fed(parser, given, options), form, options)
         if form == "pretty" and tools != [] and options.tool_choice != "none":
-            _suggest(parser)
+            _suggest(parser, tools)
     else:
         for recording in recordings:
             if len(recordings) > 1 and form == "pretty":
@@ -94,12 +94,14 @@ def run_parse(options: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def _suggest(parser: Parser) -> None:
+def _suggest(parser: Parser, tools: list[dict[str, Any]] | None) -> None:
     """Name another dialect, if this one reads nothing but content and that one reads more in it."""
-    name, message = parser.dialect.name, parser.message
-    found = [] if message.tool_calls or message.reasoning else detect_dialect(output=[message.content])
-    if found and name not in (c.dialect for c in found):
-        text = f"{name} reads no call and no thought in it; {found[0].dialect} {found[0].reason}"
+    name, message, content = parser.dialect.name, parser.message, parser.message.content
+    found = [] if message.tool_calls or message.reasoning else detect_dialect(output=[content])
+    readings = ((c, parse(content, c.dialect, tools=tools)) for c in found if c.dialect != name)
+    better = next((c for c, reading in readings if reading.tool_calls or reading.reasoning), None)
+    if better is not None:
+        text = f"{name} reads no call and no thought in it; {better.dialect} {better.reason}"
         print(f"unspool parse: {text}", file=sys.stderr)
 
 

@@ -50,11 +50,11 @@ class Outside(NamedTuple):
     # Matches everything from the first key up to the arguments; its groups are ``name`` and ``id``.
     header: re.Pattern[str]
     tail: re.Pattern[str]
-    late: bool  # the call is announced with its arguments, because its id may come after its name
+    late: bool  # the call is announced with its arguments: its id may come after its name, or it may be no call
     quote: str  # the quote of its strings
 
 
-def outside(shape: ObjectShape) -> Outside | None:
+def outside(shape: ObjectShape, *, late: bool = False) -> Outside | None:
     """How a call of this shape is written plainly, with its keys in order; ``None`` if it may not be."""
     q = shape.quote
     if q not in ("'", '"'):
@@ -75,7 +75,7 @@ def outside(shape: ObjectShape) -> Outside | None:
     members = [f"{q}{re.escape(key)}{q}{colon}{q}(?P<{role}>{text}){q}{comma}" for key, role in shape.keys[:at]]
     header = rf"{FEW_SPACES}{''.join(members)}{q}(?:{keys}){q}{colon}(?=\{{)"
     after = [f"(?:{comma}{q}{re.escape(key)}{q}{colon}{q}{text}{q})?" for key, _ in shape.keys[at + 1 :]]
-    late = "id" in roles and roles.index("id") > roles.index("name")
+    late = late or ("id" in roles and roles.index("id") > roles.index("name"))
     return Outside(re.compile(header), re.compile(rf"{FEW_SPACES}{''.join(after)}{FEW_SPACES}\}}"), late, q)
 
 
@@ -115,7 +115,7 @@ class Form(msgspec.Struct, eq=False, dict=True):
     @cached_property
     def outside(self) -> Outside | None:
         """How a call that is an object is written plainly, around its arguments."""
-        return None if self.shape is None else outside(self.shape)
+        return None if self.shape is None else outside(self.shape, late=self.other)
 
     @cached_property
     def find(self) -> Finder:

@@ -183,14 +183,19 @@ class Call:
         started: its name is known, and was emitted or is being dropped.
         complete: its arguments have closed themselves.
         early: arguments that came before the name.
+        inside: the offset up to which a literal was read; what became no JSON at its end belongs to it all the same.
         late: the notices of its literals, which wait for its end: their place in a literal depends on how it is cut.
         thought: it is inside reasoning.
         place: where the machine returns if it turns out not to be a call.
+        margin: the offset of the white space before it, which is text then.
     """
 
-    def __init__(self, desk: Desk, form: Form, block: Block, start: int, fields: dict[str, str], place: object) -> None:
+    def __init__(
+        self, desk: Desk, form: Form, block: Block, start: int, fields: dict[str, str], place: object, margin: int
+    ) -> None:
         self.desk = desk
         self.early: list[str] = []
+        self.inside = 0
         self.late: list[tuple[str, str]] = []
         self.form = form
         self.block = block
@@ -206,6 +211,7 @@ class Call:
         self.complete = False
         self.thought = desk.ledger.thinking or desk.ledger.paused
         self.place = place
+        self.margin = margin
 
     def announce(self, end: int) -> None:  # the steps of a header, in their order
         """The name is known and its header ends at an offset: send the call, or do what the policy says."""
@@ -219,8 +225,9 @@ class Call:
         refused = self._refused()
         if refused:
             self.sink = Sink.DROP if policy.unknown_tool == "drop" and known is False else Sink.TEXT
-            if header:
-                ledger.discard()
+            if not header:
+                ledger.hold(Why.HEADER, self.place, self.margin)
+            ledger.discard()
             ledger.notice(refused, self.name)
             self.pass_by(end)
             return
@@ -231,7 +238,7 @@ class Call:
             if header:
                 holds[-1].why = why
             else:
-                ledger.hold(why, self.place)
+                ledger.hold(why, self.place, self.margin)
         else:
             if header:
                 holds.pop()
@@ -278,12 +285,20 @@ class Call:
         else:
             self.desk.ledger.markup(end)
 
+    def cover(self) -> None:
+        """Cover what a literal read last with a piece of arguments, which is empty: how much of it came with the piece
+        before depends on how it was cut."""
+        if self.inside > max(self.desk.ledger.at, 0) and self.sink == Sink.CALL and self.index >= 0:
+            self.desk.ledger.arguments(self.index, "", self.inside)
+
     def notice(self, kind: str, detail: str) -> None:
         """Emit a notice: the call deviates from the format."""
+        self.cover()
         self.desk.ledger.notice(kind, detail)
 
     def notice_at(self, end: int, kind: str, detail: str) -> None:
         """Emit a notice after all that was read, up to an offset, however it was cut."""
+        self.cover()
         if self.sink != Sink.CALL:
             self.pass_by(end)
         elif self.started:

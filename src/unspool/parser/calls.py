@@ -98,10 +98,11 @@ class Calls(Steps):
         tape.keep()
         place = self._parts.place()
         self._hold_opening(form, match, place)
+        margin = ledger.at
         if state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
             ledger.markup(base + i)
             start = base + i
-        call = self.call = Call(self._desk, form, block, start, match.fields, place)
+        call = self.call = Call(self._desk, form, block, start, match.fields, place, margin)
         self.within = block
         self._parts.leaves("")
         if form.shape is None:
@@ -439,6 +440,7 @@ class Calls(Steps):
             call.notice_late()
             self.given_back = self.given_back or (call.sink == Sink.TEXT and self._opens_block)
         else:
+            call.cover()
             ledger.end_call(call.index, status, call.start, end)
             call.notice_late()
             if ledger.holds and ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):

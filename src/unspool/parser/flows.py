@@ -280,6 +280,9 @@ class LiteralFlow(CallFlow):
 
     def stop(self, at: int) -> None:
         super().stop(at)
+        calls = self._machine.calls
+        assert calls.call is not None
+        calls.call.inside = at + self._lag + self._read
         self._machine.tape.i = self._read
         self._restore()
         n = len(self.waits) if self._all is not None else 0

@@ -268,12 +268,14 @@ class Ledger(msgspec.Struct, eq=False):
 
     # -- holding ------------------------------------------------------------------------------------------------------
 
-    def hold(self, why: str, place: Any) -> None:
-        """Hold what comes from now on, until the hold is popped, or `discard`."""
+    def hold(self, why: str, place: Any, margin: int | None = None) -> None:
+        """Hold what comes from now on, and the last markup if it begins at an offset (``margin``), until the hold is
+        popped, or `discard`."""
         self._tape.keep()
-        self.holds.append(
-            Hold(why, place, len(self.events), self.at, self.thinking, self.paused, self.spoken, self.index)
-        )
+        before, start = len(self.events), self.at
+        if self.events and isinstance(self.events[-1], Markup) and self.events[-1].start == margin:
+            before, start = before - 1, margin
+        self.holds.append(Hold(why, place, before, start, self.thinking, self.paused, self.spoken, self.index))
 
     def held_for(self, *why: str) -> bool:
         """Whether the innermost hold is for one of these reasons."""
@@ -349,6 +351,10 @@ class Ledger(msgspec.Struct, eq=False):
         self.calls = self.index = 0
         self.at = min(self.at, self._tape.here)
         return "".join(e.arguments for e in events if isinstance(e, ToolCallDelta) and e.index == call)
+
+    def forget_notices(self) -> None:
+        """Forget the notices about a prompt; nothing is held."""
+        self.events = [event for event in self.events if not isinstance(event, Notice)]
 
     def reopen_call(self, call_id: str, name: str, known: bool | None, begun: str) -> None:
         """Start the call that the prompt opened, with the prompt's part of its arguments."""

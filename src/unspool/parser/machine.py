@@ -151,6 +151,8 @@ class Machine:
         tape.final = tape.ended = True
         self.run()
         self._cut()
+        if tape.end <= 0:
+            ledger.forget_notices()  # nothing but a prompt was read
         tape.final = tape.ended = False
         if self.at.state in (states.TEXT, states.REASONING):
             ledger.text(tape.end)

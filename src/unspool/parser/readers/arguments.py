@@ -141,6 +141,7 @@ class ArgumentsReader(Reader):
     def _hand_on(self, fragment: str, end: int) -> None:
         """Pass on JSON, unless it may be wrapped."""
         call = self._call
+        call.inside = end
         if not self._looked:
             self._looked = True
             if call.started and not UNWRAPPED.match(fragment):
