@@ -485,6 +485,8 @@ def _unopened(parts: _Parts) -> list[Opening]:
         form, block = o.form, o.block
         if form is None or block is None or form.other or not tag_of(o.pattern) or text(block.opening).endswith("["):
             continue
+        if form.shape is not None and parts.forced:  # a forced call may be an object without any marker
+            continue
         rest = pattern(("{",)) if form.shape is not None else o.pattern.untagged(word=False)
         end = form.closing if form.closing or form.shape is None else block.closing
         if rest is not None and tag_of(end) and text(rest) not in bare:

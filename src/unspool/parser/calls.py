@@ -503,6 +503,7 @@ class Calls(Steps):
         self._forget()
         state = hold.place.state
         if state is states.EDGE:
+            self._parts.margin = hold.place.margin
             self._parts.put_edge(here)
             state = states.TEXT
         self._ledger.text(here)
