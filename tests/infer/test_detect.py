@@ -39,6 +39,12 @@ def test_a_host_spells_a_name_in_its_own_way(spell: Callable[[str], str]) -> Non
     assert {name: detect_dialect(model=spell(name))[0].dialect for name in NAMES} == NAMES
 
 
+def test_the_size_of_a_model_is_no_part_of_its_version() -> None:
+    assert {detect_dialect(model=f"qwen3_{size}")[0].dialect for size in ("8b", "1.7b", "0.6b", "30b_a3b")} == {
+        "hermes"
+    }
+
+
 EXAMPLE = '[[examples]]\nraw = "<r>a</r>b"\nreasoning = "a"\ncontent = "b"\n'
 
 
@@ -66,6 +72,7 @@ UNSEEN = ["upstage/Solar-Open3-400B", "IQuestLab/IQuest-Coder-V3", "IQuestLab/IQ
 UNSEEN += ["deepseek-ai/DeepSeek-V3.5", "deepseek-ai/DeepSeek-V4.2", "mistralai/Mistral-Small-5", "tencent/Hy30"]
 UNSEEN += ["ai21labs/AI21-Jamba2-3B", "swiss-ai/Apertus-2-8B", "ai-sage/GigaChat3.9-10B", "CohereLabs/command-a2"]
 UNSEEN += ["nvidia/OpenMath-Nemotron-32B", "ibm-granite/granite-34b-code-instruct-8k", "huggyllama/llama-30b"]
+UNSEEN += ["openlm-research/open_llama_3b_v2", "google/medgemma-4b-it", "translategemma:4b"]
 UNSEEN += ["meituan-longcat/LongCat-3.0", "Aleph-Alpha/Kolibri-2", "LGAI-EXAONE/K-EXAONE-2.5", "inclusionAI/Ling-4.0"]
 
 

@@ -237,7 +237,17 @@ OPENED = {
     "harmony": (FRAMES, "<|start|>assistant", ("<|channel|>analysis<|message|>Hm", "<|channel|>final<|message|>So")),
     "hermes": (THINKS.replace("OPEN", ""), "<|im_start|>assistant\n", ("<think>\nHm", "<think>Hm")),
     "qwen3": (THINKS.replace("OPEN", "<think>\n"), "<|im_start|>assistant\n", ("<think>\nHm",)),
+    "qwen3 without a thought": (
+        THINKS.replace("OPEN", "<think>\n\n</think>\n\n"),
+        "<|im_start|>assistant\n",
+        ("<think>Hm",),
+    ),
     "cohere_command3": (FRAMES, "<|start|>assistant", ("<|START_RESPONSE|>So", "<|START_THINKING|>Hm")),
+    "cohere_command3 in a thought": (
+        FRAMES.replace("assistant{%", "assistant<|START_THINKING|>{%"),
+        "<|start|>assistant",
+        ("<|START_RESPONSE|>So", "<|START_THINKING|>Hm"),
+    ),
 }
 
 
@@ -245,9 +255,15 @@ OPENED = {
 def test_the_beginning_of_an_answer_with_its_own_opening_gets_no_second_one(tmp_path: Path, dialect: str) -> None:
     template, turn, beginnings = OPENED[dialect]
     made = Prompts(read_tokenizer(folder(tmp_path, template)))
-    made.check(get_dialect(dialect))
+    made.check(get_dialect(dialect.split()[0]))
     for begun in beginnings:
         last = {"role": "assistant", "content": begun}
+        said = {"role": "assistant", "content": "Said."}
+        for history in ([*HELLO, said], []):  # no turn opens behind them, so it is written as another message
+            prompt = render(made, messages=[*history, last], continue_final_message=True)
+            assert (prompt.count("Hello"), prompt.count("Said."), prompt.count("assistant")) == (
+                (1, 1, 2) if history else (0, 0, 1)
+            )
         assert render(made, messages=[*HELLO, last], continue_final_message=True).endswith(f"{turn}{begun}")
         with pytest.raises(BadRequest, match="has reasoning, and its text opens another part; leave out <"):
             render(made, messages=[*HELLO, last | {"reasoning_content": "Hm"}], continue_final_message=True)
@@ -265,7 +281,8 @@ def test_a_last_message_of_the_assistant_begins_the_answer_in_messages(tmp_path:
     said, call = {"type": "text", "text": "{"}, {"type": "tool_use", "id": "a", "name": "now", "input": {}}
     assert render(said).endswith(f"<|im_end|>\n{turn}{{")
     assert render(said, said).endswith(f"{turn}{{{{")
-    assert render(said, call).endswith(turn), "an answer with a call is closed"
+    for beside in (call, {"type": "thinking", "thinking": "Hm"}, {"type": "compaction", "content": "Before."}):
+        assert render(said, beside).endswith(turn), "an answer that is not text alone is closed"
     with pytest.raises(BadRequest, match=r"messages: the last message spells .*; leave out .*im_end"):
         render({"type": "text", "text": "{<|im_end|>"})
 

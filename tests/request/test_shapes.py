@@ -114,11 +114,14 @@ def test_the_model_never_goes_on_with_a_text_of_the_system(shape: str, opening: 
 
 @pytest.mark.parametrize("holder", ["m.role == 'user'", "loop.first and m.role != 'assistant'"])
 def test_tools_are_written_whoever_speaks_first_or_alone(holder: str) -> None:
-    made = prompts(PLAIN.replace("<{{", f"{{% if {holder} %}}{{{{ tools }}}}{{% endif %}}<{{{{", 1))
+    made = prompts(PLAIN.replace("<{{", f"{{% if {holder} %}}{{{{ tools or '' }}}}{{% endif %}}<{{{{", 1))
     alone = [said("system", "Arule")], [called(call({"city": "Acity"})), result("Bresult")]
     for messages in (*alone, [said("assistant", "Asay"), said("user", "Bask")]):
         prompt = made.render(asked(messages))
         assert (lost(messages, prompt), "The weather." in prompt) == ([], True)
+        assert made.render(asked(messages, tools=())) == prompts(PLAIN).render(asked(messages, tools=())), (
+            "nobody is added"
+        )
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "tool"])

@@ -321,11 +321,13 @@ def test_blocks_of_the_history_change_the_tools_of_messages_and_a_cleared_messag
         for history in (messages, [*messages, silent, once]):
             reply = server.post("/v1/messages", **ask, messages=history)
             assert reply.status_code == 200, reply.text
+        failed = {"role": "assistant", "content": [{**compacted, "content": None}]}
+        assert server.post("/v1/messages", **ask, messages=[*HELLO, failed, *HELLO]).status_code == 200
         unknown = {**removed, "tool": {"type": "mcp_toolset_reference", "server_name": "s"}}
         reply = server.post("/v1/messages", **ask, messages=[*HELLO, {"role": "system", "content": [unknown]}])
         assert (reply.status_code, "mcp_toolset_reference" in reply.text) == (400, True)
-    first, second = engine.requests
-    assert [[t["function"]["name"] for t in one.tools] for one in (first, second)] == [["c"], ["a", "c"]]
+    first, second = engine.requests[:2]
+    assert [[t["function"]["name"] for t in one.tools] for one in engine.requests] == [["c"], ["a", "c"], ["a", "b"]]
     assert [m["content"] for m in first.messages] == ["Hello", "Before.", "Hello", "Mind.", "Hello"]
     assert [m["content"] for m in second.messages][5:] == ["Once."]
 
@@ -343,15 +345,17 @@ def test_items_that_say_nothing_to_the_model_change_its_settings_or_are_the_clie
         for items in ([snapshot], [high], [high, snapshot, low]):
             reply = server.post("/v1/responses", **ask, input=[*HELLO, *items])
             assert (reply.status_code, reply.json().get("reasoning")) == (200, ask["reasoning"]), reply.text
+        told = {"type": "configuration_update", "text": {"verbosity": "low"}}
+        server.ok("/v1/responses", **ask, input=[*HELLO, told], text={"format": schema})
         later = server.post("/v1/responses", **ask, input="More", previous_response_id=reply.json()["id"])
         assert later.status_code == 200, later.text
         for bad in ({"reasoning": {"effort": "odd"}}, {"text": {"format": {"type": "odd"}}}):
             reply = server.post("/v1/responses", input=[*HELLO, {"type": "configuration_update", **bad}])
             assert (reply.status_code, '"odd\\" is not one of' in reply.text) == (400, True), reply.text
     assert [[m["content"] for m in one.messages] for one in engine.requests[:3]] == [["Hello"]] * 3
-    assert [bool(one.constraint) for one in engine.requests] == [False, True, True, True]
+    assert [bool(one.constraint) for one in engine.requests] == [False, True, True, True, True]
     efforts = [one.variables.get("reasoning_effort") for one in engine.requests]
-    assert efforts == ["low", "high", "none", "none"]
+    assert efforts == ["low", "high", "none", "low", "none"]
 
 
 def test_the_lines_of_an_edit_are_told_as_they_are_and_files_only_if_they_are_texts() -> None:

@@ -20,7 +20,7 @@ _LONGEST = 100  # how many characters of a name errors repeat and compare
 _HEAD = 1024  # how many characters of a file contain its names
 _NAMES = Regex(r'^(?:name|aliases)\s*=\s*(".*"|\[[^\]]*\])', re.M)
 _STRING = Regex(r'"([^"]*)"')
-_POINT = Regex(r"(?<=\d)(?:p(?=\d)|_(?=\d(?![\db])))")  # in a version: `v3p1`, `3_1`; `qwen3_8b` has none
+_POINT = Regex(r"(?<=\d)(?:p(?=\d)|_(?=\d(?![\db.])))")  # in a version: `v3p1`, `3_1`; `qwen3_8b` has none
 
 
 def _head(path: str) -> bytes:

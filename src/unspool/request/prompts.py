@@ -443,12 +443,19 @@ class _Writing:
                 shown = json_shown(max(words, key=len, default=escaped))
                 raise self._not_begun(f"the last message spells what only the chat template writes; leave out {shown}")
         said, word = last[0]["content"], _random_word()
-        if opening := next((one for one in self._prompts.openings() if said.lstrip().startswith(one)), None):
+        goes_on = len(messages) < 2 or messages[-2]["role"] == "assistant"  # no turn opens behind what comes before
+        openings = () if goes_on else self._prompts.openings()
+        if opening := next((one for one in openings if said.lstrip().startswith(one)), None):
             if last[0].get("reasoning_content"):
                 told = "the last message has reasoning, and its text opens another part"
                 raise self._not_begun(f"{told}; leave out {opening}")
-            self._last = []  # the model itself writes it behind what opens its turn, which may have it already
-            return re.sub(rf"{re.escape(opening)}[^\s<]*\s*\Z", "", self.write(messages[:-1])) + said.lstrip()
+            self._last = []  # the model itself writes it behind what opens its turn, which may have a thought already
+            pairs = list(self._prompts.markers_of_thoughts())
+            opens = sorted({*openings, *(before for before, _ in pairs if before)}, key=len, reverse=True)
+            ends = [after for _, after in pairs if after]
+            written = self.write(messages[:-1])
+            begun = re.search(rf"(?:(?:{_any(opens)})[^\s<]*\s*|(?:{_any(ends)})\s*)+\Z", written)
+            return written[: begun.start() if begun else None] + said.lstrip()
         if last[0].get("reasoning_content"):
             self._last = [last[0] | dict.fromkeys(("reasoning_content", "thinking"), word)]
             if word not in self.write(messages[:-1], generate=False):
@@ -513,6 +520,7 @@ class _Writing:
         problem: BadRequest | None = None
         tried: list[dict[str, Any]] | None = None
         known = self._known.traits
+        known = known.but(**dict.fromkeys(known.untold, False)) if self._declared else known
         for traits in (known if known.alone or self._declared else known.but(calls=False)).cautious():
             shaped = shape([*plain, *self._last], traits, generate=generate)
             if shaped == tried:
@@ -692,6 +700,11 @@ def _refused(error: Exception | str) -> BadRequest:
         return BadRequest(None, "the server is overloaded: the prompt could not be rendered in time; try again", 503)
     text = str(error).removeprefix("template: ")
     return BadRequest("messages", f"the chat template rejected the request: {text}")
+
+
+def _any(texts: Iterable[str]) -> str:
+    """A pattern for any of some texts."""
+    return "|".join(map(re.escape, texts)) or "(?!)"
 
 
 class _Piece(NamedTuple):

@@ -59,6 +59,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     users: bool = True
     answers: bool = True
     first: bool = True  # an answer at the very front
+    untold: frozenset[str] = frozenset()  # which of `first` and `asked` are false where tools are declared
     reasoning: bool = False  # whether answers need the field ``reasoning_content``
     # calls, results: calls, and the results of tools.
     calls: bool = True
@@ -658,10 +659,7 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
     t = settled([ask, more], t, t.but(users=False))
     t = settled([ask, say, more, last], t, t.but(users=False))
     t = settled([ask, say, says, more], t, t.but(answers=False))
-    declares = probe.declares if probe.declares([ask], t) else lambda messages, traits: True  # else none has a place
     t = settled([say, ask], t, t.but(first=False), t.but(first=False, empty=False))
-    if t.first and not declares([say, ask], t):
-        t = settled([say, ask], t.but(first=False), t.but(first=False, empty=False))
     t = settled([rule, ask], t, t.but(system=False))
     if any("developer" in text for text in known) and probe.holds(
         [_said("developer", "Zqrule"), ask], t.but(developer=True)
@@ -669,8 +667,11 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
         t = t.but(developer=True)
     opens = probe.opens if probe.opens([ask], t) else lambda messages, traits: True  # else no message's end shows it
     t = settled([rule], t, t.but(asked=False), t.but(asked=False, empty=False))
-    if t.asked and not (opens([rule], t) and declares([rule], t)):
+    if t.asked and not opens([rule], t):
         t = settled([rule], t.but(asked=False), t.but(asked=False, empty=False))
+    if probe.declares([ask], t):  # else they have no place anywhere
+        probed = (("first", [say, ask]), ("asked", [rule]))
+        t = t.but(untold=frozenset(name for name, messages in probed if not probe.declares(messages, t)))
     t = settled([rule, rules, ask], t, t.but(systems=False))
     if t.systems and not opens([rule, rules], t):
         t = t.but(systems=False)

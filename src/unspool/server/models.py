@@ -78,13 +78,15 @@ def _named(body: bytes) -> str | None:
     """The model that a request names; ``None`` if there is none, or if its endpoint must report a bad request."""
     try:
         found = _MODEL.decode(body)
-        name, passed = decode(bytes(found.model)), decode(bytes(found.forwardedProps))
+        name, passed = decode(bytes(found.model)), bytes(found.forwardedProps)
+        if name is None and passed.startswith(b"{"):
+            name = decode(bytes(_MODEL.decode(passed).model))
     except (ValueError, RecursionError):  # `read_object` may still accept some of these
         try:
             fields = read_object(body)
         except BadRequest:
             return None
-        name, passed = fields.raw.get("model"), fields.raw.get("forwardedProps")
-    if name is None and isinstance(passed, dict):
-        name = passed.get("model")
+        name, options = fields.raw.get("model"), fields.raw.get("forwardedProps")
+        if name is None and isinstance(options, dict):
+            name = options.get("model")
     return name if isinstance(name, str) else None

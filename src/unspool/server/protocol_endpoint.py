@@ -240,6 +240,7 @@ class CountEndpoint(_OfProtocol):
             offer = await self._offer(scope, fields, own)
             asked = Fields({**self.assumed, **fields.raw})
             request = await service.in_thread(size, lambda _: self._request(asked, offer, deposit))
+            request = msgspec.structs.replace(request, begun="")  # clients also count what ends in an answer
             fetched = await service.fetched(request)
             return Reply(encode(await service.in_thread(size, lambda awaited: self._count(request, fetched, awaited))))
         finally:

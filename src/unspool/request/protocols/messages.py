@@ -62,7 +62,7 @@ class MessagesProtocol(WireProtocol):
         if not given:
             raise fields.wrong("messages", "is empty; at least one message is needed")
         edits = read_edits(fields)
-        begun = server_tools is None and bool(messages) and _begins(messages[-1])
+        begun = server_tools is None and _begins(given[-1].raw)
         return ChatRequest(
             messages=messages,
             begun="messages" if begun else going_on(fields),
@@ -159,7 +159,7 @@ def _tool_changes(fields: Fields) -> Iterator[Fields]:
         for block in message.objects("content") if listed else ():
             if role == "system" and block.raw.get("type") in _CHANGES:
                 yield block
-            elif role == "assistant" and block.raw.get("type") == "compaction":
+            elif role == "assistant" and block.raw.get("type") == "compaction" and block.has("content"):
                 yield from block.objects("tool_changes", ())
 
 
@@ -220,9 +220,11 @@ def _cleared(message: Fields, followed: bool) -> bool:
 
 
 def _begins(message: Mapping[str, Any]) -> bool:
-    """Whether the model goes on with a last message: with an answer of text. One with calls has their results behind
-    it, or none."""
-    return message["role"] == "assistant" and bool(message.get("content")) and not message.get("tool_calls")
+    """Whether the model goes on with a last message: with an answer of text alone."""
+    content = message.get("content")
+    if isinstance(content, list):
+        content = all(isinstance(block, dict) and block.get("type") == "text" for block in content)
+    return message.get("role") == "assistant" and bool(content)
 
 
 def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str, Any]]:

@@ -154,7 +154,7 @@ def _updated(fields: Fields, items: str = "input") -> tuple[Fields, dict[str, An
     for item in fields.objects(items) if isinstance(fields.raw.get(items), list) else ():
         if item.raw.get("type") == _UPDATE:
             effort = item.object("reasoning").one_of("effort", EFFORTS, effort)
-            response_format = _format(item) if item.has("text") else response_format
+            response_format = _format(item) if item.object("text").has("format") else response_format
     if effort is not None:
         fields = fields.having({**fields.raw, "reasoning": {**fields.lenient("reasoning").raw, "effort": effort}})
     return fields, response_format
