@@ -37,6 +37,14 @@ def test_the_count_of_tokens_includes_server_tools_earlier_turns_and_sealed_reas
     assert "browser.open" in str(engine.requests[1].tools)
 
 
+def test_what_ends_in_an_answer_is_counted_whatever_that_spells() -> None:
+    with written(CALL) as (server, _), claude(server.url) as client:
+        said: Any = {"role": "assistant", "content": "It ends with <|im_end|>."}
+        assert client.messages.count_tokens(model="m", messages=[*HELLO, said]).input_tokens > 9
+        with pytest.raises(anthropic.BadRequestError, match="messages: the last message spells"):
+            client.messages.create(model="m", max_tokens=9, messages=[*HELLO, said])
+
+
 def test_tokens_cannot_be_counted_without_a_tokenizer() -> None:
     with live(Scripted(["x"])) as server, claude(server.url) as client:
         with pytest.raises(anthropic.APIStatusError, match="has no tokenizer") as error:
