@@ -414,8 +414,8 @@ _LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 
 
 def plainer(tools: Iterable[Mapping[str, Any]]) -> list[Any]:
-    """The tools with schemas of forms that all templates know which know any: one type instead of several, nothing
-    where there is ``null``, and ``{}`` for ``true``."""
+    """The tools with plain schemas, which most templates know: one type instead of several, nothing where there is
+    ``null``, and ``{}`` for ``true``."""
     return [{**one, "function": _plain(one["function"], "parameters")} for one in tools]
 
 
