@@ -108,9 +108,7 @@ class Openings(msgspec.Struct, eq=False):
         peek = self._arguments_begin(o, form, r, demands=form.demands or undeclared)
         if (undeclared and peek == NO) or (form.unopened and peek < 0 and (peek == NO or tape.final)):
             return _NONE
-        if peek >= 0:
-            return Match(r, fields, doubtful=form.unopened)
-        return self._without_arguments(o, form, r, fields, cut=peek == MORE)
+        return Match(r, fields, doubtful=form.unopened) if peek >= 0 else self._without_arguments(o, form, r, fields, cut=peek == MORE)
 
     def _takes_text(self, form: Form) -> bool:
         """Whether the tool of a form with bare text takes text: one that is declared may have other arguments."""
@@ -121,8 +119,8 @@ class Openings(msgspec.Struct, eq=False):
         """How an opening matches that the text cuts: at the output's end, it is a call's if its name is complete, and
         the rest of it may still open arguments."""
         tape = self.tape
-        cut = tape.final and form.shape is None and form.arguments and o.pattern.named(tape.buf, i)
-        if cut and not form.unopened and self._declared(o, i, fields):
+        cut = tape.final and form.shape is None and form.arguments and o.pattern.named(tape.buf, i) and not form.unopened
+        if cut and self._declared(o, i, fields):
             return Match(len(tape.buf), fields, True)
         named = not o.marked and o.pattern.atoms[0].kind == NAME
         name = fields.get("name", tape.buf[i:].rstrip())
