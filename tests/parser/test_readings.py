@@ -373,42 +373,6 @@ def test_where_content_begins_a_declared_call_may_lack_its_first_tag(dialect: Di
         render({"role": "assistant", "content": raw.rpartition("}")[0] + "}"}, dialect, tools=TOOLS)
 
 
-def unopened(dialect: Dialect) -> Iterator[tuple[str, str]]:
-    """Calls of ``bash`` that only their closing marks, and the closing."""
-    for form in (o.form for o in openings_of_calls(dialect)):
-        if form is not None and form.unopened:
-            closing, begin = text_of(form.closing), "bash" if form.shape is None else "{"
-            arguments = write_arguments(dialect, {"cmd": "ls"}) if form.shape is None else '{"cmd": "ls"}'
-            for whole in call_forms(dialect, "bash", arguments):
-                raw = whole[whole.find(begin) :]
-                behind = raw.removeprefix("bash").lstrip()
-                plain = behind.startswith(text_of(form.opening)) and behind[0] in "<{" and "```" not in raw
-                if closing in raw and raw != whole and "bash" in raw and plain and "[{" not in whole:
-                    yield raw, closing
-
-
-UNOPENED = [d for d in CALLING if any(unopened(d))]
-
-
-@pytest.mark.parametrize(**named(UNOPENED))
-def test_where_content_begins_a_declared_call_that_is_closed_may_lack_its_opening(dialect: Dialect) -> None:
-    thought = write_reasoning(dialect, "plan") if dialect.reasoning else ""
-    for raw, closing in unopened(dialect):
-        for before in ("", thought):
-            message = read(before + raw, dialect)
-            assert (values(message), message.content) == ([("bash", {"cmd": "ls"})], "")
-            assert notices(message)[0] == "missing_open"
-        for way in ({"tools": None}, {"tools": [WEATHER]}, {"tool_choice": "none"}):
-            assert read(raw, dialect, **way).tool_calls == []
-        open_call = raw[: raw.index(closing)].rstrip()
-        for text in (open_call, f"{open_call} so.", "bash", "bash is a shell.", '{"name": "bash"', '{"name": "bash"}'):
-            message = read(text, dialect)
-            assert (message.content, message.tool_calls) == (text, [])
-        assert read(f"Sure: {raw}", dialect).tool_calls == []
-        with pytest.raises(DialectError, match="content"):
-            render({"role": "assistant", "content": raw}, dialect, tools=TOOLS)
-
-
 # -- ends, and blocks of other versions ----------------------------------------------------------------------------
 
 

@@ -119,7 +119,7 @@ def test_tools_are_written_whoever_speaks_first_or_alone(holder: str) -> None:
     for messages in (*alone, [said("assistant", "Asay"), said("user", "Bask")]):
         prompt = made.render(asked(messages))
         assert (lost(messages, prompt), "The weather." in prompt) == ([], True)
-        assert made.render(asked(messages, tools=())) == prompts(PLAIN).render(asked(messages, tools=())), (
+        assert made.render(asked(messages, tools=[])) == prompts(PLAIN).render(asked(messages, tools=[])), (
             "nobody is added"
         )
 

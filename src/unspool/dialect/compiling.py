@@ -469,31 +469,9 @@ def _untagged(parts: _Parts) -> list[Opening]:
     block = next((b for b in parts.blocks if not b.opening), None)
     if block is None or parts.frames:
         return []
-    forms = [(f, rest) for f in parts.forms if f.shape is None and (rest := f.opening.untagged(word=True)) is not None]
+    forms = [(f, rest) for f in parts.forms if f.shape is None and (rest := f.opening.untagged()) is not None]
     bare = [Form(rest, f.closing, None, f.syntax, f.arguments, False) for f, rest in forms]
     return [Opening(CALL, f.opening, False, block=block, form=f) for f in bare]
-
-
-def _unopened(parts: _Parts) -> list[Opening]:
-    """Calls that only their closing marks: where content begins, an object that names a declared tool, or a declared
-    name with arguments behind it."""
-    if parts.frames:
-        return []
-    bare = {text(o.pattern) for o in parts.calls if not o.marked}
-    found: dict[tuple[str, str], Form] = {}
-    for o in parts.calls:
-        form, block = o.form, o.block
-        if form is None or block is None or form.other or not tag_of(o.pattern) or text(block.opening).endswith("["):
-            continue
-        if form.shape is not None and parts.forced:  # a forced call may be an object without any marker
-            continue
-        rest = pattern(("{",)) if form.shape is not None else o.pattern.untagged(word=False)
-        end = form.closing if form.closing or form.shape is None else block.closing
-        if rest is not None and tag_of(end) and text(rest) not in bare:
-            one = Form(rest, end, form.shape, form.syntax, form.arguments, False, demands=True, unopened=True)
-            found.setdefault((text(rest), text(end)), one)
-    none = Block(pattern(()), pattern(()), "", "", False)
-    return [Opening(CALL, f.opening, False, block=none, form=f) for f in found.values()]
 
 
 def _forced_calls() -> list[Opening]:
@@ -521,8 +499,7 @@ def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, nam
     thought_calls = parts.within(parts.thought_calls) if in_thoughts else []
     leads = [t.lead for t in _framed(d) if t.before]
     margin = _margin([*(b.lead for b in parts.blocks if calls), *(t.lead for t in d.reasoning), *leads])
-    called_at_edge = [*parts.calls, *_untagged(parts), *_unopened(parts), *parts.others]
-    edge = _edge(called_at_edge, parts.forced, named=named) if calls else parts.others
+    edge = _edge([*parts.calls, *_untagged(parts), *parts.others], parts.forced, named=named) if calls else parts.others
     return Outline(
         calls=calls,
         edge=Candidates(edge),

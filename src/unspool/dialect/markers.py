@@ -98,7 +98,6 @@ class Form(msgspec.Struct, eq=False, dict=True):
     wordless: bool = False
     """Whether it lacks the word before the name that another form has (``call:``): without arguments, the name must be
     declared."""
-    unopened: bool = False  # whether only its closing marks it, so that it is text if it is never closed
     discount: int = 0  # how many literal characters do not count when it is tried, so that it comes after its like
     template: Template | None = None
 

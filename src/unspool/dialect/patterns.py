@@ -301,15 +301,12 @@ class Pattern:
         """What comes after so many atoms."""
         return Pattern(list(itertools.dropwhile(lambda atom: atom.kind == SPACE, self.atoms[count:])))
 
-    def untagged(self, *, word: bool) -> "Pattern | None":
-        """What comes after the tag with which it begins, if that is the name: with a ``word`` before it, or alone with
-        tags behind it."""
+    def untagged(self) -> "Pattern | None":
+        """What comes after the tag with which it begins, if that is a word and then the name."""
         at = 2 if [a.kind for a in self.atoms[:2]] == [LITERAL, SPACE] else 1
         kinds = [a.kind for a in self.atoms[at : at + 3] if a.kind != SPACE]
-        worded = kinds[:2] == [LITERAL, NAME] and self.atoms[at].text[0].isalpha()
-        behind = [a.text for a in self.atoms[at + 1 :] if a.kind == LITERAL]
-        named = worded if word else kinds[:1] == [NAME] and all(text[0] in TAG_BEGINS for text in behind)
-        return Pattern(self.atoms[at:]) if named and self.first[-1:] in TAG_ENDS else None
+        word = kinds[:2] == [LITERAL, NAME] and self.atoms[at].text[0].isalpha()
+        return Pattern(self.atoms[at:]) if word and self.first[-1:] in TAG_ENDS else None
 
     def unbracketed(self) -> "Pattern":
         """What comes after brackets with which it begins; itself if it begins with none."""

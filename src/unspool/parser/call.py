@@ -246,8 +246,8 @@ class Call:
                 ledger.commit_thought()
         if known is False:
             ledger.notice("undeclared_tool", self.name)
-        if self.form.other or self.form.unopened:
-            ledger.notice("other_syntax" if self.form.other else "missing_open", self.name)
+        if self.form.other:
+            ledger.notice("other_syntax", self.name)
         self.index = ledger.index
         self.id = desk.id_of(self.index, self.name, self.fields, self.id)
         if ledger.thinking:

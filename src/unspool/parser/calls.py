@@ -117,11 +117,11 @@ class Calls(Steps):
     def _hold_opening(self, form: Form, match: Match, place: Origin) -> None:
         """Hold a call until its name is known, or one that is text if it is never closed."""
         ledger = self._ledger
-        if match.doubtful and not (ledger.thinking or ledger.paused):
-            ledger.hold(Why.UNCLOSED_CALL, place)
-            self._doubted = self._tape.base + match.end
         if form.shape is not None:
             ledger.hold(Why.HEADER, place)
+        elif match.doubtful and not (ledger.thinking or ledger.paused):
+            ledger.hold(Why.UNCLOSED_CALL, place)
+            self._doubted = self._tape.base + match.end
 
     def _mend_name(self, call: Call, end: int) -> None:
         """If the name is a declared one with the id written wrongly around it, it is that one; its header ends at an
@@ -214,8 +214,8 @@ class Calls(Steps):
         call_id = desk.id_of(ledger.index, name, match.fields, whole.call_id)
         header, inside, end = base + whole.header, base + whole.inside, base + whole.end
         known = None if self._openings.names is None else True
-        if form.other or form.unopened:
-            ledger.notice("other_syntax" if form.other else "missing_open", name)
+        if form.other:
+            ledger.notice("other_syntax", name)
         ledger.whole_call(call_id, name, known, header, whole.arguments, inside, end)
         self.given_back = False
         self.within = block
@@ -490,8 +490,6 @@ class Calls(Steps):
     def _abort_header(self) -> None:
         """Give back as text an opening without a name; its closings are text, too."""
         hold, call = self.discard(), self.call
-        if self._ledger.holds and self._ledger.held_for(Why.UNCLOSED_CALL):
-            self.discard()  # which began at the same place
         if hold.thinking or hold.paused:
             self.back_to_thought(hold)
             return

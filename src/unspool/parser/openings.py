@@ -97,7 +97,7 @@ class Openings(msgspec.Struct, eq=False):
         if r == MORE:
             return self._unfinished(o, form, i, fields)
         if form.shape is not None:
-            return Match(self._object_begins(o, form, r), fields, doubtful=form.unopened)
+            return Match(self._object_begins(o, form, r), fields)
         if form.name:
             fields["name"] = form.name
             if not self._takes_text(form):
@@ -106,9 +106,9 @@ class Openings(msgspec.Struct, eq=False):
             return _NONE
         undeclared = form.wordless and self.names is not None and fields["name"] not in self.names
         peek = self._arguments_begin(o, form, r, demands=form.demands or undeclared)
-        if (undeclared and peek == NO) or (form.unopened and peek < 0 and (peek == NO or tape.final)):
+        if undeclared and peek == NO:
             return _NONE
-        return Match(r, fields, doubtful=form.unopened) if peek >= 0 else self._without_arguments(o, form, r, fields, cut=peek == MORE)
+        return Match(r, fields) if peek >= 0 else self._without_arguments(o, form, r, fields, cut=peek == MORE)
 
     def _takes_text(self, form: Form) -> bool:
         """Whether the tool of a form with bare text takes text: one that is declared may have other arguments."""
@@ -119,12 +119,11 @@ class Openings(msgspec.Struct, eq=False):
         """How an opening matches that the text cuts: at the output's end, it is a call's if its name is complete, and
         the rest of it may still open arguments."""
         tape = self.tape
-        cut = tape.final and form.shape is None and form.arguments and o.pattern.named(tape.buf, i) and not form.unopened
+        cut = tape.final and form.shape is None and form.arguments and o.pattern.named(tape.buf, i)
         if cut and self._declared(o, i, fields):
             return Match(len(tape.buf), fields, True)
         named = not o.marked and o.pattern.atoms[0].kind == NAME
-        name = fields.get("name", tape.buf[i:].rstrip())
-        return _NONE if named and not self._begins_name(name) else Match(MORE, fields)
+        return _NONE if named and not self._begins_name(tape.buf[i:].rstrip()) else Match(MORE, fields)
 
     def _without_arguments(self, o: Opening, form: Form, end: int, fields: dict[str, str], *, cut: bool) -> Match:
         """How an opening matches without arguments behind it; ``cut``: they may still come."""
