@@ -342,3 +342,10 @@ def test_blank_reasoning_that_becomes_content_is_noticed_as_empty(dialect: Diale
             message = both(dialect, raw, stage=stage, policy=Policy(unclosed_reasoning="content"))
             said = message.reasoning or message.content.strip()
             assert said or not raw.strip() or "empty" in notices(message), raw
+
+
+def test_text_that_looked_like_a_call_behind_a_thought_begins_where_any_text_does() -> None:
+    text = '{"name": "Ada", "arguments": {}} and more'
+    tools = [{"type": "function", "function": {"name": "now"}}]
+    message = both("openai-generic", f"<think>\nplan\n</think>\n\n{text}", tools=tools, stage="content")
+    assert (message.reasoning, message.content, message.tool_calls) == ("plan", text, [])
