@@ -223,7 +223,8 @@ def _begins(message: Mapping[str, Any]) -> bool:
     """Whether the model goes on with a last message: with an answer of text alone."""
     content = message.get("content")
     if isinstance(content, list):
-        content = all(isinstance(block, dict) and block.get("type") == "text" for block in content)
+        texts = [one.get("text") for one in content if isinstance(one, dict) and one.get("type") == "text"]
+        content = len(texts) == len(content) and any(texts)
     return message.get("role") == "assistant" and bool(content)
 
 
