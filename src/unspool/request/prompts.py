@@ -433,15 +433,7 @@ class _Writing:
             raise self._not_begun(
                 "an answer with calls cannot be continued; leave out its tool_calls, or send their results instead"
             )
-        unbroken = self._prompts.message(messages[-1], _SAME)
-        for field in ("content", "reasoning_content"):
-            text = unbroken.get(field) or ""
-            if text != (broken := last[0].get(field) or ""):
-                at = len(os.path.commonprefix([text, broken])) - 1  # noqa: RUF071 - of strings
-                words = [w for w in self._known.others.words if text.startswith(w, at)]
-                escaped = text[max(0, at - _SHOWN // 4) : at + _SHOWN]
-                shown = json_shown(max(words, key=len, default=escaped))
-                raise self._not_begun(f"the last message spells what only the chat template writes; leave out {shown}")
+        self._check_spelled(self._prompts.message(messages[-1], _SAME), last[0])
         said, word = last[0]["content"], _random_word()
         goes_on = len(messages) < 2 or messages[-2]["role"] == "assistant"  # no turn opens behind what comes before
         openings = () if goes_on else self._prompts.openings()
@@ -449,13 +441,8 @@ class _Writing:
             if last[0].get("reasoning_content"):
                 told = "the last message has reasoning, and its text opens another part"
                 raise self._not_begun(f"{told}; leave out {opening}")
-            self._last = []  # the model itself writes it behind what opens its turn, which may have a thought already
-            pairs = list(self._prompts.markers_of_thoughts())
-            opens = sorted({*openings, *(before for before, _ in pairs if before)}, key=len, reverse=True)
-            ends = [after for _, after in pairs if after]
-            written = self.write(messages[:-1])
-            begun = re.search(rf"(?:(?:{_any(opens)})[^\s<]*\s*|(?:{_any(ends)})\s*)+\Z", written)
-            return written[: begun.start() if begun else None] + said.lstrip()
+            self._last = []  # the model itself writes it behind what opens its turn
+            return self._without_part(self.write(messages[:-1])) + said.lstrip()
         if last[0].get("reasoning_content"):
             self._last = [last[0] | dict.fromkeys(("reasoning_content", "thinking"), word)]
             if word not in self.write(messages[:-1], generate=False):
@@ -471,6 +458,26 @@ class _Writing:
             parts = f"leave out what it changes: {', '.join(marks)}" if marks else "leave out what it changes"
             raise self._not_begun(f"the chat template changes the last message, so it cannot be continued; {parts}")
         return before if after.startswith(" ") else before.rstrip()
+
+    def _check_spelled(self, message: Mapping[str, Any], broken: Mapping[str, Any]) -> None:
+        """Refuse a message to go on with if its special tokens had to be broken up."""
+        for field in ("content", "reasoning_content"):
+            text = message.get(field) or ""
+            if text != (changed := broken.get(field) or ""):
+                at = len(os.path.commonprefix([text, changed])) - 1  # noqa: RUF071 - of strings
+                words = [w for w in self._known.others.words if text.startswith(w, at)]
+                escaped = text[max(0, at - _SHOWN // 4) : at + _SHOWN]
+                shown = json_shown(max(words, key=len, default=escaped))
+                raise self._not_begun(f"the last message spells what only the chat template writes; leave out {shown}")
+
+    def _without_part(self, prompt: str) -> str:
+        """A prompt without the parts of an answer that it opens at its end, such as an empty thought."""
+        pairs = list(self._prompts.markers_of_thoughts())
+        known = {*self._prompts.openings(), *(before for before, _ in pairs if before)}
+        opens = _any(sorted(known, key=len, reverse=True))
+        ends = _any(after for _, after in pairs if after)
+        part = re.search(rf"(?:(?:{opens})[^\s<]*\s*|(?:{ends})\s*)+\Z", prompt)
+        return prompt[: part.start() if part else None]
 
     def _not_begun(self, why: str) -> BadRequest:
         """An answer's beginning that cannot be continued."""
