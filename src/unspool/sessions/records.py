@@ -195,7 +195,7 @@ class Remembered(msgspec.Struct):
 def put_about(writing: Writing, about: About) -> None:
     """Store a session again, which may be dropped once it is finished; `NoRecord` if it was."""
     if writing.get(OWNER, SESSION, about.id) is None:
-        raise NoRecord(f"the session {about.id} is no longer stored")
+        raise NoRecord(f"the session {about.id} is no longer stored: it made room for others, or was too old")
     writing.put(OWNER, SESSION, about.id, msgspec.msgpack.encode(about))
     writing.pin(OWNER, SESSION, about.id, about.status == "open")
 

@@ -229,7 +229,7 @@ class Session:
             for name, value in before.items():
                 setattr(self.about, name, value)
             if isinstance(error, NoRecord):
-                raise Refused(f"{error}: it made room for others, or was too old", 404) from None
+                raise Refused(f"{error}", 404) from None
             raise
 
     # -- recording -------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class Session:
 
         def written(error: BaseException | None) -> None:
             if isinstance(error, NoRecord):  # the run made room for others, or was too old: its calls go with it
-                log.error("%s: %s: it made room for others, or was too old", self.about.id, error)
+                log.error("%s: %s", self.about.id, error)
                 self.deleted, error = True, None
             failed, self._failing = self._failing, error is not None
             if error is None:
