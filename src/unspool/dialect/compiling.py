@@ -37,7 +37,7 @@ from .markers import (
     tags,
     text,
 )
-from .patterns import ANY, DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Pattern, closing, joined, pattern, solid, worded
+from .patterns import ANY, DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Atom, Pattern, closing, joined, pattern, solid, worded
 from .plan import ArgumentPlan, CallPlan, Plan, ReasoningPlan
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, parse_template, text_of, unstarted
@@ -474,6 +474,19 @@ def _untagged(parts: _Parts) -> list[Opening]:
     return [Opening(CALL, f.opening, False, block=block, form=f) for f in bare]
 
 
+def _untagged_thoughts(parts: _Parts) -> list[Opening]:
+    """Reasoning without the tag with which it begins: where the output begins, a word alone on a line opens it, if it
+    is closed."""
+    found = []
+    for o in parts.reasoning:
+        tag = tag_of(o.pattern)
+        word = text(o.pattern)[len(tag) :]
+        lead = o.template.inner_lead if o.template else ""
+        if tag and word.isalpha() and lead.startswith("\n"):
+            found.append(Opening(REASONING, Pattern([Atom(LITERAL, word + "\n")]), False, template=o.template))
+    return found
+
+
 def _forced_calls() -> list[Opening]:
     bare = Form(pattern(("{",)), pattern(()), _FORCED, Syntax.JSON, True, False, True)
     found: list[Opening] = []
@@ -499,7 +512,8 @@ def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, nam
     thought_calls = parts.within(parts.thought_calls) if in_thoughts else []
     leads = [t.lead for t in _framed(d) if t.before]
     margin = _margin([*(b.lead for b in parts.blocks if calls), *(t.lead for t in d.reasoning), *leads])
-    edge = _edge([*parts.calls, *_untagged(parts), *parts.others], parts.forced, named=named) if calls else parts.others
+    begins = [*_untagged_thoughts(parts), *parts.others]
+    edge = _edge([*parts.calls, *_untagged(parts), *begins], parts.forced, named=named) if calls else begins
     return Outline(
         calls=calls,
         edge=Candidates(edge),

@@ -227,8 +227,10 @@ class Call:
             self.sink = Sink.DROP if policy.unknown_tool == "drop" and known is False else Sink.TEXT
             if not header:
                 ledger.hold(Why.HEADER, self.place, self.margin)
-            ledger.discard()
+            hold = ledger.discard()
             ledger.notice(refused, self.name)
+            if self.sink == Sink.TEXT:
+                ledger.edge(hold.place.margin, end)
             self.pass_by(end)
             return
         # In reasoning, a call of an unknown tool does not count before its arguments are complete.

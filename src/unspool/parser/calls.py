@@ -454,8 +454,9 @@ class Calls(Steps):
         """A call that was sent has ended: commit what was held because of its arguments, or discard it."""
         ledger = self._ledger
         if ledger.holds and ledger.held_for(Why.BAD_CALL) and status == "invalid":
-            self.discard()
+            hold = self.discard()
             if self._plan.policy.bad_arguments == "text":
+                ledger.edge(hold.place.margin, end)
                 ledger.text(end)
             else:
                 ledger.markup(end)
@@ -499,13 +500,10 @@ class Calls(Steps):
         here = min(self._tape.here, hold.start + CAP + 1)
         self._tape.rewind(here, keep=True)  # what lies beyond the cap is read again, however the text is cut
         self._forget()
-        state = hold.place.state
-        if state is states.EDGE:
-            self._parts.margin = hold.place.margin
-            self._parts.put_edge(here)
-            state = states.TEXT
+        self._ledger.edge(hold.place.margin, here)
         self._ledger.text(here)
-        self._at.state = states.BLOCK_TEXT if state is states.BLOCK else state
+        state = hold.place.state
+        self._at.state = states.TEXT if state is states.EDGE else states.BLOCK_TEXT if state is states.BLOCK else state
         self.let_go()
 
     def back_to_thought(self, hold: Hold) -> None:
@@ -562,7 +560,8 @@ class Calls(Steps):
         """Read an opening of reasoning in content again, as text."""
         hold = self.discard()
         self._look.thoughts_from = min(self._tape.here, hold.start + CAP)
-        self._read_again(hold, states.TEXT)
+        self._parts.margin = hold.place.margin
+        self._read_again(hold, hold.place.state)
 
     def release_holds(self) -> None:
         """Release what was held too long, or cannot be a call any more."""

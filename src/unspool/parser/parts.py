@@ -63,12 +63,8 @@ class Parts(msgspec.Struct, eq=False):
 
     def put_edge(self, end: int) -> None:
         """Text begins at a boundary: remove the last part's margin from it."""
-        margin = self.margin
-        if margin:
-            at = self._ledger.at
-            text = self._tape.source(at, min(end, at + len(margin)))
-            self._ledger.markup(at + common_prefix(text, margin))
-            self.margin = ""
+        self._ledger.edge(self.margin, end)
+        self.margin = ""
 
     def end_turn(self, end: int, o: Marker | None = None) -> None:
         """A turn or a frame ends at ``end``, or another turn begins there."""
@@ -114,8 +110,9 @@ class Parts(msgspec.Struct, eq=False):
         """A part other than a call begins at ``i``, or the turn ends there."""
         tape, ledger = self._tape, self._ledger
         if o.kind == REASONING:
-            ledger.markup(tape.base + i)
-            self.begin_reasoning(tape.base + end, lead_of(o))
+            if o.marked:  # otherwise it is text if it is not closed, and so is the white space before it
+                ledger.markup(tape.base + i)
+            self.begin_reasoning(tape.base + end, lead_of(o), opened=not o.marked)
             tape.i = end
         elif o.kind == FRAME:
             self.begin_frame(o, end)

@@ -138,7 +138,7 @@ class Prose(Steps):
             if j == len(tape.buf) and not tape.final:
                 return False
             begun = self._plan.plain.edge.at(tape.buf, j)
-            whole = [o.pattern for o in begun if o.kind == REASONING and not is_spelled(o)]
+            whole = [o.pattern for o in begun if o.kind == REASONING and o.marked and not is_spelled(o)]
             r = self._look.soonest(whole, j) if whole else NO
             if r == MORE:
                 return False
@@ -299,9 +299,16 @@ class Prose(Steps):
             r = match.end
         else:
             r = look.marker(o, i) if o.kind == END else look.stands(o.pattern, i)
+            if edge and not o.marked and not self._may_open_untagged(i):
+                r = NO
         if r < 0 or edge or self._ledger.thinking or (match is not None and match.weak):
             return r, match
         return self._counted(o, i, r), match
+
+    def _may_open_untagged(self, i: int) -> bool:
+        """Whether reasoning without its tag may open at ``i``: nothing came before it, and it is not known to be text."""
+        first = not (self._parts.seen or self._ledger.spoken) and self._tape.base + i >= self._look.thoughts_from
+        return first and self._plan.policy.reasoning_in_content != "text"
 
     def _take(self, o: Marker, i: int, end: int, match: Match | None, *, edge: bool) -> int:
         """Act on the marker ``buf[i:end]``, which counts."""
@@ -620,7 +627,7 @@ class Prose(Steps):
             if isinstance(o, Opening) and o.kind == CALL and o.marked:
                 r = self._openings.match(o, j, edge=True).end
             else:
-                r = self._look.stands(o.pattern, j) if o.kind == REASONING else NO
+                r = self._look.stands(o.pattern, j) if o.kind == REASONING and o.marked else NO
             if r >= 0 or (r == MORE and not tape.final):
                 return r
         return NO
