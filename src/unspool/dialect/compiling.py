@@ -37,7 +37,21 @@ from .markers import (
     tags,
     text,
 )
-from .patterns import ANY, DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Atom, Pattern, closing, joined, pattern, solid, worded
+from .patterns import (
+    ANY,
+    DIGITS,
+    LITERAL,
+    NAME,
+    SPACE,
+    TAG_ENDS,
+    Atom,
+    Pattern,
+    closing,
+    joined,
+    pattern,
+    solid,
+    worded,
+)
 from .plan import ArgumentPlan, CallPlan, Plan, ReasoningPlan
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, parse_template, text_of, unstarted

@@ -306,7 +306,7 @@ class Prose(Steps):
         return self._counted(o, i, r), match
 
     def _may_open_untagged(self, i: int) -> bool:
-        """Whether reasoning without its tag may open at ``i``: nothing came before it, and it is not known to be text."""
+        """Whether reasoning without its tag may open at ``i``: it comes first, and is not known to be text."""
         first = not (self._parts.seen or self._ledger.spoken) and self._tape.base + i >= self._look.thoughts_from
         return first and self._plan.policy.reasoning_in_content != "text"
 
