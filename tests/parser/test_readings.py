@@ -839,3 +839,41 @@ def test_a_word_between_a_calls_tags_without_what_marks_its_name_is_a_call_only_
         ("<|tool_call>call:now<tool_call|>", [tool("f")]),
     ):
         assert values(alike("gemma4", raw, [list(raw)], tools=tools)) == [("now", {})], raw
+
+
+# -- calls without their opening -----------------------------------------------------------------------------------
+
+
+def unopened(dialect: Dialect) -> Iterator[tuple[str, str]]:
+    """Calls of ``bash`` that only their closing marks, and that closing."""
+    for o in compile_plan(dialect).calls.unopened:
+        assert o.form is not None
+        closing = text_of(o.form.closing)
+        for whole in call_forms(dialect, "bash", '{"cmd": "ls"}'):
+            raw = whole[whole.find("{") :]
+            if "[{" not in whole and raw.endswith(closing) and raw.count("{") == 2:
+                yield raw, closing
+
+
+UNOPENED = [d for d in CALLING if any(unopened(d))]
+
+
+@pytest.mark.parametrize(**named(UNOPENED))
+def test_where_content_begins_an_object_that_is_closed_may_lack_its_opening(dialect: Dialect) -> None:
+    thought = write_reasoning(dialect, "plan") if dialect.reasoning else ""
+    for raw, closing in unopened(dialect):
+        for before in ("", "\n", thought):
+            message = read(before + raw, dialect)
+            assert (values(message), message.content) == ([("bash", {"cmd": "ls"})], "")
+            assert notices(message)[0] == "missing_open"
+        message = read(f"{raw}\n{raw} so.", dialect)
+        assert (len(message.tool_calls), message.content.strip()) == (2, "so.")
+        for way in ({"tools": None}, {"tools": [WEATHER]}, {"tool_choice": "none"}):
+            assert read(raw, dialect, **way).tool_calls == []
+        open_call = raw.removesuffix(closing).rstrip()
+        for text in (open_call, f"{open_call} so.", open_call[:-1], '{"name": "bash"', raw.replace("ls", "l" * 4096)):
+            assert read(text, dialect).tool_calls == []
+            assert read(text, dialect).content.startswith(text.removesuffix(closing).rstrip())
+        assert read(f"Sure: {raw}", dialect).tool_calls == []
+        with pytest.raises(DialectError, match="content"):
+            render({"role": "assistant", "content": raw}, dialect, tools=TOOLS)

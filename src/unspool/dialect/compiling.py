@@ -289,6 +289,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
         blocks=blocks,
         inner=Candidates([*inner, *objects]),
         begun=_begun(parts),
+        unopened=_unopened(parts),
         inner_bare=Candidates(
             Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner
         ),
@@ -486,6 +487,24 @@ def _untagged(parts: _Parts) -> list[Opening]:
     forms = [(f, rest) for f in parts.forms if f.shape is None and (rest := f.opening.untagged()) is not None]
     bare = [Form(rest, f.closing, None, f.syntax, f.arguments, False) for f, rest in forms]
     return [Opening(CALL, f.opening, False, block=block, form=f) for f in bare]
+
+
+def _unopened(parts: _Parts) -> list[Opening]:
+    """Calls that are objects, without their opening; their own closing, or their block's, marks them."""
+    if parts.frames or any(o.pattern.first == "{" for o in parts.calls):  # such an object is a call by itself
+        return []
+    found: dict[tuple[ObjectShape, str], Opening] = {}
+    ends = {text(e.pattern) for e in parts.ends}
+    for o in parts.calls:
+        form, block = o.form, o.block
+        if form is None or block is None or form.shape is None or form.other or text(block.opening).endswith("["):
+            continue
+        end = form.closing or block.closing
+        bare = Form(pattern(("{",)), end, form.shape, form.syntax, True, False)
+        if o.marked and bare.outside is not None and tag_of(end) and text(end) not in ends:
+            alone = Block(pattern(()), pattern(()), "", "", False)
+            found[form.shape, text(end)] = Opening(CALL, bare.opening, False, block=alone, form=bare)
+    return [*found.values()]
 
 
 def _untagged_thoughts(parts: _Parts) -> list[Opening]:

@@ -35,6 +35,7 @@ _NAMELESS = Regex(
 )
 """An object that is cut before its name is complete, with nothing but short values before it."""
 _ID = Regex(r"[\w.\-:/]++")
+_UNOPENED: Final = 4096  # how long a call that lacks its opening may be
 _SOON: Final = 256  # so near the end of the text, a call without its closing is not looked at as a whole
 
 
@@ -189,6 +190,35 @@ class Calls(Steps):
             return None
         whole.end = end
         return whole
+
+    def unopened(self, i: int) -> int:
+        """Read the call at ``i`` that lacks its opening, if it names a declared tool, is plain, and is closed soon: its
+        end, `NO`, or `MORE` while it may be one. It is read whole, so nothing is given back."""
+        tape, ledger, look = self._tape, self._ledger, self._look
+        buf, names, last, found = tape.buf, self._openings.names or (), i + _UNOPENED, NO
+        if ledger.holds or ledger.thinking or ledger.paused or not look.outline.calls:
+            return NO
+        for o in self._plan.calls.unopened:
+            form, block, match = o.form, o.block, Match(i + 1, {})
+            assert form is not None
+            assert block is not None
+            begun = self._openings.begins_object(form, i + 1)
+            header = form.outside.header.match(buf, i + 1) if begun > 0 and form.outside else None
+            if begun == 0 or (begun > 0 and (header is None or header["name"] not in names)):
+                continue
+            whole = self._whole(form, block, match) if buf.find(form.closing.first, i, last) >= 0 else None
+            if whole is not None and whole.end <= last:
+                at = buf.rfind(form.closing.first, i, whole.end)
+                cut = any(i < m - tape.base < at for m in look.marks or ())  # a special token may end a string
+                if cut or look.stands(form.closing, at) != whole.end or self.refused(i):
+                    return NO
+                ledger.markup(tape.base + i)
+                ledger.notice("missing_open", whole.name)
+                self._take_whole(whole, form, block, match, tape.base + i)
+                return whole.end
+            if len(buf) < last and not tape.final:
+                found = MORE
+        return found
 
     def _plain(self, form: Form, match: Match, buf: str) -> Whole | None:
         """The call's name and arguments, if all of them are in the text, and plain."""

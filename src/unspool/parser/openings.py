@@ -312,6 +312,10 @@ class Openings(msgspec.Struct, eq=False):
         found = [self._spells(i, *_spelling(f.shape, self.named)) for f in forms if f.shape is not None]
         return 1 if 1 in found else MORE if MORE in found else 0
 
+    def begins_object(self, form: Form, i: int) -> int:
+        """Whether an object at ``i``, after its bracket, begins as a call in this form does: 1, 0 or `MORE`."""
+        return 0 if form.shape is None else self._spells(i, *_spelling(form.shape, None), ("{",))
+
     def _spells(self, i: int, *expected: tuple[str, ...]) -> int:
         """Whether one text of each group follows at ``i``: 1, 0 or `MORE`. An empty group is any short value."""
         buf = self.tape.buf
@@ -518,11 +522,13 @@ def quotable(form: Form) -> bool:
     return form.syntax is None or not tag_of(form.opening)
 
 
-def _spelling(shape: ObjectShape, name: str) -> Iterator[tuple[str, ...]]:
-    """How the object of a call with this name begins, up to its arguments; an empty group is a short value."""
-    quote, written = shape.quote, json.dumps(name)[1:-1]
+def _spelling(shape: ObjectShape, name: str | None) -> Iterator[tuple[str, ...]]:
+    """How the object of a call with this name (``None``: any) begins, up to its arguments; an empty group is a short
+    value."""
+    quote = shape.quote
+    names = () if name is None else (quote + json.dumps(name)[1:-1] + quote,)
     if shape.name_is_key:
-        yield from ((f"{quote}{written}{quote}",), (":",), ("{",))
+        yield from (names, (":",), ("{",))
         return
     for n, (key, role) in enumerate(shape.keys):
         if n:
@@ -530,4 +536,4 @@ def _spelling(shape: ObjectShape, name: str) -> Iterator[tuple[str, ...]]:
         yield from ((f"{quote}{key}{quote}",), (":",))
         if role == "arguments":
             return
-        yield (f"{quote}{written}{quote}",) if role == "name" else ()
+        yield names if role == "name" else ()

@@ -91,6 +91,8 @@ class Prose(Steps):
                 r = self._drop_at(j)
             if r == NO and ledger.at == self._parts.bracketed:
                 r = self._drop_brackets(j)
+            if r == NO and buf.startswith("{", j):
+                r = self._calls.unopened(j)
             if r >= 0:
                 return True
             if r == MORE:
