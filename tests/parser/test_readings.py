@@ -236,7 +236,7 @@ def test_bare_text_in_a_closed_call_is_the_only_required_string(dialect: Dialect
     stray = fill(dialect.argument[0].closing, key="input").strip()
     for head, tail, block in spelled_openings(dialect, "patch"):
         end = dialect.calls[0].closing
-        for written in (patch, f"\n{patch}\n", f"{patch}\n{stray}\n"):
+        for written in (patch, f"\n{patch}\n", f"{patch}\n{stray}\n", f"\n<input>\n{patch}\n</input>\n"):
             message = read(f"{block}{head}{written}{tail}{end}", dialect, tools=tools)
             assert values(message) == [("patch", {"input": patch})]
             assert notices(message) == ["other_syntax"]
