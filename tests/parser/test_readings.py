@@ -111,13 +111,14 @@ def test_the_output_s_end_cuts_openings_that_look_like_one_and_no_prose(dialect:
 # -- openings in prose ---------------------------------------------------------------------------------------------
 
 
-def spelled_openings(dialect: Dialect, name: str) -> Iterator[tuple[str, str, str]]:
-    """Openings of calls with a marker after the name, which prose may quote; what closes them, and their block's."""
+def spelled_openings(dialect: Dialect, name: str, *, drifts: bool = False) -> Iterator[tuple[str, str, str]]:
+    """Openings of calls with a marker after the name, which prose may quote; what closes them, and their block's;
+    ``drifts``: in the spellings that are only read, too."""
     plan = compile_plan(dialect)
     for call in dialect.call:
         if (
             call.object is None
-            and call.spelled is None
+            and (drifts or call.spelled is None)
             and call.body == "arguments"
             and (dialect.argument or "<" not in call.opening[:1])
         ):
@@ -150,6 +151,15 @@ def test_an_opening_that_prose_follows_is_text_unless_a_closing_comes(dialect: D
         for rest in ("", write_arguments(dialect, {"city": "Paris"})):
             message = read(block + head + rest, dialect, "length")
             assert [c.name for c in message.tool_calls] == [name], rest
+
+
+@pytest.mark.parametrize(**named([d for d in PROSE if d.argument and d.calls[0].opening.strip()]))
+def test_an_opening_outside_its_block_that_is_text_keeps_its_closing(dialect: Dialect) -> None:
+    for head, tail, _ in spelled_openings(dialect, "get_weather", drifts=True):
+        raw = f"First write {head} and then {tail} behind it."
+        for way in WAYS:
+            message = read(raw, dialect, **way)
+            assert (message.content, message.tool_calls) == (raw, []), raw
 
 
 def test_a_call_that_is_never_closed_is_held_up_to_the_cap() -> None:
