@@ -331,6 +331,14 @@ def test_an_exact_name_is_never_mended_and_prefixes_are_those_of_the_dialect() -
     assert ([c.name for c in message.tool_calls], notices(message)) == (["exec"], ["mended_name"])
 
 
+def test_a_word_of_the_header_that_is_glued_to_a_declared_name_is_no_part_of_it() -> None:
+    for name, mended in (("execjson", ["mended_name"]), ("json", [])):  # a tool may have the word's name
+        raw = f'<|channel|>commentary to=functions.{name}<|message|>{{"cmd": "ls"}}<|call|>'
+        message = read(raw, "harmony", tools=[tool("exec", cmd="string"), tool("json", cmd="string")])
+        called = "exec" if mended else name
+        assert ([c.name for c in message.tool_calls], notices(message)) == ([called], mended)
+
+
 def test_kimi_s_section_marker_is_read_in_the_singular() -> None:
     raw = HEADER.format("functions.bash:0", '{"cmd": "ls"}', END)
     assert said(read(raw.replace("calls_section", "call_section"), "kimi_k2")) == said(read(raw, "kimi_k2"))
