@@ -93,10 +93,15 @@ class Schema:
         """The schema of an object's member; ``None`` if it is not declared."""
         return self._member(name, _own_property, self._members)
 
+    def required(self) -> list[str]:
+        """The members that the object must have."""
+        required = self._node.get("required") if isinstance(self._node, Mapping) else None
+        return [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+
     def only_string(self) -> str | None:
         """The object's only required member, if it may be any string."""
-        required = self._node.get("required") if isinstance(self._node, Mapping) else None
-        if not isinstance(required, list) or len(required) != 1 or not isinstance(required[0], str):
+        required = self.required()
+        if len(required) != 1:
             return None
         member = self.property(required[0])
         return required[0] if member is not None and member.kinds() == Kinds(frozenset({"string"})) else None

@@ -562,7 +562,9 @@ class Calls(Steps):
             return False
         inside = raw[:at].rstrip()
         strays = (_ending(p.closing, inside, {"key": key}) for p in arguments)
-        value = raw[: next((i for i in strays if i >= 0), at)].removeprefix("\n").removesuffix("\n")
+        value = _unwrapped(raw[: next((i for i in strays if i >= 0), at)])
+        if value.startswith(f"<{key}>") and value.endswith(f"</{key}>"):  # the argument in a tag of its own name
+            value = _unwrapped(value.removeprefix(f"<{key}>").removesuffix(f"</{key}>"))
         self._discard_to(hold)
         ledger = self._ledger
         ledger.markup(call.start)
@@ -662,6 +664,11 @@ class Calls(Steps):
         if self._at.state is states.MARKUP:
             return True
         return self._at.state is states.RECOVER and self.broken is not None and not self.broken.within
+
+
+def _unwrapped(value: str) -> str:
+    """A text without the line breaks around it."""
+    return value.removeprefix("\n").removesuffix("\n")
 
 
 def _ending(closing: Pattern, text: str, fields: dict[str, str]) -> int:

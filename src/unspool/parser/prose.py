@@ -550,7 +550,9 @@ class Prose(Steps):
         """The openings of calls of which enough is at ``p`` to be markers, although they do not match."""
         look = self._look
         calls = [o for o in markers if o.kind == CALL and o.marked and isinstance(o, Opening)]
+        # Text may begin like another spelling, so all of its opening must be there.
         found = [o for o in calls if not is_spelled(o) and self._is_begun_marker(o, p)]
+        found += [o for o in calls if is_spelled(o) and self._openings.as_text(o, p)]
         if not found:
             return found
         # Another part's marker, which is text here, may begin like a call's and go on.

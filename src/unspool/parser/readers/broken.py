@@ -154,7 +154,7 @@ class BrokenReader(Reader):
                 continue
             elif c in "{[(":
                 stack.append(c)
-            else:
+            elif c != ")" or "(" in stack or "t" in stack:  # JSON has none
                 top = stack[-1]
                 whole = len(stack) == 1 and (top, c) in (("(", ")"), ("{", "}"))
                 if (whole and self._enclosed) or (top, c) not in _PAIRS:

@@ -63,7 +63,7 @@ _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
 _BASED = Regex(r"0(?:[xX][0-9a-fA-F_]*+|[oO][0-7_]*+|[bB][01_]*+)")
 _EXPONENT = Regex(r"[eE][+-]?[0-9]++")
 _JSON_SPACE = Regex(r"[ \t\n\r]*+")
-_BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
+_BARE_KEY = Prefix(r"[^:,{}\[\]<]*+")  # no marker is part of a key
 _EQUALS = Regex(r"([A-Za-z_][\w.-]{0,255}+)\s{0,64}+=\s{0,64}+")
 """Matches a key and what some models write in place of a colon."""
 _NEXT_KEY = Regex(r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+|"[^"\n]{1,64}+")\s{0,64}+:""")

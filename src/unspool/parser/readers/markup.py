@@ -357,7 +357,7 @@ class MarkupReader(Reader):
         """The output ends. If the model stopped and all arguments are closed, only the call's own closing is
         missing."""
         tape = self._tape
-        if tape.final and tape.ended and (self.containers.all_closed or self._strayed):
+        if tape.final and tape.ended and self._complete():
             self._end()
         return False
 
@@ -383,7 +383,7 @@ class MarkupReader(Reader):
             # The block or the turn closes, or another call begins: this call lacks its own closing, or was cut.
             call.notice("missing_close", call.name)
             self.status = "incomplete"
-            if self.containers.all_closed:
+            if self._complete() or (self._takes_none() and openings.look.end_here(i) == NO):
                 self._end()
                 self.status = call.status
             elif self._plan.repairs and alone:
@@ -393,6 +393,16 @@ class MarkupReader(Reader):
             self.mode = Mode.OVER
             return True
         return self._fail("text between arguments")
+
+    def _complete(self) -> bool:
+        """Whether only the call's own closing is missing: all arguments are closed, or a closing that strayed shows that
+        there are none."""
+        return self.containers.all_closed or self._strayed
+
+    def _takes_none(self) -> bool:
+        """Whether there are no arguments, and the tool requires none."""
+        level = self.containers.levels[0]
+        return not level.begun and level.schema is not None and not level.schema.required()
 
     def _begin(self, parameter: Parameter, fields: dict[str, str], i: int, end: int) -> None:
         """An argument begins: its opening is at ``buf[i:end]``."""
