@@ -195,16 +195,14 @@ class Calls(Steps):
         """Read the call at ``i`` that lacks its opening, if it names a declared tool, is plain, and is closed soon: its
         end, `NO`, or `MORE` while it may be one. It is read whole, so nothing is given back."""
         tape, ledger, look = self._tape, self._ledger, self._look
-        buf, names, last, found = tape.buf, self._openings.names or (), i + _UNOPENED, NO
+        buf, last, found = tape.buf, i + _UNOPENED, NO
         if ledger.holds or ledger.thinking or ledger.paused or not look.outline.calls:
             return NO
         for o in self._plan.calls.unopened:
             form, block, match = o.form, o.block, Match(i + 1, {})
             assert form is not None
             assert block is not None
-            begun = self._openings.begins_object(form, i + 1)
-            header = form.outside.header.match(buf, i + 1) if begun > 0 and form.outside else None
-            if begun == 0 or (begun > 0 and (header is None or header["name"] not in names)):
+            if self._openings.begins_object(form, i + 1) == 0:
                 continue
             whole = self._whole(form, block, match) if buf.find(form.closing.first, i, last) >= 0 else None
             if whole is not None and whole.end <= last:

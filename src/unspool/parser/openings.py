@@ -313,8 +313,13 @@ class Openings(msgspec.Struct, eq=False):
         return 1 if 1 in found else MORE if MORE in found else 0
 
     def begins_object(self, form: Form, i: int) -> int:
-        """Whether an object at ``i``, after its bracket, begins as a call in this form does: 1, 0 or `MORE`."""
-        return 0 if form.shape is None else self._spells(i, *_spelling(form.shape, None), ("{",))
+        """Whether an object at ``i``, after its bracket, begins as a plain call of a declared tool does in this form: 1,
+        0 or `MORE`."""
+        if form.shape is None or form.outside is None:
+            return 0
+        r = self._spells(i, *_spelling(form.shape, None), ("{",))
+        header = form.outside.header.match(self.tape.buf, i) if r == 1 else None
+        return r if r != 1 or (header is not None and header["name"] in (self.names or ())) else 0
 
     def _spells(self, i: int, *expected: tuple[str, ...]) -> int:
         """Whether one text of each group follows at ``i``: 1, 0 or `MORE`. An empty group is any short value."""
