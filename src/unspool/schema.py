@@ -408,7 +408,7 @@ class Marked(enum.Enum):
     OTHER = enum.auto()  # JSON, or sometimes a string, which is then in quotes
 
 
-def decode(text: str, kinds: Kinds | None, marked: Marked = Marked.NOT) -> tuple[str, bool]:
+def decode(text: str, kinds: Kinds | None, marked: Marked = Marked.NOT) -> tuple[str, bool]:  # a line for each type
     """Turn the text of an argument value into JSON text, and say whether it fits its schema's ``kinds``.
 
     If the schema allows a string, the text is that string, except for the bare text ``null`` if null is allowed

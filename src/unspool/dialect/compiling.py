@@ -497,11 +497,11 @@ def _unopened(parts: _Parts) -> list[Opening]:
     ends = {text(e.pattern) for e in parts.ends}
     for o in parts.calls:
         form, block = o.form, o.block
-        if form is None or block is None or form.shape is None or form.other or text(block.opening).endswith("["):
+        if not o.marked or form is None or form.shape is None or form.other:
             continue
-        end = form.closing or block.closing
+        end = form.closing if form.closing or block is None else block.closing  # of one call, not of a list
         bare = Form(pattern(("{",)), end, form.shape, form.syntax, True, False)
-        if o.marked and bare.outside is not None and tag_of(end) and text(end) not in ends:
+        if bare.outside is not None and tag_of(end) and end.first[0] != "]" and text(end) not in ends:
             alone = Block(pattern(()), pattern(()), "", "", False)
             found[form.shape, text(end)] = Opening(CALL, bare.opening, False, block=alone, form=bare)
     return [*found.values()]
@@ -595,47 +595,41 @@ def argument_closings(t: Template, d: Dialect) -> list[Pattern]:
 
 
 def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template]) -> list[Parameter]:
-    # A line for each field.
-    if not templates:
-        return []
     around: tuple[Form | Block, ...] = (*parts.forms, *parts.inside, *parts.blocks)
     outer = {a.closing.first for a in around if a.closing}
     rivals = [p for a in around for p in (a.closing, a.opening) if p]
     rivals += [m.pattern for m in (*parts.ends, *parts.starts)]
-    begun = {p.first for p in rivals}
     opened = {id(t): _argument(d, t) for t in (*d.argument, *d.item)}
     openings = {first for t in d.argument if (first := opened[id(t)].first)}
-    found: list[Parameter] = []
-    for t in templates:
-        closings = argument_closings(t, d)
-        own = closings[0]
-        triggers = frozenset((*(p.first for p in closings), *outer, *openings))
-        trail = t.inner_trail
-        gap = _gap(d, t)
-        opening = opened[id(t)]
-        tags = value_tags(opening)
-        token = opening.first.removesuffix("<")
-        found.append(
-            Parameter(
-                opening=opening,
-                closing=own,
-                closings=closings,
-                lead=t.inner_lead,
-                trail=trail,
-                triggers=triggers,
-                firsts="".join(sorted({x[0] for x in triggers})),
-                gap=gap,
-                held=_margin([trail, gap]),
-                vague=any(first.startswith(opening.first) for first in begun),
-                rivals=rivals,
-                loose=Loose(opening, tags) if len(tags) > 1 else None,
-                head=opening.first if _solid(opening)[1:2] == ["key"] else "",
-                last=tags[-1].first if tags else "",
-                token=token if own.first == f"{token}</" and _solid(own)[1:] == ["key", ">"] else "",
-                repeats=opening.atoms[-1].kind == LITERAL and opening.atoms[-1].text[-1] in TAG_ENDS,
-            )
-        )
-    return found
+    return [_parameter(d, t, opened[id(t)], {*outer, *openings}, rivals) for t in templates]
+
+
+def _parameter(d: Dialect, t: Template, opening: Pattern, enders: set[str], rivals: list[Pattern]) -> Parameter:
+    # A line for each field.
+    closings = argument_closings(t, d)
+    own = closings[0]
+    triggers = frozenset((*(p.first for p in closings), *enders))
+    gap = _gap(d, t)
+    tags = value_tags(opening)
+    token = opening.first.removesuffix("<")
+    return Parameter(
+        opening=opening,
+        closing=own,
+        closings=closings,
+        lead=t.inner_lead,
+        trail=t.inner_trail,
+        triggers=triggers,
+        firsts="".join(sorted({x[0] for x in triggers})),
+        gap=gap,
+        held=_margin([t.inner_trail, gap]),
+        vague=any(rival.first.startswith(opening.first) for rival in rivals),
+        rivals=rivals,
+        loose=Loose(opening, tags) if len(tags) > 1 else None,
+        head=opening.first if _solid(opening)[1:2] == ["key"] else "",
+        last=tags[-1].first if tags else "",
+        token=token if own.first == f"{token}</" and _solid(own)[1:] == ["key", ">"] else "",
+        repeats=opening.atoms[-1].kind == LITERAL and opening.atoms[-1].text[-1] in TAG_ENDS,
+    )
 
 
 def _solid(pattern: Pattern) -> list[str]:

@@ -191,7 +191,7 @@ class Calls(Steps):
         whole.end = end
         return whole
 
-    def unopened(self, i: int) -> int:
+    def unopened(self, i: int) -> int:  # each condition leaves it to the text
         """Read the call at ``i`` that lacks its opening, if it names a declared tool, is plain, and is closed soon: its
         end, `NO`, or `MORE` while it may be one. It is read whole, so nothing is given back."""
         tape, ledger, look = self._tape, self._ledger, self._look
@@ -414,12 +414,8 @@ class Calls(Steps):
         if j == len(tape.buf) and not tape.final:
             return False
         own = call.form.closing
-        r = self._look.stands(own, j, dict(call.fields))
-        if r < 0:  # other calls' closings, which a model may write instead; if it is broken, brackets may be missing
-            closings = [own, *(s for s in self._plan.calls.call_closings if s is not own)]
-            bare = [own.unbracketed()] if call.status != "ok" and call.form.shape is not None else []
-            others = (self._look.stands(c, j, dict(call.fields)) for c in (*closings[1:], *bare))
-            r = first_of((r, *others))
+        closings = [own, *(s for s in self._plan.calls.call_closings if s is not own)]
+        r = self._closes(call, closings, j)
         if r >= 0:
             tape.i = r
             self._end_call(call.status, tape.here)
@@ -437,6 +433,15 @@ class Calls(Steps):
         end = len(tape.buf) if cut else max(self._look.progress(p, j) for p in closings)
         self._end_unclosed(call, end if end > j else i)
         return True
+
+    def _closes(self, call: Call, closings: list[Pattern], j: int) -> int:
+        """The end of the call's closing at ``j``, or of another call's, which models write instead; `NO` or `MORE`."""
+        r = self._look.stands(closings[0], j, dict(call.fields))
+        if r >= 0:
+            return r
+        broken = call.status != "ok" and call.form.shape is not None  # brackets may be missing
+        bare = [closings[0].unbracketed()] if broken else []
+        return first_of((r, *(self._look.stands(c, j, dict(call.fields)) for c in (*closings[1:], *bare))))
 
     def _end_unclosed(self, call: Call, i: int) -> None:
         """The call ends at ``buf[i]`` without its closing."""
@@ -547,7 +552,7 @@ class Calls(Steps):
         self.discard()
         self._forget()
 
-    def _take_bare(self, call: Call, hold: Hold, end: int) -> bool:
+    def _take_bare(self, call: Call, hold: Hold, end: int) -> bool:  # each condition leaves it text
         """Read the text in a closed call, which ends at an offset, as its only required string; false if it is none."""
         tape, arguments = self._tape, self._plan.arguments.parameters
         schema = self._desk.tools.schema(call.name)

@@ -104,11 +104,15 @@ class Openings(msgspec.Struct, eq=False):
                 return _NONE
         if not self._declared(o, i, fields):
             return _NONE
-        undeclared = form.wordless and self.names is not None and fields["name"] not in self.names
+        undeclared = form.wordless and not self.may_be_tool(fields["name"])
         peek = self._arguments_begin(o, form, r, demands=form.demands or undeclared)
         if undeclared and peek == NO:
             return _NONE
         return Match(r, fields) if peek >= 0 else self._without_arguments(o, form, r, fields, cut=peek == MORE)
+
+    def may_be_tool(self, name: str) -> bool:
+        """Whether a tool may have this name: it is declared, or none is."""
+        return self.names is None or name in self.names
 
     def _takes_text(self, form: Form) -> bool:
         """Whether the tool of a form with bare text takes text: one that is declared may have other arguments."""
@@ -313,8 +317,8 @@ class Openings(msgspec.Struct, eq=False):
         return 1 if 1 in found else MORE if MORE in found else 0
 
     def begins_object(self, form: Form, i: int) -> int:
-        """Whether an object at ``i``, after its bracket, begins as a plain call of a declared tool does in this form: 1,
-        0 or `MORE`."""
+        """Whether an object at ``i``, after its bracket, begins as a plain call of a declared tool does: 1, 0 or
+        `MORE`."""
         if form.shape is None or form.outside is None:
             return 0
         r = self._spells(i, *_spelling(form.shape, None), ("{",))

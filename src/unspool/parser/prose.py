@@ -59,7 +59,7 @@ class Prose(Steps):
     _calls: Calls
     _scanned: int = 0  # how many characters of undecided text were searched
 
-    def edge(self) -> bool:
+    def edge(self) -> bool:  # a line for each thing that may begin
         """At a boundary: read white space, then the next part or text."""
         tape, ledger = self._tape, self._ledger
         buf = tape.buf
@@ -561,7 +561,7 @@ class Prose(Steps):
             found = [o for o in found if o.pattern.progress(self._tape.buf, p) >= text]
         return [o for o in found if not look.spelled(o.pattern.first, p, p + len(o.pattern.first))]
 
-    def _enter_nameless(self, pairs: list[tuple[Block, Form]], p: int) -> int:
+    def _enter_nameless(self, pairs: list[tuple[Block, Form]], p: int) -> int:  # each condition leaves it text
         """If the markers of a block and of a call without a name are at ``p``, open the block: later calls count."""
         tape = self._tape
         buf = tape.buf

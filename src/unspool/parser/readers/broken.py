@@ -142,14 +142,11 @@ class BrokenReader(Reader):
             c = m.group()
             i = m.end()
             if c == "\\":
-                if i >= limit:
-                    self._escaped = True
+                self._escaped = i >= limit
                 i += 1
             elif c in "\"'":
-                if not self._quote:
-                    self._quote = c
-                elif self._quote == c:
-                    self._quote = ""
+                if self._quote in ("", c):
+                    self._quote = "" if self._quote else c
             elif self._quote:
                 continue
             elif c in "{[(":
