@@ -132,8 +132,8 @@ class Plan(msgspec.Struct, eq=False, dict=True):
 
     @property
     def naming(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-        """The words before a tool's name in ids and calls (``functions``), those after it (``json``), and whether a number
-        follows it in calls."""
+        """The words before a tool's name in ids and calls (``functions``), those after it (``json``), and whether a
+        number follows it in calls."""
         return self.dialect.derived("naming", _naming)
 
     @property
