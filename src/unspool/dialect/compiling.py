@@ -489,7 +489,7 @@ def _untagged(parts: _Parts) -> list[Opening]:
     return [Opening(CALL, f.opening, False, block=block, form=f) for f in bare]
 
 
-def _unopened(parts: _Parts) -> list[Opening]:
+def _unopened(parts: _Parts) -> list[Opening]:  # each condition leaves it text
     """Calls that are objects, without their opening; their own closing, or their block's, marks them."""
     if parts.frames or any(o.pattern.first == "{" for o in parts.calls):  # such an object is a call by itself
         return []
