@@ -595,8 +595,7 @@ class Calls(Steps):
         """Read an opening of reasoning in content again, as text."""
         hold = self.discard()
         self._look.thoughts_from = min(self._tape.here, hold.start + CAP)
-        self._parts.margin = hold.place.margin
-        self._read_again(hold, hold.place.state)
+        self._read_again(hold, states.TEXT)
 
     def release_holds(self) -> None:
         """Release what was held too long, or cannot be a call any more."""

@@ -110,9 +110,8 @@ class Parts(msgspec.Struct, eq=False):
         """A part other than a call begins at ``i``, or the turn ends there."""
         tape, ledger = self._tape, self._ledger
         if o.kind == REASONING:
-            if o.marked:  # otherwise it is text if it is not closed, and so is the white space before it
-                ledger.markup(tape.base + i)
-            self.begin_reasoning(tape.base + end, lead_of(o), opened=not o.marked)
+            ledger.markup(tape.base + i)
+            self.begin_reasoning(tape.base + end, lead_of(o))
             tape.i = end
         elif o.kind == FRAME:
             self.begin_frame(o, end)

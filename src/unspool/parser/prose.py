@@ -316,6 +316,11 @@ class Prose(Steps):
         """Act on the marker ``buf[i:end]``, which counts."""
         if match is not None:
             return self._begin_call(o, i, match)
+        if edge and o.kind == REASONING and not o.marked:  # text, unless the next marker closes it
+            self._look.thoughts_from = self._tape.base + i + 1
+            self._scanned = 0
+            self._at.state = states.UNDECIDED
+            return i
         if edge:
             if not o.pattern.first:  # a blank opening: text begins here
                 self._note_header(i)
@@ -645,11 +650,23 @@ class Prose(Steps):
                 return MORE
             if r >= 0 and not (o.kind in (CALL, REASONING) and look.quoted(p)):
                 if o.kind == REASONING_END:
-                    self._parts.begin_reasoning(self._ledger.at, self._plan.reasoning.lead)
+                    self._begin_decided()
                 else:
                     self._at.state = states.EDGE
                 return r
         return NO
+
+    def _begin_decided(self) -> None:
+        """Begin the reasoning that a closing decides, behind its opening without the tag if that is there."""
+        tape, buf = self._tape, self._tape.buf
+        j = skip_space(buf, tape.i)
+        untagged = [o.pattern for o in self._plan.plain.edge.at(buf, j) if o.kind == REASONING and not o.marked]
+        end = self._look.first(untagged, j)
+        if end >= 0:
+            tape.i = end
+            self._parts.begin_reasoning(tape.here, "")
+        else:
+            self._parts.begin_reasoning(self._ledger.at, self._plan.reasoning.lead)
 
     def _too_long(self) -> bool:
         if len(self._tape.buf) - self._tape.i <= CAP:
