@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..arguments import json_kind, json_shown, refuse_constant
+from ..arguments import json_kind, json_shown, refuse_constant, shortened
 from ..wire.decoding import decode
 
 REQUIRED: Any = object()  # as a default, it means that the field is required
 MOST = 2**31 - 1  # the largest count
 _MANY = 1_000_000  # the most objects, lists and strings of a request
+_SHOWN = 2000  # characters of an error's message and field, which may repeat what a request says
 
 
 class BadRequest(Exception):
@@ -22,8 +23,8 @@ class BadRequest(Exception):
     """
 
     def __init__(self, param: str | None, message: str, status: int | None = None, code: str | None = None) -> None:
-        super().__init__(f"{param}: {message}" if param else message)
-        self.param = param
+        super().__init__(shortened(f"{param}: {message}" if param else message, _SHOWN))
+        self.param = param and shortened(param, _SHOWN)
         self.status = status
         self.code = code
 
