@@ -37,12 +37,7 @@ def json_shown(value: object) -> str:
         text = json.dumps(value)
     except (TypeError, ValueError, RecursionError):
         text = f"{described(value)} {value!r}"
-    return shortened(text, _SHOWN)
-
-
-def shortened(text: str, most: int) -> str:
-    """A text with no more than these characters, and a sign where more follow."""
-    return text if len(text) <= most else text[:most] + "…"
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
 def refuse_constant(name: str) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..arguments import json_kind, json_shown, refuse_constant, shortened
+from ..arguments import json_kind, json_shown, refuse_constant
 from ..wire.decoding import decode
 
 REQUIRED: Any = object()  # as a default, it means that the field is required
@@ -23,8 +23,9 @@ class BadRequest(Exception):
     """
 
     def __init__(self, param: str | None, message: str, status: int | None = None, code: str | None = None) -> None:
-        super().__init__(shortened(f"{param}: {message}" if param else message, _SHOWN))
-        self.param = param and shortened(param, _SHOWN)
+        told = f"{param}: {message}" if param else message
+        super().__init__(told if len(told) <= _SHOWN else told[:_SHOWN] + "…")
+        self.param = param and param[:_SHOWN]
         self.status = status
         self.code = code
 
