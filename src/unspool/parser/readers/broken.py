@@ -42,6 +42,7 @@ class BrokenReader(Reader):
         # The quote of the broken string, while that goes on: markers in it are text.
         self.within = within if within in _STRING_REST else ""
         self._track = None if track is None else list(track)
+        self._round = sum(bracket in "(t" for bracket in track or ())  # how many of these are round
         shape = call.form.shape
         # The bracket that stays open when the arguments close, if the object has members after them.
         self._outer = 1 if shape is not None and shape.keys and shape.keys[-1][1] != "arguments" and not quiet else 0
@@ -151,12 +152,13 @@ class BrokenReader(Reader):
                 continue
             elif c in "{[(":
                 stack.append(c)
-            elif c != ")" or "(" in stack or "t" in stack:  # JSON has none
+                self._round += c == "("
+            elif c != ")" or self._round:  # JSON has none
                 top = stack[-1]
                 whole = len(stack) == 1 and (top, c) in (("(", ")"), ("{", "}"))
                 if (whole and self._enclosed) or (top, c) not in _PAIRS:
                     return m.start()  # the call's own closing
-                stack.pop()
+                self._round -= stack.pop() in "(t"
                 if len(stack) <= self._outer:
                     return m.end()
 

@@ -332,23 +332,16 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
         raise fields.wrong("mcp_servers", f"needs the header anthropic-beta with a beta of the name {BETA}…")
     named = Named(offer, names_of(tools))
     sets = [one for one in fields.objects("tools", ()) if one.raw.get("type") == "mcp_toolset"]
-    changes = [(one, one.object("tool")) for one in _tool_changes(fields)]
-    changes = [(one, reference) for one, reference in changes if reference.raw.get("type") in _OF_MCP]
+    changes = [(one, tool) for one in _tool_changes(fields) if (tool := one.object("tool")).raw.get("type") in _OF_MCP]
     for server in servers:
         label = server.text("name")
-        config = server.object("tool_configuration")
-        toolset = next((s for s in sets if s.text("mcp_server_name") == label), None)
-        if not config.flag("enabled", True):
+        if not server.object("tool_configuration").flag("enabled", True):
             continue
         own = [tool.original for tool in offer.listing.tools if tool.server == label]
-        allowed = set(config.texts("allowed_tools", 1024) if config.has("allowed_tools") else own)
-        if toolset is not None:
-            allowed = _enabled(toolset, own)
-        for change, reference in changes:
-            if reference.text("server_name") == label:
-                every = reference.raw["type"] == "mcp_toolset_reference"
-                names = own if every else [reference.text("name")]
-                (allowed.update if change.raw["type"] == "tool_addition" else allowed.difference_update)(names)
+        toolset = next((s for s in sets if s.text("mcp_server_name") == label), None)
+        allowed = _allowed(server, toolset, own)
+        for one, reference in changes:
+            _change(allowed, label, own, one, reference)
         if not named.server(label, allowed=allowed, approvals=False):
             raise named.unknown(server, "name", label)
     known = {server.raw["name"] for server in servers}
@@ -358,8 +351,20 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
     return named.all(bounds)
 
 
-def _enabled(toolset: Fields, own: Iterable[str]) -> set[str]:
-    """Those of the server's tools that are enabled in a toolset."""
+def _change(allowed: set[str], label: str, own: Sequence[str], change: Fields, reference: Fields) -> None:
+    """Add the tools of a server to those that are allowed, or take them away, if a change is about its ``own`` tools."""
+    if reference.text("server_name") != label:
+        return
+    names = own if reference.raw["type"] == "mcp_toolset_reference" else [reference.text("name")]
+    (allowed.update if change.raw["type"] == "tool_addition" else allowed.difference_update)(names)
+
+
+def _allowed(server: Fields, toolset: Fields | None, own: Sequence[str]) -> set[str]:
+    """Those of the server's tools that its configuration allows, or that are enabled in a toolset."""
+    config = server.object("tool_configuration")
+    allowed = set(config.texts("allowed_tools", 1024) if config.has("allowed_tools") else own)
+    if toolset is None:
+        return allowed
     default = toolset.object("default_config").flag("enabled", True)
     configs = toolset.object("configs")
     return {name for name in own if configs.object(name).flag("enabled", default)}
