@@ -345,14 +345,19 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
         if not named.server(label, allowed=allowed, approvals=False):
             raise named.unknown(server, "name", label)
     known = {server.raw["name"] for server in servers}
-    for one, field in (*((s, "mcp_server_name") for s in sets), *((r, "server_name") for _, r in changes)):
-        if one.text(field) not in known:
-            raise one.wrong(field, "is not in mcp_servers")
+    _check_servers(sets, "mcp_server_name", known)
+    _check_servers((reference for _, reference in changes), "server_name", known)
     return named.all(bounds)
 
 
+def _check_servers(objects: Iterable[Fields], field: str, known: Collection[str]) -> None:
+    for one in objects:
+        if one.text(field) not in known:
+            raise one.wrong(field, "is not in mcp_servers")
+
+
 def _change(allowed: set[str], label: str, own: Sequence[str], change: Fields, reference: Fields) -> None:
-    """Add the tools of a server to those that are allowed, or take them away, if a change is about its ``own`` tools."""
+    """Add tools of a server to those that are allowed, or take them away, if a change is about its ``own`` tools."""
     if reference.text("server_name") != label:
         return
     names = own if reference.raw["type"] == "mcp_toolset_reference" else [reference.text("name")]
