@@ -15,7 +15,7 @@ from ..engines.threads import Awaited
 from ..errors import ConstraintError, UnknownDialect
 from ..events import NOTICES, Event, Stage
 from ..generation.service import Service
-from ..grammar import Constraint, ToolStrictLevel, constrain
+from ..grammar import LEVELS, Constraint, constrain
 from ..infer.detect import detect_dialect
 from ..policy import CHOICES, DEFAULTS
 from ..request.chat_request import check_text
@@ -39,7 +39,6 @@ _GRAMMAR: Final = (
     *("dialect", "toml", "reasoning", "policy", "tools", "tool_choice", "parallel_tool_calls"),
     *("stage", "prompt", "response_format", "strict_level"),
 )
-_LEVELS: Final = tuple(level.name.lower() for level in ToolStrictLevel)
 
 
 def _about(service: Service, fields: Fields, awaited: Awaited) -> bytes:
@@ -65,7 +64,7 @@ def _about(service: Service, fields: Fields, awaited: Awaited) -> bytes:
             "protocols": list(_WRITERS),
             "notices": NOTICES,
             "keys": KEYS,
-            "levels": _LEVELS,
+            "levels": list(LEVELS),
             "strict_level": settings.strict_level.name.lower(),
             "prompts": service.prompts is not None,
             "sessions": service.sessions is not None,
@@ -129,7 +128,7 @@ def _grammar(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     dialect, _ = read_dialect(fields, service)
     declared, choice = read_nested(fields, custom=False).tools, fields.raw.get("tool_choice")
     tools = toolset(fields, declared, choice, service.settings.limits)
-    level = fields.one_of("strict_level", _LEVELS, service.settings.strict_level.name.lower())
+    level = fields.one_of("strict_level", tuple(LEVELS), service.settings.strict_level.name.lower())
     try:
         found = constrain(
             dialect,
@@ -139,7 +138,7 @@ def _grammar(service: Service, fields: Fields, awaited: Awaited) -> bytes:
             stage=fields.one_of("stage", tuple(Stage), None),
             prompt=read_prompt(fields, service),
             response_format=read_format(fields),
-            strict_level=ToolStrictLevel[level.upper()],
+            strict_level=LEVELS[level],
             closed=service.settings.closed,
         )
     except ConstraintError as error:
