@@ -19,12 +19,12 @@ import msgspec
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..engines import Sampling
 from ..generation.service import Service
 from ..request.common import sampling
 from ..request.fields import MOST, BadRequest, Fields, read_object
 from ..rl import exports
 from ..sessions import About, Limits, Refused, Session, Sessions
+from ..sessions.session import SAMPLING
 from ..wire.common import Failure
 from ..wire.encoding import cleaned, encode
 from .endpoint import SESSION, failure_of, has_key, integer_of, keys_of, query_of, read_body
@@ -39,7 +39,6 @@ _SECRET: Final = "the key of the session, or of the server, is missing or wrong;
 _AT_ONCE: Final = 100
 _PLACES: Final = 10**12 - 1
 _SHOWN: Final = ("id", "status", "reward", "created", "sampling", "limits", "metadata", "problems")
-_SAMPLING: Final = (*(name for name in Sampling.__struct_fields__ if name != "logprobs"), "max_tokens")
 
 
 class SessionRoutes:
@@ -148,7 +147,7 @@ class SessionRoutes:
     async def _create(self, scope: Scope, fields: Fields) -> Reply:
         fields.only(("id", "sampling", "limits", "metadata"))
         given = fields.object("sampling")
-        given.only(_SAMPLING)
+        given.only((*SAMPLING, "max_tokens"))
         chosen = {**msgspec.structs.asdict(sampling(given)), "max_tokens": given.integer("max_tokens", 1)}
         chosen = {name: value for name, value in chosen.items() if value is not None}
         session = await self._sessions.create(
