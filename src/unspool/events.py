@@ -152,7 +152,7 @@ NOTICES: dict[str, str] = {
     "loose_arguments": "the arguments of a call were members beside its name; the detail is the first one's key",
     "mended_name": "a call named a declared tool with its id or prefix written wrongly; the detail is the written name",
     "missing_close": "an argument, a call, a block or a frame had no closing marker",
-    "missing_open": "a tag or a quote before the key or the value of an argument was missing",
+    "missing_open": "a tag or a quote before a key or a value was missing, or the opening of a call",
     "opening_as_text": "text followed the opening of a call that has no block or no closing, so both are text",
     "other_syntax": "a call was written in another format than the dialect's: as JSON, or its only string as bare text",
     "repaired": "the arguments of a call were repaired; the detail names the first repair",

@@ -93,10 +93,15 @@ class Schema:
         """The schema of an object's member; ``None`` if it is not declared."""
         return self._member(name, _own_property, self._members)
 
+    def required(self) -> list[str]:
+        """The members that the object must have."""
+        required = self._node.get("required") if isinstance(self._node, Mapping) else None
+        return [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+
     def only_string(self) -> str | None:
         """The object's only required member, if it may be any string."""
-        required = self._node.get("required") if isinstance(self._node, Mapping) else None
-        if not isinstance(required, list) or len(required) != 1 or not isinstance(required[0], str):
+        required = self.required()
+        if len(required) != 1:
             return None
         member = self.property(required[0])
         return required[0] if member is not None and member.kinds() == Kinds(frozenset({"string"})) else None
@@ -403,7 +408,7 @@ class Marked(enum.Enum):
     OTHER = enum.auto()  # JSON, or sometimes a string, which is then in quotes
 
 
-def decode(text: str, kinds: Kinds | None, marked: Marked = Marked.NOT) -> tuple[str, bool]:
+def decode(text: str, kinds: Kinds | None, marked: Marked = Marked.NOT) -> tuple[str, bool]:  # a line for each type
     """Turn the text of an argument value into JSON text, and say whether it fits its schema's ``kinds``.
 
     If the schema allows a string, the text is that string, except for the bare text ``null`` if null is allowed

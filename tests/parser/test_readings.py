@@ -111,13 +111,14 @@ def test_the_output_s_end_cuts_openings_that_look_like_one_and_no_prose(dialect:
 # -- openings in prose ---------------------------------------------------------------------------------------------
 
 
-def spelled_openings(dialect: Dialect, name: str) -> Iterator[tuple[str, str, str]]:
-    """Openings of calls with a marker after the name, which prose may quote; what closes them, and their block's."""
+def spelled_openings(dialect: Dialect, name: str, *, drifts: bool = False) -> Iterator[tuple[str, str, str]]:
+    """Openings of calls with a marker after the name, which prose may quote; what closes them, and their block's;
+    ``drifts``: in the spellings that are only read, too."""
     plan = compile_plan(dialect)
     for call in dialect.call:
         if (
             call.object is None
-            and call.spelled is None
+            and (drifts or call.spelled is None)
             and call.body == "arguments"
             and (dialect.argument or "<" not in call.opening[:1])
         ):
@@ -150,6 +151,15 @@ def test_an_opening_that_prose_follows_is_text_unless_a_closing_comes(dialect: D
         for rest in ("", write_arguments(dialect, {"city": "Paris"})):
             message = read(block + head + rest, dialect, "length")
             assert [c.name for c in message.tool_calls] == [name], rest
+
+
+@pytest.mark.parametrize(**named([d for d in PROSE if d.argument and d.calls[0].opening.strip()]))
+def test_an_opening_outside_its_block_that_is_text_keeps_its_closing(dialect: Dialect) -> None:
+    for head, tail, _ in spelled_openings(dialect, "get_weather", drifts=True):
+        raw = f"First write {head} and then {tail} behind it."
+        for way in WAYS:
+            message = read(raw, dialect, **way)
+            assert (message.content, message.tool_calls) == (raw, []), raw
 
 
 def test_a_call_that_is_never_closed_is_held_up_to_the_cap() -> None:
@@ -236,7 +246,7 @@ def test_bare_text_in_a_closed_call_is_the_only_required_string(dialect: Dialect
     stray = fill(dialect.argument[0].closing, key="input").strip()
     for head, tail, block in spelled_openings(dialect, "patch"):
         end = dialect.calls[0].closing
-        for written in (patch, f"\n{patch}\n", f"{patch}\n{stray}\n"):
+        for written in (patch, f"\n{patch}\n", f"{patch}\n{stray}\n", f"\n<input>\n{patch}\n</input>\n"):
             message = read(f"{block}{head}{written}{tail}{end}", dialect, tools=tools)
             assert values(message) == [("patch", {"input": patch})]
             assert notices(message) == ["other_syntax"]
@@ -319,6 +329,14 @@ def test_an_exact_name_is_never_mended_and_prefixes_are_those_of_the_dialect() -
     raw = '<|channel|>commentary to=functions_exec <|constrain|>json<|message|>{"cmd": "ls"}<|call|>'
     message = read(raw, "harmony", tools=declared)
     assert ([c.name for c in message.tool_calls], notices(message)) == (["exec"], ["mended_name"])
+
+
+def test_a_word_of_the_header_that_is_glued_to_a_declared_name_is_no_part_of_it() -> None:
+    for name, mended in (("execjson", ["mended_name"]), ("json", [])):  # a tool may have the word's name
+        raw = f'<|channel|>commentary to=functions.{name}<|message|>{{"cmd": "ls"}}<|call|>'
+        message = read(raw, "harmony", tools=[tool("exec", cmd="string"), tool("json", cmd="string")])
+        called = "exec" if mended else name
+        assert ([c.name for c in message.tool_calls], notices(message)) == ([called], mended)
 
 
 def test_kimi_s_section_marker_is_read_in_the_singular() -> None:
@@ -839,3 +857,41 @@ def test_a_word_between_a_calls_tags_without_what_marks_its_name_is_a_call_only_
         ("<|tool_call>call:now<tool_call|>", [tool("f")]),
     ):
         assert values(alike("gemma4", raw, [list(raw)], tools=tools)) == [("now", {})], raw
+
+
+# -- calls without their opening -----------------------------------------------------------------------------------
+
+
+def unopened(dialect: Dialect) -> Iterator[tuple[str, str]]:
+    """Calls of ``bash`` that only their closing marks, and that closing."""
+    for o in compile_plan(dialect).calls.unopened:
+        assert o.form is not None
+        closing = text_of(o.form.closing)
+        for whole in call_forms(dialect, "bash", '{"cmd": "ls"}'):
+            raw = whole[whole.find("{") :]
+            if "[{" not in whole and raw.endswith(closing) and raw.count("{") == 2:
+                yield raw, closing
+
+
+UNOPENED = [d for d in CALLING if any(unopened(d))]
+
+
+@pytest.mark.parametrize(**named(UNOPENED))
+def test_where_content_begins_an_object_that_is_closed_may_lack_its_opening(dialect: Dialect) -> None:
+    thought = write_reasoning(dialect, "plan") if dialect.reasoning else ""
+    for raw, closing in unopened(dialect):
+        for before in ("", "\n", thought):
+            message = read(before + raw, dialect)
+            assert (values(message), message.content) == ([("bash", {"cmd": "ls"})], "")
+            assert notices(message)[0] == "missing_open"
+        message = read(f"{raw}\n{raw} so.", dialect)
+        assert (len(message.tool_calls), message.content.strip()) == (2, "so.")
+        for way in ({"tools": None}, {"tools": [WEATHER]}, {"tool_choice": "none"}):
+            assert read(raw, dialect, **way).tool_calls == []
+        open_call = raw.removesuffix(closing).rstrip()
+        for text in (open_call, f"{open_call} so.", open_call[:-1], '{"name": "bash"', raw.replace("ls", "l" * 4096)):
+            assert read(text, dialect).tool_calls == []
+            assert read(text, dialect).content.startswith(text.removesuffix(closing).rstrip())
+        assert read(f"Sure: {raw}", dialect).tool_calls == []
+        with pytest.raises(DialectError, match="content"):
+            render({"role": "assistant", "content": raw}, dialect, tools=TOOLS)

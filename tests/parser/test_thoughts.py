@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from unspool import Dialect, Message, Notice, Parser, Policy, Stage, detect_stage, get_dialect
+from unspool import Dialect, Message, Notice, Parser, Policy, Stage, ToolCall, detect_stage, get_dialect, render
 from unspool.dialect.compiling import compile_plan
 from unspool.dialect.markers import text
 
@@ -349,3 +349,28 @@ def test_text_that_looked_like_a_call_behind_a_thought_begins_where_any_text_doe
     tools = [{"type": "function", "function": {"name": "now"}}]
     message = both("openai-generic", f"<think>\nplan\n</think>\n\n{text}", tools=tools, stage="content")
     assert (message.reasoning, message.content, message.tool_calls) == ("plan", text, [])
+
+
+@pytest.mark.parametrize(**named(d for d in THINKING if d in CALLING))
+def test_a_call_given_back_behind_a_thought_has_the_line_breaks_of_any_text(dialect: Dialect) -> None:
+    message = Message(reasoning="plan", tool_calls=[ToolCall(0, "call_0", "other", '{"a": "x"}')])
+    try:
+        raw = render(message, dialect)
+    except ValueError:  # the dialect does not write both
+        return
+    text = both(dialect, raw, tools=[]).content
+    given = both(dialect, raw, policy=Policy(unknown_tool="text")).content
+    assert len(given) - len(given.lstrip("\n")) == len(text) - len(text.lstrip("\n"))
+
+
+@pytest.mark.parametrize("raw", ["thought\nA poem", "\n\nthought\nA poem", "thought\n", "thoughtful\n<channel|>"])
+def test_what_begins_as_a_thought_without_its_token_is_text_if_it_is_not_closed(raw: str) -> None:
+    message = both("gemma4", raw)
+    assert (message.reasoning, message.content) == ("", raw.replace("<channel|>", ""))
+
+
+def test_a_thought_without_its_token_opens_only_where_the_output_begins() -> None:
+    message = both("gemma4", "Hello\nthought\nplan\n<channel|>answer")
+    assert (message.reasoning, message.content) == ("", "Hello\nthought\nplan\nanswer")
+    message = both("gemma4", "thought\nplan\n<channel|>answer", policy=Policy(reasoning_in_content="text"))
+    assert message.reasoning == ""

@@ -114,6 +114,8 @@ def test_nothing_is_generated_where_max_tokens_is_zero() -> None:
     with live(Scripted(["surprise"])) as server:
         answer = server.openai.completions.create(model="m", prompt="Once", echo=True, max_tokens=0)
     assert (answer.choices[0].text, answer.choices[0].finish_reason) == ("Once", "length")
+    assert answer.usage is not None
+    assert (answer.usage.completion_tokens, answer.usage.total_tokens) == (0, answer.usage.prompt_tokens)
 
 
 def test_a_failure_is_an_error_of_openais_form_whole_and_streamed() -> None:

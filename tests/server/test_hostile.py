@@ -258,6 +258,19 @@ def test_a_request_is_refused_with_the_field_and_what_is_allowed(limited: Live, 
         assert error["param"] == (case.param or said.partition(": ")[0])
 
 
+def test_an_error_is_short_whatever_the_request_says(bare: Live) -> None:
+    long = "x" * 100_000
+    inner = {"type": "string", "pattern": "(?=a)"}
+    schemas: list[Any] = [{"$ref": f"#/{long}"}, {"type": "object", "properties": {long: inner}}]
+    functions = [{"type": "function", "function": {"name": "f", "parameters": one}} for one in schemas]
+    asks: list[Any] = [{"tools": [function], "tool_choice": "required"} for function in functions]
+    asks += [{"response_format": {"type": long}}, {"tool_choice": long}]
+    for ask in asks:
+        answer = bare.post(CHAT, messages=HELLO, **ask)
+        assert answer.status_code == 400, ask
+        assert len(answer.text) < 6000, answer.text[:200]
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses", "/ag-ui"])
 def test_deeply_nested_values_are_refused_or_accepted(server: Live, path: str) -> None:

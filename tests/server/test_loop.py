@@ -290,6 +290,36 @@ def test_messages_offer_mcp_servers_only_with_the_beta_header(server: Server) ->
     assert "mcp_servers: needs the header anthropic-beta" in refused.json()["error"]["message"]
 
 
+def test_blocks_of_the_history_take_tools_of_a_server_away_and_give_them_back(server: Server) -> None:
+    live, _ = server
+
+    def change(kind: str, **tool: Any) -> dict[str, Any]:
+        block = {"type": f"tool_{kind}", "tool": {"server_name": "workshop", **tool}}
+        return {"role": "system", "content": [block]}
+
+    every: Any = {"type": "mcp_toolset_reference"}
+    add: Any = {"type": "mcp_tool_reference", "name": "add"}
+    gone, back, added = change("removal", **every), change("addition", **every), change("addition", **add)
+    off = {"type": "mcp_toolset", "mcp_server_name": "workshop", "default_config": {"enabled": False}}
+    body: Any = {"max_tokens": 99, "mcp_servers": [MCP_SERVER]}
+    headers = {"anthropic-beta": BETA[0]}
+    for tools, changes, offered in (
+        ([], [gone], False),
+        ([], [gone, back], True),
+        ([], [gone, added], True),
+        ([], [back, change("removal", **add)], False),
+        ([off], [], False),
+        ([off], [added], True),
+    ):
+        history = [*asked("before"), *changes, *asked("add please")]
+        reply = live.http.post("/v1/messages", json={**body, "tools": tools, "messages": history}, headers=headers)
+        assert reply.status_code == 200, reply.text
+        assert ("sum=5" in reply.text) is offered, (tools, changes)
+    unknown = [*asked("add please"), change("removal", **every, server_name="other")]
+    reply = live.http.post("/v1/messages", json={**body, "messages": unknown}, headers=headers)
+    assert (reply.status_code, "server_name: is not in mcp_servers" in reply.text) == (400, True), reply.text
+
+
 # -- AG-UI -------------------------------------------------------------------------------------------------------------
 
 

@@ -332,6 +332,23 @@ def test_blocks_of_the_history_change_the_tools_of_messages_and_a_cleared_messag
     assert [m["content"] for m in second.messages][5:] == ["Once."]
 
 
+def test_a_system_message_changes_the_effort_of_messages_from_there_on() -> None:
+    high, low = ({"role": "system", "output_config": {"effort": effort}} for effort in ("high", "low"))
+    ask: Any = {"max_tokens": 9, "thinking": {"type": "adaptive"}, "output_config": {"effort": "medium"}}
+    engine = Scripted(["ok"])
+    histories: Any = ([], [high], [high, *HELLO, {**low, "content": "Mind."}], [{**high, "content": []}])
+    with live(engine, efforts={"low": 50}) as server:
+        for history in histories:
+            server.ok("/v1/messages", **ask, messages=[*HELLO, *history, *HELLO])
+        odd = {"role": "system", "content": "x", "output_config": {"effort": "odd"}}
+        for bad, wrong in ((odd, "output_config.effort"), ({"role": "system", "output_config": {}}, "content")):
+            reply = server.post("/v1/messages", **ask, messages=[*HELLO, bad, *HELLO])
+            assert (reply.status_code, f"messages[1].{wrong}" in reply.text) == (400, True), reply.text
+    assert [one.variables["reasoning_effort"] for one in engine.requests] == ["medium", "high", "low", "high"]
+    assert [one.thinking and one.thinking.budget for one in engine.requests] == [None, None, 50, None]
+    assert [m["content"] for m in engine.requests[2].messages] == ["Hello", "Hello", "Mind.", "Hello"]
+
+
 def test_items_that_say_nothing_to_the_model_change_its_settings_or_are_the_clients_own() -> None:
     schema = {"type": "json_schema", "name": "s", "schema": {"type": "object"}}
     high, low = (

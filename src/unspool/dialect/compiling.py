@@ -37,7 +37,21 @@ from .markers import (
     tags,
     text,
 )
-from .patterns import ANY, DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Pattern, closing, joined, pattern, solid, worded
+from .patterns import (
+    ANY,
+    DIGITS,
+    LITERAL,
+    NAME,
+    SPACE,
+    TAG_ENDS,
+    Atom,
+    Pattern,
+    closing,
+    joined,
+    pattern,
+    solid,
+    worded,
+)
 from .plan import ArgumentPlan, CallPlan, Plan, ReasoningPlan
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, parse_template, text_of, unstarted
@@ -275,6 +289,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
         blocks=blocks,
         inner=Candidates([*inner, *objects]),
         begun=_begun(parts),
+        unopened=_unopened(parts),
         inner_bare=Candidates(
             Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner
         ),
@@ -474,6 +489,37 @@ def _untagged(parts: _Parts) -> list[Opening]:
     return [Opening(CALL, f.opening, False, block=block, form=f) for f in bare]
 
 
+def _unopened(parts: _Parts) -> list[Opening]:  # each condition leaves it text
+    """Calls that are objects, without their opening; their own closing, or their block's, marks them."""
+    if parts.frames or any(o.pattern.first == "{" for o in parts.calls):  # such an object is a call by itself
+        return []
+    found: dict[tuple[ObjectShape, str], Opening] = {}
+    ends = {text(e.pattern) for e in parts.ends}
+    for o in parts.calls:
+        form, block = o.form, o.block
+        if not o.marked or form is None or form.shape is None or form.other:
+            continue
+        end = form.closing if form.closing or block is None else block.closing  # of one call, not of a list
+        bare = Form(pattern(("{",)), end, form.shape, form.syntax, True, False)
+        if bare.outside is not None and tag_of(end) and end.first[0] != "]" and text(end) not in ends:
+            alone = Block(pattern(()), pattern(()), "", "", False)
+            found[form.shape, text(end)] = Opening(CALL, bare.opening, False, block=alone, form=bare)
+    return [*found.values()]
+
+
+def _untagged_thoughts(parts: _Parts) -> list[Opening]:
+    """Reasoning without the tag with which it begins: where the output begins, a word alone on a line opens it, if it
+    is closed."""
+    found = []
+    for o in parts.reasoning:
+        tag = tag_of(o.pattern)
+        word = text(o.pattern)[len(tag) :]
+        lead = o.template.inner_lead if o.template else ""
+        if tag and word.isalpha() and lead.startswith("\n"):
+            found.append(Opening(REASONING, Pattern([Atom(LITERAL, word + "\n")]), False, template=o.template))
+    return found
+
+
 def _forced_calls() -> list[Opening]:
     bare = Form(pattern(("{",)), pattern(()), _FORCED, Syntax.JSON, True, False, True)
     found: list[Opening] = []
@@ -499,7 +545,8 @@ def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, nam
     thought_calls = parts.within(parts.thought_calls) if in_thoughts else []
     leads = [t.lead for t in _framed(d) if t.before]
     margin = _margin([*(b.lead for b in parts.blocks if calls), *(t.lead for t in d.reasoning), *leads])
-    edge = _edge([*parts.calls, *_untagged(parts), *parts.others], parts.forced, named=named) if calls else parts.others
+    begins = [*_untagged_thoughts(parts), *parts.others]
+    edge = _edge([*parts.calls, *_untagged(parts), *begins], parts.forced, named=named) if calls else begins
     return Outline(
         calls=calls,
         edge=Candidates(edge),
@@ -548,47 +595,41 @@ def argument_closings(t: Template, d: Dialect) -> list[Pattern]:
 
 
 def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template]) -> list[Parameter]:
-    # A line for each field.
-    if not templates:
-        return []
     around: tuple[Form | Block, ...] = (*parts.forms, *parts.inside, *parts.blocks)
     outer = {a.closing.first for a in around if a.closing}
     rivals = [p for a in around for p in (a.closing, a.opening) if p]
     rivals += [m.pattern for m in (*parts.ends, *parts.starts)]
-    begun = {p.first for p in rivals}
     opened = {id(t): _argument(d, t) for t in (*d.argument, *d.item)}
     openings = {first for t in d.argument if (first := opened[id(t)].first)}
-    found: list[Parameter] = []
-    for t in templates:
-        closings = argument_closings(t, d)
-        own = closings[0]
-        triggers = frozenset((*(p.first for p in closings), *outer, *openings))
-        trail = t.inner_trail
-        gap = _gap(d, t)
-        opening = opened[id(t)]
-        tags = value_tags(opening)
-        token = opening.first.removesuffix("<")
-        found.append(
-            Parameter(
-                opening=opening,
-                closing=own,
-                closings=closings,
-                lead=t.inner_lead,
-                trail=trail,
-                triggers=triggers,
-                firsts="".join(sorted({x[0] for x in triggers})),
-                gap=gap,
-                held=_margin([trail, gap]),
-                vague=any(first.startswith(opening.first) for first in begun),
-                rivals=rivals,
-                loose=Loose(opening, tags) if len(tags) > 1 else None,
-                head=opening.first if _solid(opening)[1:2] == ["key"] else "",
-                last=tags[-1].first if tags else "",
-                token=token if own.first == f"{token}</" and _solid(own)[1:] == ["key", ">"] else "",
-                repeats=opening.atoms[-1].kind == LITERAL and opening.atoms[-1].text[-1] in TAG_ENDS,
-            )
-        )
-    return found
+    return [_parameter(d, t, opened[id(t)], {*outer, *openings}, rivals) for t in templates]
+
+
+def _parameter(d: Dialect, t: Template, opening: Pattern, enders: set[str], rivals: list[Pattern]) -> Parameter:
+    # A line for each field.
+    closings = argument_closings(t, d)
+    own = closings[0]
+    triggers = frozenset((*(p.first for p in closings), *enders))
+    gap = _gap(d, t)
+    tags = value_tags(opening)
+    token = opening.first.removesuffix("<")
+    return Parameter(
+        opening=opening,
+        closing=own,
+        closings=closings,
+        lead=t.inner_lead,
+        trail=t.inner_trail,
+        triggers=triggers,
+        firsts="".join(sorted({x[0] for x in triggers})),
+        gap=gap,
+        held=_margin([t.inner_trail, gap]),
+        vague=any(rival.first.startswith(opening.first) for rival in rivals),
+        rivals=rivals,
+        loose=Loose(opening, tags) if len(tags) > 1 else None,
+        head=opening.first if _solid(opening)[1:2] == ["key"] else "",
+        last=tags[-1].first if tags else "",
+        token=token if own.first == f"{token}</" and _solid(own)[1:] == ["key", ">"] else "",
+        repeats=opening.atoms[-1].kind == LITERAL and opening.atoms[-1].text[-1] in TAG_ENDS,
+    )
 
 
 def _solid(pattern: Pattern) -> list[str]:

@@ -497,7 +497,7 @@ def names_call(name: str) -> bool:
 
 def _atoms(
     parts: tuple[Piece, ...], barriers: tuple[str, ...] = (), *, ends: tuple[str, ...] = (), any_case: bool = False
-) -> list[Atom]:
+) -> list[Atom]:  # a branch for each kind of field
     """The atoms of some parts, with what ends their fields."""
     atoms = _divided(parts)
     for atom in atoms if any_case else ():

@@ -43,6 +43,7 @@ class CallPlan(msgspec.Struct, eq=False):
     blocks: list[Block]
     inner: Candidates[Opening]  # calls inside a block, without its opening
     begun: list[Opening]  # calls without the marker they begin with, which a prompt may contain
+    unopened: list[Opening]  # calls that are objects, without the marker they begin with: their closing is a tag
     inner_bare: Candidates[Opening]  # the same, if the block is not marked
     following: Candidates[Opening]  # marked calls that may follow one whose block is closed
     following_inside: Candidates[Opening]
@@ -130,8 +131,9 @@ class Plan(msgspec.Struct, eq=False, dict=True):
         return opening(dict.fromkeys(calls), self.arguments.awaited(None, self.arguments.parameters))
 
     @property
-    def naming(self) -> tuple[tuple[str, ...], bool]:
-        """The words before a tool's name in ids and calls (``functions``), and whether a number follows it in calls."""
+    def naming(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+        """The words before a tool's name in ids and calls (``functions``), those after it (``json``), and whether a
+        number follows it in calls."""
         return self.dialect.derived("naming", _naming)
 
     @property
@@ -140,13 +142,15 @@ class Plan(msgspec.Struct, eq=False, dict=True):
         return self.policy.bad_arguments == "repair"
 
 
-def _naming(d: Dialect) -> tuple[tuple[str, ...], bool]:
+def _naming(d: Dialect) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
     before = [text.partition("{name}")[0] for text in (d.id, *(t.text for t in d.call)) if "{name}" in text]
     words = [m.group(1) for text in before if (m := _PREFIX.search(text))]
-    return tuple(dict.fromkeys(words)), any(_NUMBERED.search(t.text) for t in d.call)
+    behind = [m.group(1) for t in d.call if (m := _SUFFIX.search(t.text))]
+    return tuple(dict.fromkeys(words)), tuple(dict.fromkeys(behind)), any(_NUMBERED.search(t.text) for t in d.call)
 
 
 _PREFIX = Regex(r"([A-Za-z]\w*)[.:/]\Z")
+_SUFFIX = Regex(r"\{name\} (?:<\|\w+\|>)?([A-Za-z]\w*)<")
 _NUMBERED = Regex(r"\{name\}[.:]\{(?:index|number)\}")
 
 

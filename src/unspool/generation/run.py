@@ -423,6 +423,8 @@ class Run:
         each = len(usages) // self._request.prompt_count
         usage = _added([_added(usages[at : at + each], True) for at in range(0, len(usages), each)])
         if usage is not None:
+            if self._request.max_tokens == 0:  # engines generate a token all the same, which nobody gets
+                usage = msgspec.structs.replace(usage, completion_tokens=0, total_tokens=None)
             self._service.metrics.usage(usage)
         return usage
 

@@ -162,7 +162,7 @@ class _Builder:
     @cached_property
     def tags(self) -> frozenset[str]:
         """The markers of reasoning that are matched in any mixture of upper and lower case."""
-        patterns = [*(o.pattern for o in self.plan.reading.edge if o.kind == REASONING)]
+        patterns = [o.pattern for o in self.plan.reading.edge if o.kind == REASONING]
         patterns += [o.pattern for o in self.plan.reasoning.ends]
         return frozenset(p.first for p in patterns if _TAG.fullmatch(p.first))
 

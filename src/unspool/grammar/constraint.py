@@ -110,7 +110,7 @@ def constrain(
     closed: bool = False,
     tokenizer: Any = None,
     grammars: Mapping[str, Freeform] | None = None,
-) -> Constraint | None:
+) -> Constraint | None:  # each argument is checked in turn
     """Return a constraint under which an output has the calls and the content that a request demands.
 
     Args:

@@ -140,7 +140,7 @@ def _tokens(source: str) -> list[_Token]:
     return found
 
 
-def _read(source: str) -> tuple[_Definitions, list[str]]:
+def _read(source: str) -> tuple[_Definitions, list[str]]:  # a branch for each kind of line
     """The definitions by name, imported ones included, and the names of ignored terminals."""
     definitions: _Definitions = {}
     ignored: list[str] = []

@@ -307,14 +307,17 @@ def _read(d: Dialect, text: str, stage: Stage | None) -> tuple[float, Message, b
     # That a call which the end cuts is not closed says nothing.
     known = {"repaired", "missing_close"} if any(c.status == "incomplete" for c in calls) else {"repaired"}
     doubts = sum(n.kind not in known for n in message.notices) + 2 * (len(message.tool_calls) - len(calls))
-    # A thought that nothing closed, or that a call interrupted, is read from a stage alone.
-    unclosed = any(n.kind == "unclosed_reasoning" or n.detail == "reasoning" for n in message.notices)
-    closed = any(t.closing.strip().lower() in text.lower() for t in d.reasoning)
-    thought = bool(message.reasoning) and closed and not unclosed
+    thought = bool(message.reasoning) and _thought_closes(d, text, message)
     score = sum(_WORTH[c.status] for c in calls) + thought + 0.25 * taken - 0.5 * left - 0.5 * doubts
     if score <= 0 or not (calls or thought):
         return 0.0, message, False
     return _compared(d, text, stage, tools, message, score)
+
+
+def _thought_closes(d: Dialect, text: str, message: Message) -> bool:
+    """Whether a thought is closed. One that is not, or that a call interrupted, is read from a stage alone."""
+    unclosed = any(n.kind == "unclosed_reasoning" or n.detail == "reasoning" for n in message.notices)
+    return not unclosed and any(t.closing.strip().lower() in text.lower() for t in d.reasoning)
 
 
 def _compared(

@@ -113,8 +113,9 @@ def fill_letters(template: str, letters: str) -> str:
     return head + "".join(letter + part for letter, part in zip(letters, rest, strict=False))
 
 
-def _written_around(own: str, name: str, prefixes: tuple[str, ...], numbered: bool) -> bool:
-    """Whether a name is a declared one with a prefix before it, or a number after it, and a sign between them."""
+def _written_around(own: str, name: str, prefixes: tuple[str, ...], suffixes: tuple[str, ...], numbered: bool) -> bool:
+    """Whether a name is a declared one with a prefix before it, or a number or a header's word after it, and a sign
+    between them."""
     for prefix in ("", *prefixes):
         rest = name.removeprefix(prefix) if name.startswith(prefix) else ""
         for sign in ("", *_SIGNS) if prefix else ("",):
@@ -122,7 +123,7 @@ def _written_around(own: str, name: str, prefixes: tuple[str, ...], numbered: bo
             if rest.startswith(sign) and tail.startswith(own):
                 tail = tail[len(own) :]
                 number = tail[1:] if tail[:1] in _SIGNS else tail
-                if not tail or (numbered and number.isdecimal()):
+                if not tail or tail in suffixes or (numbered and number.isdecimal()):
                     return True
     return False
 
@@ -154,8 +155,8 @@ class Desk(msgspec.Struct, eq=False):
         one; ``""`` if there is none, or more than one."""
         if not self.names or name in self.names:
             return ""
-        prefixes, numbered = self.plan.naming
-        found = [own for own in self.names if len(own) < len(name) and _written_around(own, name, prefixes, numbered)]
+        around = self.plan.naming
+        found = [own for own in self.names if len(own) < len(name) and _written_around(own, name, *around)]
         found.sort(key=len, reverse=True)
         return found[0] if found and len(found[0]) > len(found[-1] if found[1:] else "") else ""
 
@@ -227,8 +228,10 @@ class Call:
             self.sink = Sink.DROP if policy.unknown_tool == "drop" and known is False else Sink.TEXT
             if not header:
                 ledger.hold(Why.HEADER, self.place, self.margin)
-            ledger.discard()
+            hold = ledger.discard()
             ledger.notice(refused, self.name)
+            if self.sink == Sink.TEXT:
+                ledger.edge(hold.place.margin, end)
             self.pass_by(end)
             return
         # In reasoning, a call of an unknown tool does not count before its arguments are complete.

@@ -35,6 +35,7 @@ _NAMELESS = Regex(
 )
 """An object that is cut before its name is complete, with nothing but short values before it."""
 _ID = Regex(r"[\w.\-:/]++")
+_UNOPENED: Final = 4096  # how long a call that lacks its opening may be
 _SOON: Final = 256  # so near the end of the text, a call without its closing is not looked at as a whole
 
 
@@ -189,6 +190,33 @@ class Calls(Steps):
             return None
         whole.end = end
         return whole
+
+    def unopened(self, i: int) -> int:  # each condition leaves it to the text
+        """Read the call at ``i`` that lacks its opening, if it names a declared tool, is plain, and is closed soon: its
+        end, `NO`, or `MORE` while it may be one. It is read whole, so nothing is given back."""
+        tape, ledger, look = self._tape, self._ledger, self._look
+        buf, last, found = tape.buf, i + _UNOPENED, NO
+        if ledger.holds or ledger.thinking or ledger.paused or not look.outline.calls:
+            return NO
+        for o in self._plan.calls.unopened:
+            form, block, match = o.form, o.block, Match(i + 1, {})
+            assert form is not None
+            assert block is not None
+            if self._openings.begins_object(form, i + 1) == 0:
+                continue
+            whole = self._whole(form, block, match) if buf.find(form.closing.first, i, last) >= 0 else None
+            if whole is not None and whole.end <= last:
+                at = buf.rfind(form.closing.first, i, whole.end)
+                cut = any(i < m - tape.base < at for m in look.marks or ())  # a special token may end a string
+                if cut or look.stands(form.closing, at) != whole.end or self.refused(i):
+                    return NO
+                ledger.markup(tape.base + i)
+                ledger.notice("missing_open", whole.name)
+                self._take_whole(whole, form, block, match, tape.base + i)
+                return whole.end
+            if len(buf) < last and not tape.final:
+                found = MORE
+        return found
 
     def _plain(self, form: Form, match: Match, buf: str) -> Whole | None:
         """The call's name and arguments, if all of them are in the text, and plain."""
@@ -386,12 +414,8 @@ class Calls(Steps):
         if j == len(tape.buf) and not tape.final:
             return False
         own = call.form.closing
-        r = self._look.stands(own, j, dict(call.fields))
-        if r < 0:  # other calls' closings, which a model may write instead; if it is broken, brackets may be missing
-            closings = [own, *(s for s in self._plan.calls.call_closings if s is not own)]
-            bare = [own.unbracketed()] if call.status != "ok" and call.form.shape is not None else []
-            others = (self._look.stands(c, j, dict(call.fields)) for c in (*closings[1:], *bare))
-            r = first_of((r, *others))
+        closings = [own, *(s for s in self._plan.calls.call_closings if s is not own)]
+        r = self._closes(call, closings, j)
         if r >= 0:
             tape.i = r
             self._end_call(call.status, tape.here)
@@ -409,6 +433,15 @@ class Calls(Steps):
         end = len(tape.buf) if cut else max(self._look.progress(p, j) for p in closings)
         self._end_unclosed(call, end if end > j else i)
         return True
+
+    def _closes(self, call: Call, closings: list[Pattern], j: int) -> int:
+        """The end of the call's closing at ``j``, or of another call's, which models write instead; `NO` or `MORE`."""
+        r = self._look.stands(closings[0], j, dict(call.fields))
+        if r >= 0:
+            return r
+        broken = call.status != "ok" and call.form.shape is not None  # brackets may be missing
+        bare = [closings[0].unbracketed()] if broken else []
+        return first_of((r, *(self._look.stands(c, j, dict(call.fields)) for c in (*closings[1:], *bare))))
 
     def _end_unclosed(self, call: Call, i: int) -> None:
         """The call ends at ``buf[i]`` without its closing."""
@@ -454,8 +487,9 @@ class Calls(Steps):
         """A call that was sent has ended: commit what was held because of its arguments, or discard it."""
         ledger = self._ledger
         if ledger.holds and ledger.held_for(Why.BAD_CALL) and status == "invalid":
-            self.discard()
+            hold = self.discard()
             if self._plan.policy.bad_arguments == "text":
+                ledger.edge(hold.place.margin, end)
                 ledger.text(end)
             else:
                 ledger.markup(end)
@@ -499,13 +533,10 @@ class Calls(Steps):
         here = min(self._tape.here, hold.start + CAP + 1)
         self._tape.rewind(here, keep=True)  # what lies beyond the cap is read again, however the text is cut
         self._forget()
-        state = hold.place.state
-        if state is states.EDGE:
-            self._parts.margin = hold.place.margin
-            self._parts.put_edge(here)
-            state = states.TEXT
+        self._ledger.edge(hold.place.margin, here)
         self._ledger.text(here)
-        self._at.state = states.BLOCK_TEXT if state is states.BLOCK else state
+        state = hold.place.state
+        self._at.state = states.TEXT if state is states.EDGE else states.BLOCK_TEXT if state is states.BLOCK else state
         self.let_go()
 
     def back_to_thought(self, hold: Hold) -> None:
@@ -521,7 +552,7 @@ class Calls(Steps):
         self.discard()
         self._forget()
 
-    def _take_bare(self, call: Call, hold: Hold, end: int) -> bool:
+    def _take_bare(self, call: Call, hold: Hold, end: int) -> bool:  # each condition leaves it text
         """Read the text in a closed call, which ends at an offset, as its only required string; false if it is none."""
         tape, arguments = self._tape, self._plan.arguments.parameters
         schema = self._desk.tools.schema(call.name)
@@ -534,7 +565,9 @@ class Calls(Steps):
             return False
         inside = raw[:at].rstrip()
         strays = (_ending(p.closing, inside, {"key": key}) for p in arguments)
-        value = raw[: next((i for i in strays if i >= 0), at)].removeprefix("\n").removesuffix("\n")
+        value = _unwrapped(raw[: next((i for i in strays if i >= 0), at)])
+        if value.startswith(f"<{key}>") and value.endswith(f"</{key}>"):  # the argument in a tag of its own name
+            value = _unwrapped(value.removeprefix(f"<{key}>").removesuffix(f"</{key}>"))
         self._discard_to(hold)
         ledger = self._ledger
         ledger.markup(call.start)
@@ -633,6 +666,11 @@ class Calls(Steps):
         if self._at.state is states.MARKUP:
             return True
         return self._at.state is states.RECOVER and self.broken is not None and not self.broken.within
+
+
+def _unwrapped(value: str) -> str:
+    """A text without the line breaks around it."""
+    return value.removeprefix("\n").removesuffix("\n")
 
 
 def _ending(closing: Pattern, text: str, fields: dict[str, str]) -> int:

@@ -298,7 +298,7 @@ class LiteralFlow(CallFlow):
             self._kept.append(text)
 
 
-def flow_of(machine: Machine, fold: Fold) -> Flow | None:
+def flow_of(machine: Machine, fold: Fold) -> Flow | None:  # a line for each state
     """What is open, if pieces of it may be read without the machine."""
     ledger = machine.ledger
     if ledger.holds or ledger.at < 0:

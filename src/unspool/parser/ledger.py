@@ -19,6 +19,7 @@ from ..events import (
     ToolCallStart,
 )
 from .quoting import Quoting
+from .white import common_prefix
 
 
 class Tape(msgspec.Struct, eq=False):
@@ -198,6 +199,12 @@ class Ledger(msgspec.Struct, eq=False):
         self.events.append(ReasoningStart(start, stop))
         self.thinking = True
         self.paused = False
+
+    def edge(self, margin: str, end: int) -> None:
+        """Text up to an offset begins at a boundary: what it has of this white space belongs to the format."""
+        if margin:
+            text = self._tape.source(self.at, min(end, self.at + len(margin)))
+            self.markup(self.at + common_prefix(text, margin))
 
     def end_reasoning(self, end: int, *, pause: bool = False) -> None:
         """Reasoning closes, or pauses for a call; its closing ends at an offset."""

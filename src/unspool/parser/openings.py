@@ -104,11 +104,15 @@ class Openings(msgspec.Struct, eq=False):
                 return _NONE
         if not self._declared(o, i, fields):
             return _NONE
-        undeclared = form.wordless and self.names is not None and fields["name"] not in self.names
+        undeclared = form.wordless and not self.may_be_tool(fields["name"])
         peek = self._arguments_begin(o, form, r, demands=form.demands or undeclared)
         if undeclared and peek == NO:
             return _NONE
         return Match(r, fields) if peek >= 0 else self._without_arguments(o, form, r, fields, cut=peek == MORE)
+
+    def may_be_tool(self, name: str) -> bool:
+        """Whether a tool may have this name: it is declared, or none is."""
+        return self.names is None or name in self.names
 
     def _takes_text(self, form: Form) -> bool:
         """Whether the tool of a form with bare text takes text: one that is declared may have other arguments."""
@@ -311,6 +315,15 @@ class Openings(msgspec.Struct, eq=False):
         forms = (m.form for m in edge if m.form is not None and not m.form.forced)
         found = [self._spells(i, *_spelling(f.shape, self.named)) for f in forms if f.shape is not None]
         return 1 if 1 in found else MORE if MORE in found else 0
+
+    def begins_object(self, form: Form, i: int) -> int:
+        """Whether an object at ``i``, after its bracket, begins as a plain call of a declared tool does: 1, 0 or
+        `MORE`."""
+        if form.shape is None or form.outside is None:
+            return 0
+        r = self._spells(i, *_spelling(form.shape, None), ("{",))
+        header = form.outside.header.match(self.tape.buf, i) if r == 1 else None
+        return r if r != 1 or (header is not None and header["name"] in (self.names or ())) else 0
 
     def _spells(self, i: int, *expected: tuple[str, ...]) -> int:
         """Whether one text of each group follows at ``i``: 1, 0 or `MORE`. An empty group is any short value."""
@@ -518,11 +531,13 @@ def quotable(form: Form) -> bool:
     return form.syntax is None or not tag_of(form.opening)
 
 
-def _spelling(shape: ObjectShape, name: str) -> Iterator[tuple[str, ...]]:
-    """How the object of a call with this name begins, up to its arguments; an empty group is a short value."""
-    quote, written = shape.quote, json.dumps(name)[1:-1]
+def _spelling(shape: ObjectShape, name: str | None) -> Iterator[tuple[str, ...]]:
+    """How the object of a call with this name (``None``: any) begins, up to its arguments; an empty group is a short
+    value."""
+    quote = shape.quote
+    names = () if name is None else (quote + json.dumps(name)[1:-1] + quote,)
     if shape.name_is_key:
-        yield from ((f"{quote}{written}{quote}",), (":",), ("{",))
+        yield from (names, (":",), ("{",))
         return
     for n, (key, role) in enumerate(shape.keys):
         if n:
@@ -530,4 +545,4 @@ def _spelling(shape: ObjectShape, name: str) -> Iterator[tuple[str, ...]]:
         yield from ((f"{quote}{key}{quote}",), (":",))
         if role == "arguments":
             return
-        yield (f"{quote}{written}{quote}",) if role == "name" else ()
+        yield names if role == "name" else ()

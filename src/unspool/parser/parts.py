@@ -63,12 +63,8 @@ class Parts(msgspec.Struct, eq=False):
 
     def put_edge(self, end: int) -> None:
         """Text begins at a boundary: remove the last part's margin from it."""
-        margin = self.margin
-        if margin:
-            at = self._ledger.at
-            text = self._tape.source(at, min(end, at + len(margin)))
-            self._ledger.markup(at + common_prefix(text, margin))
-            self.margin = ""
+        self._ledger.edge(self.margin, end)
+        self.margin = ""
 
     def end_turn(self, end: int, o: Marker | None = None) -> None:
         """A turn or a frame ends at ``end``, or another turn begins there."""

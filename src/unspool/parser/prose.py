@@ -59,7 +59,7 @@ class Prose(Steps):
     _calls: Calls
     _scanned: int = 0  # how many characters of undecided text were searched
 
-    def edge(self) -> bool:
+    def edge(self) -> bool:  # a line for each thing that may begin
         """At a boundary: read white space, then the next part or text."""
         tape, ledger = self._tape, self._ledger
         buf = tape.buf
@@ -91,6 +91,8 @@ class Prose(Steps):
                 r = self._drop_at(j)
             if r == NO and ledger.at == self._parts.bracketed:
                 r = self._drop_brackets(j)
+            if r == NO and buf.startswith("{", j):
+                r = self._calls.unopened(j)
             if r >= 0:
                 return True
             if r == MORE:
@@ -138,7 +140,7 @@ class Prose(Steps):
             if j == len(tape.buf) and not tape.final:
                 return False
             begun = self._plan.plain.edge.at(tape.buf, j)
-            whole = [o.pattern for o in begun if o.kind == REASONING and not is_spelled(o)]
+            whole = [o.pattern for o in begun if o.kind == REASONING and o.marked and not is_spelled(o)]
             r = self._look.soonest(whole, j) if whole else NO
             if r == MORE:
                 return False
@@ -299,14 +301,26 @@ class Prose(Steps):
             r = match.end
         else:
             r = look.marker(o, i) if o.kind == END else look.stands(o.pattern, i)
+            if edge and not o.marked and not self._may_open_untagged(i):
+                r = NO
         if r < 0 or edge or self._ledger.thinking or (match is not None and match.weak):
             return r, match
         return self._counted(o, i, r), match
+
+    def _may_open_untagged(self, i: int) -> bool:
+        """Whether reasoning without its tag may open at ``i``: it comes first, and is not known to be text."""
+        first = not (self._parts.seen or self._ledger.spoken) and self._tape.base + i >= self._look.thoughts_from
+        return first and self._plan.policy.reasoning_in_content != "text"
 
     def _take(self, o: Marker, i: int, end: int, match: Match | None, *, edge: bool) -> int:
         """Act on the marker ``buf[i:end]``, which counts."""
         if match is not None:
             return self._begin_call(o, i, match)
+        if edge and o.kind == REASONING and not o.marked:  # text, unless the next marker closes it
+            self._look.thoughts_from = self._tape.base + i + 1
+            self._scanned = 0
+            self._at.state = states.UNDECIDED
+            return i
         if edge:
             if not o.pattern.first:  # a blank opening: text begins here
                 self._note_header(i)
@@ -541,7 +555,9 @@ class Prose(Steps):
         """The openings of calls of which enough is at ``p`` to be markers, although they do not match."""
         look = self._look
         calls = [o for o in markers if o.kind == CALL and o.marked and isinstance(o, Opening)]
+        # Text may begin like another spelling, so all of its opening must be there.
         found = [o for o in calls if not is_spelled(o) and self._is_begun_marker(o, p)]
+        found += [o for o in calls if is_spelled(o) and self._openings.as_text(o, p)]
         if not found:
             return found
         # Another part's marker, which is text here, may begin like a call's and go on.
@@ -550,7 +566,7 @@ class Prose(Steps):
             found = [o for o in found if o.pattern.progress(self._tape.buf, p) >= text]
         return [o for o in found if not look.spelled(o.pattern.first, p, p + len(o.pattern.first))]
 
-    def _enter_nameless(self, pairs: list[tuple[Block, Form]], p: int) -> int:
+    def _enter_nameless(self, pairs: list[tuple[Block, Form]], p: int) -> int:  # each condition leaves it text
         """If the markers of a block and of a call without a name are at ``p``, open the block: later calls count."""
         tape = self._tape
         buf = tape.buf
@@ -620,7 +636,7 @@ class Prose(Steps):
             if isinstance(o, Opening) and o.kind == CALL and o.marked:
                 r = self._openings.match(o, j, edge=True).end
             else:
-                r = self._look.stands(o.pattern, j) if o.kind == REASONING else NO
+                r = self._look.stands(o.pattern, j) if o.kind == REASONING and o.marked else NO
             if r >= 0 or (r == MORE and not tape.final):
                 return r
         return NO
@@ -634,11 +650,23 @@ class Prose(Steps):
                 return MORE
             if r >= 0 and not (o.kind in (CALL, REASONING) and look.quoted(p)):
                 if o.kind == REASONING_END:
-                    self._parts.begin_reasoning(self._ledger.at, self._plan.reasoning.lead)
+                    self._begin_decided()
                 else:
                     self._at.state = states.EDGE
                 return r
         return NO
+
+    def _begin_decided(self) -> None:
+        """Begin the reasoning that a closing decides, behind its opening without the tag if that is there."""
+        tape, buf = self._tape, self._tape.buf
+        j = skip_space(buf, tape.i)
+        untagged = [o.pattern for o in self._plan.plain.edge.at(buf, j) if o.kind == REASONING and not o.marked]
+        end = self._look.first(untagged, j)
+        if end >= 0:
+            tape.i = end
+            self._parts.begin_reasoning(tape.here, "")
+        else:
+            self._parts.begin_reasoning(self._ledger.at, self._plan.reasoning.lead)
 
     def _too_long(self) -> bool:
         if len(self._tape.buf) - self._tape.i <= CAP:

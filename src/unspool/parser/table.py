@@ -62,6 +62,7 @@ TABLE: Final[dict[State, Row]] = {
             State.TEXT: "text",
             State.REASONING_START: "reasoning opens",
             State.FRAME_START: "a frame opens",
+            State.UNDECIDED: "reasoning opens without its tag, if the next marker closes it",
             **_WHOLE,
             **_CALL,
         },

@@ -140,7 +140,7 @@ class _Renderer:
         text = self.text()
         return text, self.differs(text)
 
-    def check(self) -> None:
+    def check(self) -> None:  # an error for each thing that cannot be written
         d, turn = self.d, self.turn
         if turn.reasoning and not d.reasoning:
             raise DialectError(f"reasoning: dialect {d.name!r} has no markers for reasoning")

@@ -120,7 +120,7 @@ def quoted(marker: str) -> Style:
         return f"{marker}{text}{marker}"
 
     def name(key: str) -> str:
-        return string(key) if key[:1] in ("'", '"') or "=" in key else key
+        return string(key) if key[:1] in ("'", '"') or "=" in key or "<" in key else key
 
     return Style(string, name, comma=",", colon=":")
 

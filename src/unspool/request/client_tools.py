@@ -56,6 +56,8 @@ _KNOWN: Final[dict[str, tuple[str, dict[str, Any], tuple[str, ...]]]] = {
 }  # fmt: skip
 """By a pattern of their types: what they do, their arguments, and those that are required. An argument is a type, the
 words that it may be, or the number of its integers."""
+TYPES: Final = ("bash_DATE", "text_editor_DATE", "memory_DATE", "computer_DATE")
+"""Their types, for errors."""
 
 
 def client_tool(one: Fields) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from ..wire.decoding import decode
 REQUIRED: Any = object()  # as a default, it means that the field is required
 MOST = 2**31 - 1  # the largest count
 _MANY = 1_000_000  # the most objects, lists and strings of a request
+_SHOWN = 2000  # characters of an error's message and field, which may repeat what a request says
 
 
 class BadRequest(Exception):
@@ -22,8 +23,9 @@ class BadRequest(Exception):
     """
 
     def __init__(self, param: str | None, message: str, status: int | None = None, code: str | None = None) -> None:
-        super().__init__(f"{param}: {message}" if param else message)
-        self.param = param
+        told = f"{param}: {message}" if param else message
+        super().__init__(told if len(told) <= _SHOWN else told[:_SHOWN] + "…")
+        self.param = param and param[:_SHOWN]
         self.status = status
         self.code = code
 

@@ -434,7 +434,7 @@ class _Writing:
                 "an answer with calls cannot be continued; leave out its tool_calls, or send their results instead"
             )
         self._check_spelled(self._prompts.message(messages[-1], _SAME), last[0])
-        said, word = last[0]["content"], _random_word()
+        said = last[0]["content"]
         goes_on = len(messages) < 2 or messages[-2]["role"] == "assistant"  # no turn opens behind what comes before
         openings = () if goes_on else self._prompts.openings()
         if opening := next((one for one in openings if said.lstrip().startswith(one)), None):
@@ -444,12 +444,7 @@ class _Writing:
             self._last = []  # the model itself writes it behind what opens its turn
             return self._without_part(self.write(messages[:-1])) + said.lstrip()
         if last[0].get("reasoning_content"):
-            self._last = [last[0] | dict.fromkeys(("reasoning_content", "thinking"), word)]
-            if word not in self.write(messages[:-1], generate=False):
-                given = "its reasoning" if messages[-1].get("reasoning_content") else "the thought in its content"
-                told = f"the chat template does not write the reasoning of the last message; leave out {given}"
-                raise self._not_begun(f"{told}, and send what follows it as content")
-            self._last = last
+            self._check_thought(messages, last[0])
         last[0]["content"] += _SENTINEL + " "  # the space shows whether the template strips text
         before, found, after = self.write(messages[:-1], generate=False).rpartition(_SENTINEL)
         # What a template cuts out is lost, and what it leaves may join to a special token.
@@ -458,6 +453,16 @@ class _Writing:
             parts = f"leave out what it changes: {', '.join(marks)}" if marks else "leave out what it changes"
             raise self._not_begun(f"the chat template changes the last message, so it cannot be continued; {parts}")
         return before if after.startswith(" ") else before.rstrip()
+
+    def _check_thought(self, messages: Sequence[Mapping[str, Any]], last: dict[str, Any]) -> None:
+        """Refuse a message to go on with whose reasoning the template does not write."""
+        word = _random_word()
+        self._last = [last | dict.fromkeys(("reasoning_content", "thinking"), word)]
+        if word not in self.write(messages[:-1], generate=False):
+            given = "its reasoning" if messages[-1].get("reasoning_content") else "the thought in its content"
+            told = f"the chat template does not write the reasoning of the last message; leave out {given}"
+            raise self._not_begun(f"{told}, and send what follows it as content")
+        self._last = [last]
 
     def _check_spelled(self, message: Mapping[str, Any], broken: Mapping[str, Any]) -> None:
         """Refuse a message to go on with if its special tokens had to be broken up."""

@@ -353,12 +353,7 @@ def _one_by_one(messages: Sequence[_Message], nothing: str | None) -> list[_Mess
 
 def _alternating(messages: Sequence[_Message], traits: Traits) -> Iterator[_Message]:
     """Merge neighbours, and put in the messages that the template misses."""
-    joined: list[_Message] = []
-    for message in messages:
-        if joined and _joins(joined[-1], message, traits):
-            joined[-1] = _merged([joined[-1], message])
-        else:
-            joined.append(message)
+    joined = _joined(messages, traits)
     taken = {"user": traits.after, "assistant": traits.again}
     first = traits.first and (traits.asked or any(m["role"] == "user" for m in joined))
     before = last = ""  # the role of the message before, and of the last one of a user or the assistant, calls aside
@@ -376,6 +371,17 @@ def _alternating(messages: Sequence[_Message], traits: Traits) -> Iterator[_Mess
         yield message
     if not last and not traits.asked:
         yield _filler("user", traits)
+
+
+def _joined(messages: Iterable[_Message], traits: Traits) -> list[_Message]:
+    """The messages, with neighbours merged."""
+    joined: list[_Message] = []
+    for message in messages:
+        if joined and _joins(joined[-1], message, traits):
+            joined[-1] = _merged([joined[-1], message])
+        else:
+            joined.append(message)
+    return joined
 
 
 def _joins(before: _Message, message: _Message, traits: Traits) -> bool:
@@ -636,6 +642,21 @@ class _Probe:
         return next((traits for traits in options if self.holds(messages, traits)), options[0])
 
 
+def _told(probe: _Probe, messages: Sequence[_Message], t: Traits) -> Traits:
+    """The traits with which a call and its result are written whole."""
+    options = [
+        t.but(reasoning=r, names=n, ids=i, described=d)
+        for d in {t.described, True}
+        for r in {t.reasoning, True}
+        for n in (False, True)
+        for i in (False, True)
+    ]
+    t = probe.settled(messages, t, *options, t.but(results=False), t.but(calls=False, results=False))
+    if t.calls and not probe.holds(messages, t, alone=True):
+        t = t.but(alone=not probe.holds(messages, t.but(calls=False), alone=True))
+    return t
+
+
 def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Traits, list[str]]:
     """Find out what a template writes whole: its traits, and what was rendered on the way.
 
@@ -676,17 +697,7 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
     if t.systems and not opens([rule, rules], t):
         t = t.but(systems=False)
     call, result = _called("Zqvalue", content=nothing), _result("Zqresult")
-    told = [ask, call, result, say, more]
-    options = [
-        t.but(reasoning=r, names=n, ids=i, described=d)
-        for d in {t.described, True}
-        for r in {t.reasoning, True}
-        for n in (False, True)
-        for i in (False, True)
-    ]
-    t = settled(told, t, *options, t.but(results=False), t.but(calls=False, results=False))
-    if t.calls and not probe.holds(told, t, alone=True):
-        t = t.but(alone=not probe.holds(told, t.but(calls=False), alone=True))
+    t = _told(probe, [ask, call, result, say, more], t)
     late = [
         [rule, ask, say, rules, more],
         [ask, say, rules, more],

@@ -79,15 +79,19 @@ def turn_marks(probes: Iterable[str], literals: Iterable[str], special: Iterable
     bare = {gap.strip() for gap, rest in plain.items() if gap == rest}
     found = {word for gap, rest in plain.items() if gap != rest for word in rest.split() if _is_token_like(word)}
     heads = {_without(parts[0], known).strip() for parts in divided}
-    found |= {head for head in heads if any(gap.endswith(head) for gap in bare)}
-    if any(found & heads):
-        found |= heads
+    found |= _between(heads, bare, found)
     closings = {"", *(parts[-1].strip() for parts in divided)} & {"", *bare}
     written = [one.strip() for one in literals if "\n" not in one.strip()]
     for gap in bare:
         found |= _pieces(gap, closings, written)
     found |= {os.path.commonprefix(pair).strip() for pair in pairwise(sorted(found))}  # noqa: RUF071 - of strings
-    return {one for one in found if 1 < len(one) <= _LONGEST_MARK and "\n" not in one and _is_mark(one)}
+    return set(filter(_is_mark, found))
+
+
+def _between(heads: set[str], bare: Iterable[str], found: set[str]) -> set[str]:
+    """What stands before the first message and between others too; if anything does, all that stands before one."""
+    shared = {head for head in heads if any(gap.endswith(head) for gap in bare)}
+    return heads if any((found | shared) & heads) else shared
 
 
 def _without(text: str, known: Iterable[str]) -> str:
@@ -109,9 +113,9 @@ def _is_token_like(word: str) -> bool:
 
 
 def _is_mark(text: str) -> bool:
-    """Whether a text has both letters and signs."""
+    """Whether a text is short, a line, and has both letters and signs."""
     solid = [c.isalnum() for c in text if not c.isspace()]
-    return any(solid) and not all(solid)
+    return 1 < len(text) <= _LONGEST_MARK and "\n" not in text and any(solid) and not all(solid)
 
 
 _LETTERS: Final = "A-Za-zÀ-ÖØ-öø-ɏͰ-ϿЀ-ԯ"

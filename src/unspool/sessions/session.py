@@ -6,7 +6,7 @@ import secrets
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from hashlib import sha256
 from typing import Any, Final, Literal, TypeVar
@@ -532,20 +532,24 @@ class Recording:
             kept,
         )
 
+    def _doubts(self, output: Output) -> Iterator[str]:
+        """Why the prompt's tokens may not be those that the engine read."""
+        ids, media = self._prompt.ids, self._request.media
+        if ids is None:
+            yield "the prompt's tokens are the engine's own, not the session's"
+        elif not media and output.prompt_ids is not None and list(output.prompt_ids) != ids:
+            yield "the engine read other tokens than it was sent"
+        if media:  # whatever the engine reports: some do so late, or never
+            yield "media have one placeholder each here, where the engine read other tokens"
+
     def _record(
         self, output: Output, written: Written, stop: str | None, reason: str | None
     ) -> tuple[Recorded, dict[bytes, bytes]]:
         prompt, asked, request = self._prompt, self._asked, self._request
         problems = [*(self._examined.problems if self._examined.failed else ()), *output.problems]
+        problems += self._doubts(output)
         parent = self._tree.nodes[prompt.parent] if prompt.parent else None
-        ids = prompt.ids
-        if ids is None:
-            ids = list(output.prompt_ids or ())
-            problems.append("the prompt's tokens are the engine's own, not the session's")
-        elif not request.media and output.prompt_ids is not None and list(output.prompt_ids) != ids:
-            problems.append("the engine read other tokens than it was sent")
-        if request.media:  # whatever the engine reports: some do so late, or never
-            problems.append("media have one placeholder each here, where the engine read other tokens")
+        ids = list(output.prompt_ids or ()) if prompt.ids is None else prompt.ids
         follows = prompt.follows and parent is not None
         at, characters = (parent.length, parent.characters) if follows and parent is not None else (0, 0)
         known = any(p == p for p in output.logprobs)

@@ -186,6 +186,27 @@ def test_a_blocks_closing_makes_up_for_a_calls_closing_once_the_arguments_are_cl
     assert "missing_close" in notes
 
 
+def closes_blocks(dialect: Dialect) -> bool:
+    """Whether calls have a closing, and a marker behind their name, and what is around them a closing of its own."""
+    behind = dialect.call[0].text.partition("{name}")[2].partition("{arguments}")[0]
+    around = dialect.calls[0].closing.strip()
+    return bool(dialect.call[0].after and behind.strip() and around and around not in dialect.end)
+
+
+@pytest.mark.parametrize(**named([d for d in XML if closes_blocks(d)]))
+def test_a_blocks_closing_ends_a_call_without_arguments_if_its_tool_requires_none(dialect: Dialect) -> None:
+    raw = write_calls(dialect, [("h", "")])
+    close = fill(dialect.call[0].text.partition("{arguments}")[2].strip(), name="h")
+    at = raw.rindex(close)
+    raw = raw[:at] + raw[at + len(close) :]
+    needy = tool("h", city="string")
+    needy["function"]["parameters"]["required"] = ["city"]
+    for tools, status in ((TOOLS, "ok"), ([needy], "incomplete")):
+        message = alike(dialect, raw, many_cuts(raw), tools=tools)
+        assert [(c.name, c.status) for c in message.tool_calls] == [("h", status)], raw
+        assert message.tool_calls[0].arguments == ("{}" if status == "ok" else ""), raw
+
+
 @pytest.mark.parametrize(**named([d for d in XML if d.call[0].after]))
 def test_a_call_without_an_argument_that_lacks_its_closing_is_incomplete(dialect: Dialect) -> None:
     raw = call(dialect, ("city", "Dallas"))

@@ -259,6 +259,25 @@ def test_a_bracket_inside_broken_python_does_not_end_the_call(call: str) -> None
     assert message.content == ""
 
 
+@pytest.mark.parametrize(**named([d for d in VERBATIM if d.call[0].after]))
+def test_quotes_and_parentheses_that_nothing_opened_leave_no_part_of_broken_json_behind(dialect: Dialect) -> None:
+    broken = '{"a": "g("K", "d")"}'
+    raw = write_calls(dialect, [("f", broken), ("now", "{}")])
+    for policy in (MEND, Policy(bad_arguments="raw")):
+        message = every_way(dialect, raw, policy=policy)
+        assert [(c.name, c.status) for c in message.tool_calls][:1] == [("f", "invalid")]
+        assert message.content == ""
+
+
+@pytest.mark.parametrize(**named(QUOTED))
+@pytest.mark.parametrize("inside", ["(", "(ls -a)", "{a", "{a, b", "{<b>"])
+def test_a_key_that_breaks_off_does_not_swallow_the_next_call(dialect: Dialect, inside: str) -> None:
+    whole = write_calls(dialect, [("f", "{}"), ("now", "{}")])
+    message = every_way(dialect, whole.replace("{}", inside, 1))
+    assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")]
+    assert message.content == ""
+
+
 @pytest.mark.parametrize(**named(VERBATIM))
 def test_python_literals_in_place_of_json_are_repaired(dialect: Dialect) -> None:
     for written, value in REPAIRS:

@@ -42,6 +42,7 @@ class BrokenReader(Reader):
         # The quote of the broken string, while that goes on: markers in it are text.
         self.within = within if within in _STRING_REST else ""
         self._track = None if track is None else list(track)
+        self._round = sum(bracket in "(t" for bracket in track or ())  # how many of these are round
         shape = call.form.shape
         # The bracket that stays open when the arguments close, if the object has members after them.
         self._outer = 1 if shape is not None and shape.keys and shape.keys[-1][1] != "arguments" and not quiet else 0
@@ -142,24 +143,22 @@ class BrokenReader(Reader):
             c = m.group()
             i = m.end()
             if c == "\\":
-                if i >= limit:
-                    self._escaped = True
+                self._escaped = i >= limit
                 i += 1
             elif c in "\"'":
-                if not self._quote:
-                    self._quote = c
-                elif self._quote == c:
-                    self._quote = ""
+                if self._quote in ("", c):
+                    self._quote = "" if self._quote else c
             elif self._quote:
                 continue
             elif c in "{[(":
                 stack.append(c)
-            else:
+                self._round += c == "("
+            elif c != ")" or self._round:  # JSON has none
                 top = stack[-1]
                 whole = len(stack) == 1 and (top, c) in (("(", ")"), ("{", "}"))
                 if (whole and self._enclosed) or (top, c) not in _PAIRS:
                     return m.start()  # the call's own closing
-                stack.pop()
+                self._round -= stack.pop() in "(t"
                 if len(stack) <= self._outer:
                     return m.end()
 

@@ -63,7 +63,7 @@ _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
 _BASED = Regex(r"0(?:[xX][0-9a-fA-F_]*+|[oO][0-7_]*+|[bB][01_]*+)")
 _EXPONENT = Regex(r"[eE][+-]?[0-9]++")
 _JSON_SPACE = Regex(r"[ \t\n\r]*+")
-_BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
+_BARE_KEY = Prefix(r"[^:,{}\[\]<]*+")  # no marker is part of a key
 _EQUALS = Regex(r"([A-Za-z_][\w.-]{0,255}+)\s{0,64}+=\s{0,64}+")
 """Matches a key and what some models write in place of a colon."""
 _NEXT_KEY = Regex(r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+|"[^"\n]{1,64}+")\s{0,64}+:""")
@@ -857,16 +857,13 @@ class LiteralReader:
             # A word ends where another character begins.
             self.mode = WORD
             return -1
-        written = m.group()
-        word = self._how.words.get(written)
-        if word is None:
-            written, counts = self._word_in(text, m, n)
-            if counts < 0:
-                self.mode = WORD
-                return -1
-            if not counts:
-                return self._fail(text, i, f"{m.group()[:MAX_WORD]} is not a value")
-            word = next(w for k, w in self._how.words.items() if k.startswith(written))
+        written, counts = self._word_in(text, m, n)
+        if counts < 0:
+            self.mode = WORD
+            return -1
+        if not counts:
+            return self._fail(text, i, f"{m.group()[:MAX_WORD]} is not a value")
+        word = next(w for k, w in self._how.words.items() if k.startswith(written))
         self._begin(text, i)
         end = i + len(written)
         if not self._how.keep or word != written:
@@ -895,8 +892,10 @@ class LiteralReader:
         return ends if ends < 0 or _NUMBER.fullmatch(text, i, end) else 0
 
     def _word_in(self, text: str, m: re.Match[str], n: int) -> tuple[str, int]:
-        """The word with which a name begins, or of which it is the beginning, and whether it counts: 1, 0, or -1 if it
+        """The word that a name is, with which it begins, or which it begins, and whether it counts: 1, 0, or -1 if it
         may."""
+        if m.group() in self._how.words:
+            return m.group(), 1
         written = next((w for w in self._how.words if m.group().startswith(w)), "")
         if written:  # a name may follow directly, if a comma was left out
             return written, self._name_follows(text, m.start() + len(written), n)
@@ -914,7 +913,7 @@ class LiteralReader:
             return 0
         return -1 if j == len(text) else self._how.stops(text, j)
 
-    def _close(self, text: str, i: int, c: str) -> int:
+    def _close(self, text: str, i: int, c: str) -> int:  # a branch for each thing that a bracket may end
         top = self.stack[-1]
         if c == ")" and top == "(":
             self.out.append("}")

@@ -176,11 +176,11 @@ class MarkupReader(Reader):
         tape.i = j
         return self._astray(level, j)
 
-    def _astray(self, level: Level, j: int) -> bool:
+    def _astray(self, level: Level, j: int) -> bool:  # a branch for each thing that may stand there
         """Read what opens and closes nothing at ``j``: a closing that is repeated or of no argument is dropped, an
         object stands for all arguments, and anything else breaks the call."""
         tape, buf = self._tape, self._tape.buf
-        if self._closed and (buf.startswith(self._closed, j) or (not tape.final and self._closed.startswith(buf[j:]))):
+        if self._closed and self._may_be(self._closed, j):
             return self._again(j, self._closed)
         stray = self._look.first(self._plan.arguments.stray_closings, j)
         if stray == MORE and not tape.final:
@@ -248,6 +248,11 @@ class MarkupReader(Reader):
         if not token or not tape.buf.startswith(token, i) or tape.buf.startswith("<", j):
             return NO
         return j if j < len(tape.buf) else NO if tape.final else MORE
+
+    def _may_be(self, tag: str, j: int) -> bool:
+        """Whether a tag, or its beginning, is at ``j``."""
+        buf = self._tape.buf
+        return buf.startswith(tag, j) or (not self._tape.final and tag.startswith(buf[j:]))
 
     def _again(self, j: int, tag: str) -> bool:
         """A tag that was read is, or may be, written again at ``j``."""
@@ -357,7 +362,7 @@ class MarkupReader(Reader):
         """The output ends. If the model stopped and all arguments are closed, only the call's own closing is
         missing."""
         tape = self._tape
-        if tape.final and tape.ended and (self.containers.all_closed or self._strayed):
+        if tape.final and tape.ended and self._complete():
             self._end()
         return False
 
@@ -383,7 +388,7 @@ class MarkupReader(Reader):
             # The block or the turn closes, or another call begins: this call lacks its own closing, or was cut.
             call.notice("missing_close", call.name)
             self.status = "incomplete"
-            if self.containers.all_closed:
+            if self._complete() or (self._takes_none() and openings.look.end_here(i) == NO):
                 self._end()
                 self.status = call.status
             elif self._plan.repairs and alone:
@@ -393,6 +398,16 @@ class MarkupReader(Reader):
             self.mode = Mode.OVER
             return True
         return self._fail("text between arguments")
+
+    def _complete(self) -> bool:
+        """Whether only the call's own closing is missing: all arguments are closed, or a stray closing shows that there
+        are none."""
+        return self.containers.all_closed or self._strayed
+
+    def _takes_none(self) -> bool:
+        """Whether there are no arguments, and the tool requires none."""
+        level = self.containers.levels[0]
+        return not level.begun and level.schema is not None and not level.schema.required()
 
     def _begin(self, parameter: Parameter, fields: dict[str, str], i: int, end: int) -> None:
         """An argument begins: its opening is at ``buf[i:end]``."""
@@ -563,7 +578,7 @@ class MarkupReader(Reader):
             tape.i = end
             value.push(tape.buf[i:end], tape.here)
 
-    def _ends(self, value: Value, p: int) -> int:
+    def _ends(self, value: Value, p: int) -> int:  # asks for each thing that may end it
         """If the value ends at ``p``: where reading continues, after its closing or at another; else `NO` or `MORE`."""
         look = self._look
         certain = look.certain(p)
@@ -624,7 +639,7 @@ class MarkupReader(Reader):
         buf, i = self._tape.buf, self._tape.i
         return buf.endswith(breaks, i, p) or (value.line_start and f"\n{buf[i:p]}" in breaks)
 
-    def _counts(self, tag: str, i: int) -> int:
+    def _counts(self, tag: str, i: int) -> int:  # a repeated closing counts as each of its copies would
         """As `_follows`, behind an argument's closing, which may be repeated as it is written (``tag``)."""
         tape = self._tape
         buf, end = tape.buf, i

@@ -81,7 +81,7 @@ def _member(python: bool, quote: str) -> re.Pattern[str]:
         key = rf"{q}([^{q}\\]{{1,256}}+){q}{_GAP}:" if q else rf"({KEYWORDS}){_GAP}="
         string, words = r"""(?:'([^'\\]*+)'|"([^"\\]*+)")""", "True|False|None|true|false|null"
     else:
-        key = rf"((?!{q}|[\"'])[^:=,{{}}\[\]\s]{{1,256}}+){_GAP}:"
+        key = rf"((?!{q}|[\"'])[^:=,{{}}\[\]<\s]{{1,256}}+){_GAP}:"
         string = rf"{q}((?:(?!{q})[{re.escape(quote[0])}]|[^{re.escape(quote[0])}]++)*+)()?{q}"
         words = "true|false|null"
     end = "[,}]" if q else "[,)]"

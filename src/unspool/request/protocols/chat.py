@@ -1,6 +1,6 @@
 """Reads requests of OpenAI's chat completions, for all three profiles of answers, and for the page's traces."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from ...dialect.file import Dialect
@@ -209,15 +209,19 @@ def _message(fields: Fields) -> dict[str, Any]:
     message = {k: v for k, v in fields.raw.items() if k not in ("reasoning", "reasoning_details")}
     if content is not None:
         message["content"] = content
-    if role == "assistant":
-        message["content"] = with_text(content, fields.text("refusal", None))
-        details = [d.raw.get("text") or d.raw.get("summary") for d in fields.objects("reasoning_details", ())]
-        given = "".join(text for text in (*details, *thoughts) if isinstance(text, str))
-        if reasoning := fields.raw.get("reasoning_content") or fields.raw.get("reasoning") or given:
-            message["reasoning_content"] = reasoning
-        if fields.has("tool_calls"):
-            message["tool_calls"] = [_call(call) for call in fields.objects("tool_calls")]
-    return message
+    return message | _answered(fields, content, thoughts) if role == "assistant" else message
+
+
+def _answered(fields: Fields, content: Any, thoughts: Iterable[Any]) -> dict[str, Any]:
+    """What only an answer has, with its thoughts, which may also be parts of its content."""
+    answer = {"content": with_text(content, fields.text("refusal", None))}
+    details = [d.raw.get("text") or d.raw.get("summary") for d in fields.objects("reasoning_details", ())]
+    given = "".join(text for text in (*details, *thoughts) if isinstance(text, str))
+    if reasoning := fields.raw.get("reasoning_content") or fields.raw.get("reasoning") or given:
+        answer["reasoning_content"] = reasoning
+    if fields.has("tool_calls"):
+        answer["tool_calls"] = [_call(call) for call in fields.objects("tool_calls")]
+    return answer
 
 
 def _says(value: Any, role: str) -> bool:

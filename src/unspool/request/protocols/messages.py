@@ -7,7 +7,7 @@ from typing import Any, Final
 from ...wire import MessagesWriter
 from ...wire import messages as wire
 from ..chat_request import ChatRequest
-from ..client_tools import client_tool
+from ..client_tools import TYPES, client_tool
 from ..common import bounded, call_of, check_messages, check_served, going_on, in_one, sampling, thinking, tool, toolset
 from ..edits import ClearThinking, Edit, read_edits
 from ..fields import REQUIRED, Fields
@@ -52,7 +52,8 @@ class MessagesProtocol(WireProtocol):
         choice, parallel = _choice(fields, tools)
         server_tools = None if choice == "none" else mcp_tools(fields, offer, tools)
         found = toolset(fields, tools, choice, limits, server_tools=server_tools)
-        think, template = thinking(_with_effort(fields))
+        updated = _updated(fields)
+        think, template = thinking(_with_effort(updated))
         seal = self.seal_for(offer.caller)
         beside = offer.beside_client(names_of(tools))
         given = list(fields.objects("messages"))
@@ -74,7 +75,7 @@ class MessagesProtocol(WireProtocol):
             response_format=_format(fields),
             thinking=think,
             template=template,
-            reasoning=_reasoning(fields, self.settings, edits),
+            reasoning=_reasoning(updated, self.settings, edits),
             edits=edits,
             stream=fields.flag("stream"),
             body=fields.raw,
@@ -106,6 +107,17 @@ def _reasoning(fields: Fields, settings: Settings, edits: Sequence[Edit]) -> Rea
     )
 
 
+def _updated(fields: Fields) -> Fields:
+    """The request with the effort to which its system messages change it."""
+    effort = None
+    for message in fields.objects("messages"):
+        if message.raw.get("role") == "system":
+            effort = message.object("output_config").one_of("effort", EFFORTS, effort)
+    if effort is None:
+        return fields
+    return fields.having({**fields.raw, "output_config": {**fields.object("output_config").raw, "effort": effort}})
+
+
 def _with_effort(fields: Fields) -> Fields:
     """The request with the effort of ``output_config``, which says how much to think, in chat completions' field."""
     effort = fields.object("output_config").one_of("effort", EFFORTS, None)
@@ -131,6 +143,8 @@ _HOSTED: Final = ("web_search_", "web_fetch_", "code_execution_", "tool_search_t
 
 _CHANGES: Final = ("tool_addition", "tool_removal")
 """Blocks of system messages that change which tools there are."""
+_OF_MCP: Final = ("mcp_tool_reference", "mcp_toolset_reference")
+"""What these blocks name of an MCP server: one of its tools, or all."""
 
 
 def _tools(fields: Fields) -> list[dict[str, Any]]:
@@ -141,14 +155,16 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
         return declared  # which is refused later
     removed = set()
     for change in _tool_changes(fields):
-        reference = change.object("tool")
-        if change.one_of("type", _CHANGES) == "tool_addition" and reference.raw.get("type") == "tool_definition":
+        kind, reference = change.one_of("type", _CHANGES), change.object("tool")
+        if reference.raw.get("type") in _OF_MCP and fields.has("mcp_servers"):  # see `mcp_tools`
+            continue
+        if kind == "tool_addition" and reference.raw.get("type") == "tool_definition":
             for one in _declared(fields, [reference.object("definition")]):
                 made[one["function"]["name"]] = one
                 removed.discard(one["function"]["name"])
             continue
         reference.one_of("type", ("tool_reference",))
-        (removed.discard if change.raw["type"] == "tool_addition" else removed.add)(reference.text("name"))
+        (removed.discard if kind == "tool_addition" else removed.add)(reference.text("name"))
     return [one for name, one in made.items() if name not in removed]
 
 
@@ -176,7 +192,7 @@ def _declared(fields: Fields, tools: Iterable[Fields]) -> list[dict[str, Any]]:
         if (known := client_tool(one)) is not None:
             found.append(known)
             continue
-        one.one_of("type", ("custom",), "custom")
+        one.one_of("type", ("custom", *TYPES), "custom")
         schema = one.object("input_schema").raw
         found.append(tool(one.text("name"), one.text("description", None), schema, one.flag("strict", None)))
     if hosted:
@@ -234,6 +250,8 @@ def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str,
     content = fields.raw.get("content")
     if isinstance(content, str):
         return [{"role": role, "content": content}]
+    if role == "system" and not content and fields.object("output_config").raw:  # it only changes the effort
+        return []
     blocks = list(fields.objects("content"))
     if role == "assistant":
         messages = []
@@ -314,26 +332,44 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
         raise fields.wrong("mcp_servers", f"needs the header anthropic-beta with a beta of the name {BETA}…")
     named = Named(offer, names_of(tools))
     sets = [one for one in fields.objects("tools", ()) if one.raw.get("type") == "mcp_toolset"]
+    changes = [(one, tool) for one in _tool_changes(fields) if (tool := one.object("tool")).raw.get("type") in _OF_MCP]
     for server in servers:
         label = server.text("name")
-        config = server.object("tool_configuration")
-        toolset = next((s for s in sets if s.text("mcp_server_name") == label), None)
-        if not config.flag("enabled", True):
+        if not server.object("tool_configuration").flag("enabled", True):
             continue
-        allowed = config.texts("allowed_tools", 1024) if config.has("allowed_tools") else None
-        if toolset is not None:
-            allowed = _enabled(toolset, offer, label)
+        own = [tool.original for tool in offer.listing.tools if tool.server == label]
+        toolset = next((s for s in sets if s.text("mcp_server_name") == label), None)
+        allowed = _allowed(server, toolset, own)
+        for one, reference in changes:
+            _change(allowed, label, own, one, reference)
         if not named.server(label, allowed=allowed, approvals=False):
             raise named.unknown(server, "name", label)
-    for one in sets:
-        if one.text("mcp_server_name") not in {server.raw["name"] for server in servers}:
-            raise one.wrong("mcp_server_name", "is not in mcp_servers")
+    known = {server.raw["name"] for server in servers}
+    _check_servers(sets, "mcp_server_name", known)
+    _check_servers((reference for _, reference in changes), "server_name", known)
     return named.all(bounds)
 
 
-def _enabled(toolset: Fields, offer: Offer, label: str) -> tuple[str, ...]:
-    """The own names of the enabled tools of a toolset."""
+def _check_servers(objects: Iterable[Fields], field: str, known: Collection[str]) -> None:
+    for one in objects:
+        if one.text(field) not in known:
+            raise one.wrong(field, "is not in mcp_servers")
+
+
+def _change(allowed: set[str], label: str, own: Sequence[str], change: Fields, reference: Fields) -> None:
+    """Add tools of a server to those that are allowed, or take them away, if a change is about its ``own`` tools."""
+    if reference.text("server_name") != label:
+        return
+    names = own if reference.raw["type"] == "mcp_toolset_reference" else [reference.text("name")]
+    (allowed.update if change.raw["type"] == "tool_addition" else allowed.difference_update)(names)
+
+
+def _allowed(server: Fields, toolset: Fields | None, own: Sequence[str]) -> set[str]:
+    """Those of the server's tools that its configuration allows, or that are enabled in a toolset."""
+    config = server.object("tool_configuration")
+    allowed = set(config.texts("allowed_tools", 1024) if config.has("allowed_tools") else own)
+    if toolset is None:
+        return allowed
     default = toolset.object("default_config").flag("enabled", True)
     configs = toolset.object("configs")
-    own = [tool.original for tool in offer.listing.tools if tool.server == label]
-    return tuple(name for name in own if configs.object(name).flag("enabled", default))
+    return {name for name in own if configs.object(name).flag("enabled", default)}

@@ -223,7 +223,7 @@ export const zh = {
   "notice empty": "输出有文本，但没有思维链、调用，也没有空白以外的正文",
   "notice hold_overflow": "暂存的文本超过上限，已放行",
   "notice missing_close": "调用、区块或帧没有用自己的标记闭合",
-  "notice missing_open": "参数的键或值之前缺少一个标签",
+  "notice missing_open": "缺少参数的键或值之前的标签，或调用的开头标记",
   "notice repaired": "调用的参数经过修复；详情为第一处修复",
   "notice loose_arguments": "调用的参数与它的名称并列；详情是第一个参数的键",
   "notice skipped_member": "调用没有参数，却有一个不属于它的成员；详情是该成员的键",
