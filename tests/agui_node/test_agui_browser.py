@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from unspool.engines.capture import Asked, write_recording
+from tests.support import write_recording
+from unspool.engines.capture import Asked
 
 from ..chromium import chromium
 from ..loopback import serving

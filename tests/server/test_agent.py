@@ -11,7 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from unspool.engines.capture import Asked, write_recording
+from tests.support import write_recording
+from unspool.engines.capture import Asked
 
 from ..loopback import serving
 from .processes import Process

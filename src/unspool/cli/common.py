@@ -223,6 +223,17 @@ def read_json(argument: str, path: str) -> Any:
         return msgspec.json.decode(read_text(argument, path))
 
 
+def load_tokenizer(argument: str, path: str) -> Any:
+    """The tokenizer of a ``tokenizer.json``; `ImportError` without the package ``tokenizers``."""
+    from tokenizers import Tokenizer
+
+    text = read_text(argument, path)
+    try:
+        return Tokenizer.from_str(text)
+    except Exception as error:  # the package raises nothing more specific for a malformed file
+        raise Misuse(f"{argument}: {path}: {error}") from None
+
+
 def write(text: str) -> None:
     """Write to standard output at once, in UTF-8 regardless of the locale."""
     sys.stdout.buffer.write(text.encode())

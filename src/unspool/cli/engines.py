@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..dialect.file import Dialect
-from .common import Misuse, blaming, needing, read_key
+from .common import Misuse, blaming, load_tokenizer, needing, read_key
 from .local import is_local, make_local
 
 if TYPE_CHECKING:
@@ -54,9 +54,7 @@ def _upstream(settings: EngineSettings) -> "Engine":
     tokenizer = None
     file = None if settings.folder is None else Path(settings.folder) / "tokenizer.json"
     if file is not None and file.is_file():
-        from tokenizers import Tokenizer
-
-        tokenizer = Tokenizer.from_file(str(file))
+        tokenizer = load_tokenizer("--tokenizer", str(file))
     return Upstream(
         options.engine,
         kind=options.engine_kind,

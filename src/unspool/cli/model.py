@@ -12,7 +12,7 @@ import msgspec
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..errors import TemplateError
-from ..grammar import ToolStrictLevel
+from ..grammar import LEVELS
 from ..infer import Case
 from ..infer.choosing import Asked, thinks
 from ..infer.detect import detect_dialect
@@ -82,9 +82,8 @@ def model_arguments(p: Container) -> None:
     text = "start even if the dialect cannot read the calls that the chat template writes"
     p.add_argument("--no-self-check", action="store_true", help=text)
     policy_argument(p)
-    levels = tuple(level.name.lower() for level in ToolStrictLevel)
-    text = f"{', '.join(levels)}: constrains tool_choice auto if no tool is strict; default for local models: parameter"
-    p.add_argument("--strict-level", type=OneOf(levels), metavar="LEVEL", help=text)
+    text = f"{', '.join(LEVELS)}: constrains tool_choice auto if no tool is strict; default for local models: parameter"
+    p.add_argument("--strict-level", type=OneOf(LEVELS), metavar="LEVEL", help=text)
 
 
 _ONLY = {
@@ -162,7 +161,7 @@ def _opened(
     if options.capture is not None:
         engine = _captured(options, engine, dialect, reading.policy)
     # llama.cpp applies grammars at once, so calls follow their schemas by default; small models invent arguments.
-    level = ToolStrictLevel[(options.strict_level or ("parameter" if kind is LOCAL else "off")).upper()]
+    level = LEVELS[options.strict_level or ("parameter" if kind is LOCAL else "off")]
     settings = Settings(
         model=options.model or served or dialect.name,
         dialect=dialect,

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ..errors import ConstraintError, DialectError, ToolsError
 from ..events import Event
-from ..grammar import ToolStrictLevel, constrain
+from ..grammar import LEVELS, constrain
 from ..infer.detect import detect_dialect
 from ..message import Message
 from ..parser import Parser, parse
@@ -22,6 +22,7 @@ from .common import (
     chosen_dialect,
     colors,
     dialect_arguments,
+    load_tokenizer,
     policy_argument,
     read_given,
     read_json,
@@ -193,9 +194,8 @@ def constrain_arguments(p: argparse.ArgumentParser) -> None:
     text = "auto, none, required, or a tool's name; default: required"
     p.add_argument("--tool-choice", metavar="CHOICE", default="required", help=text)
     p.add_argument("--no-parallel", action="store_true", help="at most one call")
-    levels = tuple(level.name.lower() for level in ToolStrictLevel)
-    text = f"{', '.join(levels)}: constrains --tool-choice auto if no tool is strict"
-    p.add_argument("--strict-level", type=OneOf(levels), metavar="LEVEL", default=levels[0], help=text)
+    text = f"{', '.join(LEVELS)}: constrains --tool-choice auto if no tool is strict"
+    p.add_argument("--strict-level", type=OneOf(LEVELS), metavar="LEVEL", default="off", help=text)
     p.add_argument("--response-format", metavar="FILE", help="JSON schema of the content, or OpenAI's response_format")
     p.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json, for the ids of special tokens (lark)")
 
@@ -207,10 +207,9 @@ def run_constrain(options: argparse.Namespace) -> int:
     tokenizer = None
     if options.tokenizer is not None:
         try:
-            from tokenizers import Tokenizer
+            tokenizer = load_tokenizer("--tokenizer", options.tokenizer)
         except ImportError:
             raise Misuse("--tokenizer: needs the package tokenizers") from None
-        tokenizer = Tokenizer.from_str(read_text("--tokenizer", options.tokenizer))
     with blaming("--tools", None, ConstraintError):
         constraint = constrain(
             dialect,
@@ -219,7 +218,7 @@ def run_constrain(options: argparse.Namespace) -> int:
             not options.no_parallel,
             stage=options.stage,
             response_format=answer,
-            strict_level=ToolStrictLevel[options.strict_level.upper()],
+            strict_level=LEVELS[options.strict_level],
             tokenizer=tokenizer,
         )
         if constraint is None:

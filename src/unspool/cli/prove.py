@@ -16,7 +16,7 @@ from ..infer.describing import agree, agreed, to_response_template
 from ..infer.exchange import from_response_template
 from ..infer.sources import Checkpoint, read_checkpoint
 from ..wire.encoding import CONTROLS
-from .common import Misuse, OneOf, blaming, named_dialect, needing, read_json, say, write, write_json
+from .common import Misuse, OneOf, blaming, load_tokenizer, named_dialect, needing, read_json, say, write, write_json
 
 _SOURCE = "a checkpoint's folder, its tokenizer_config.json, a chat template, or a GGUF"
 _WHICH = "the name of the template, if there are several; default: tool_use, else default"
@@ -72,14 +72,10 @@ def read_tokenizer_file(argument: str, checkpoint: Checkpoint) -> Any:
     if checkpoint.tokenizer is None:
         return None
     try:
-        from tokenizers import Tokenizer
+        return load_tokenizer(argument, str(checkpoint.tokenizer))
     except ImportError:
         say("unspool: tokenizers is not installed: nothing is parsed by token ids")
         return None
-    try:
-        return Tokenizer.from_file(str(checkpoint.tokenizer))
-    except Exception as error:  # the package raises nothing more specific for a malformed file
-        raise Misuse(f"{argument}: {checkpoint.tokenizer}: {error}") from None
 
 
 def proof_table(proof: list[Case]) -> str:

@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -25,6 +25,10 @@ class ToolStrictLevel(enum.IntEnum):
     """Calls are well-formed and name a declared tool."""
     PARAMETER = 2
     """Their arguments also match the tool's schema."""
+
+
+LEVELS: Final = {level.name.lower(): level for level in ToolStrictLevel}
+"""The levels by the words that arguments and requests have for them."""
 
 
 class StructureInfo(msgspec.Struct, frozen=True):

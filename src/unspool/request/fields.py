@@ -1,6 +1,6 @@
 """Reads the fields of a request's JSON, with errors that name the field and what is allowed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from ..arguments import json_kind, json_shown, refuse_constant
@@ -69,6 +69,12 @@ class Fields:
     def wrong(self, field: str, message: str) -> BadRequest:
         """Make the error for a field."""
         return BadRequest(self.path(field), message)
+
+    def only(self, allowed: Collection[str]) -> None:
+        """Refuse fields besides these."""
+        for field in self.raw:
+            if field not in allowed:
+                raise self.wrong(field, f"is unknown; allowed are {', '.join(allowed)}")
 
     def _get(self, field: str, default: Any) -> Any:
         value = self.raw.get(field)

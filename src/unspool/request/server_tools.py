@@ -13,8 +13,6 @@ from .approvals import Approvals
 from .fields import MOST, BadRequest, Fields
 
 log = logging.getLogger("unspool.server")
-FORMS: Final[dict[str, Form]] = {"mcp": "mcp", "python": "code_interpreter", "browser": "web_search"}
-"""The form of each kind of tool that clients have their own name for."""
 WORDS: Final[dict[str, tuple[str, Form]]] = {
     "code_interpreter": ("python", "code_interpreter"),
     "web_search": ("browser", "web_search"),
@@ -118,9 +116,7 @@ def names_of(tools: Iterable[Mapping[str, Any]]) -> list[str]:
 def read_bounds(fields: Fields) -> Bounds:
     """Read ``max_tool_calls``, and the extension ``tool_limits``, which may lower the server's limits."""
     given = fields.object("tool_limits")
-    for name in given.raw:
-        if name not in Bounds.__struct_fields__:
-            raise given.wrong(name, f"is unknown; allowed are {', '.join(Bounds.__struct_fields__)}")
+    given.only(Bounds.__struct_fields__)
     calls = [fields.integer("max_tool_calls", 0), given.integer("calls", 0)]
     return Bounds(
         rounds=given.integer("rounds", 0),

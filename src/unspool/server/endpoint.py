@@ -162,12 +162,6 @@ def has_key(scope: Scope, key: str) -> bool:
     return any(hmac.compare_digest(key.encode(), given) for given in keys_of(scope))
 
 
-def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:
-    unknown = sorted(fields.raw.keys() - set(allowed))
-    if unknown:
-        raise fields.wrong(unknown[0], f"is unknown; allowed are {', '.join(allowed)}")
-
-
 def query_of(scope: Scope) -> dict[str, str]:
     """The query of a request; a `BadRequest` if it has very many fields."""
     try:

@@ -15,7 +15,7 @@ from ..engines.threads import Awaited
 from ..errors import ConstraintError, UnknownDialect
 from ..events import NOTICES, Event, Stage
 from ..generation.service import Service
-from ..grammar import Constraint, ToolStrictLevel, constrain
+from ..grammar import LEVELS, Constraint, constrain
 from ..infer.detect import detect_dialect
 from ..policy import CHOICES, DEFAULTS
 from ..request.chat_request import check_text
@@ -29,7 +29,7 @@ from ..request.protocols.chat import read_format, reasoning_markers
 from ..tokens import counted
 from ..wire import AguiWriter, CandleWriter, ChatWriter, MessagesWriter, MindieWriter, ResponsesWriter, Writer
 from ..wire.encoding import clean, encode
-from .endpoint import Work, check_known
+from .endpoint import Work
 from .parse_endpoint import FIELDS, read_asked, read_dialect, read_prompt
 
 _MAX_DETECT: Final = 16 * 1024
@@ -39,12 +39,11 @@ _GRAMMAR: Final = (
     *("dialect", "toml", "reasoning", "policy", "tools", "tool_choice", "parallel_tool_calls"),
     *("stage", "prompt", "response_format", "strict_level"),
 )
-_LEVELS: Final = tuple(level.name.lower() for level in ToolStrictLevel)
 
 
 def _about(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     """What the page needs first: dialects, policies, notices, and the server's settings."""
-    check_known(fields, ("dialect",))
+    fields.only(("dialect",))
     if fields.has("dialect"):
         try:
             return encode(_description(get_dialect(fields.text("dialect"))))
@@ -65,7 +64,7 @@ def _about(service: Service, fields: Fields, awaited: Awaited) -> bytes:
             "protocols": list(_WRITERS),
             "notices": NOTICES,
             "keys": KEYS,
-            "levels": _LEVELS,
+            "levels": list(LEVELS),
             "strict_level": settings.strict_level.name.lower(),
             "prompts": service.prompts is not None,
             "sessions": service.sessions is not None,
@@ -98,7 +97,7 @@ def _policy_of(policy: Any) -> dict[str, Any]:
 
 def _detect(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     """Detect the dialects that a model may use, by its name, its chat template, or its output."""
-    check_known(fields, ("model", "chat_template", "output"))
+    fields.only(("model", "chat_template", "output"))
     given = {field: fields.text(field, None) for field in ("model", "chat_template", "output")}
     for field, value in given.items():
         most = _MAX_NAME if field == "model" else service.settings.limits.text
@@ -113,7 +112,7 @@ def _detect(service: Service, fields: Fields, awaited: Awaited) -> bytes:
 
 def _check(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     """Try the examples of a dialect file, and return the problems."""
-    check_known(fields, ("toml",))
+    fields.only(("toml",))
     fields.text("toml")
     dialect, _ = read_dialect(fields, service)
     problems: list[Problem] = []
@@ -125,11 +124,11 @@ def _check(service: Service, fields: Fields, awaited: Awaited) -> bytes:
 
 def _grammar(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     """Derive a constraint, in each of its formats."""
-    check_known(fields, _GRAMMAR)
+    fields.only(_GRAMMAR)
     dialect, _ = read_dialect(fields, service)
     declared, choice = read_nested(fields, custom=False).tools, fields.raw.get("tool_choice")
     tools = toolset(fields, declared, choice, service.settings.limits)
-    level = fields.one_of("strict_level", _LEVELS, service.settings.strict_level.name.lower())
+    level = fields.one_of("strict_level", tuple(LEVELS), service.settings.strict_level.name.lower())
     try:
         found = constrain(
             dialect,
@@ -139,7 +138,7 @@ def _grammar(service: Service, fields: Fields, awaited: Awaited) -> bytes:
             stage=fields.one_of("stage", tuple(Stage), None),
             prompt=read_prompt(fields, service),
             response_format=read_format(fields),
-            strict_level=ToolStrictLevel[level.upper()],
+            strict_level=LEVELS[level],
             closed=service.settings.closed,
         )
     except ConstraintError as error:
@@ -198,7 +197,7 @@ _WRITERS: Final[dict[str, Callable[[str, Dialect], Writer]]] = {
 
 def _protocol(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     """Write a raw output in a protocol, streamed and whole, with made-up ids and times."""
-    check_known(fields, (*FIELDS, "protocol"))
+    fields.only((*FIELDS, "protocol"))
     make = _WRITERS[fields.one_of("protocol", tuple(_WRITERS))]
     asked = read_asked(fields, service)
     model, dialect = service.settings.model, asked.parser.dialect
@@ -216,7 +215,7 @@ def _protocol(service: Service, fields: Fields, awaited: Awaited) -> bytes:
 
 def _recordings(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     """Return the recordings with which the page opens, as JSON lines; empty if there are none."""
-    check_known(fields, ())
+    fields.only(())
     return encode({"recordings": service.settings.shown})
 
 

@@ -20,7 +20,6 @@ from ..request.declared import read_nested
 from ..request.fields import BadRequest, Fields
 from ..wire import parse as wire
 from ..wire.encoding import encode
-from .endpoint import check_known
 
 _FORMATS: Final = ("message", "events", "steps")
 _PIECE: Final = 2 * 1024  # how many characters are parsed between two checks, in a few milliseconds
@@ -69,7 +68,7 @@ def parse(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     cut: strings, or objects with ``text`` and ``stage``. ``format`` is ``message``, ``events``, or ``steps``: the
     events of each piece, with the text that is still held after it.
     """
-    check_known(fields, FIELDS)
+    fields.only(FIELDS)
     asked = read_asked(fields, service)
     form = fields.one_of("format", _FORMATS, "message")
     if form == "steps":
@@ -135,7 +134,7 @@ def _pieces(fields: Fields, most: int) -> list[Piece]:
             found.append(Piece(value, None))
         elif isinstance(value, dict):
             piece = Fields(value, f"{fields.path('pieces')}[{i}]")
-            check_known(piece, Piece._fields)
+            piece.only(Piece._fields)
             stage = piece.one_of("stage", tuple(Stage), None)
             found.append(Piece(piece.text("text", ""), None if stage is None else Stage(stage)))
         else:
@@ -179,9 +178,8 @@ def _own(fields: Fields) -> Dialect:
 
 
 def _policy(fields: Fields) -> Policy:
+    fields.only(CHOICES)
     for field, value in fields.raw.items():
-        if field not in CHOICES:
-            raise fields.wrong(field, f"is unknown; allowed are {', '.join(CHOICES)}")
         if value is not None and value not in CHOICES[field]:
             allowed = ", ".join(str(c) for c in CHOICES[field])
             raise fields.wrong(field, f"{json_shown(value)} is not one of {allowed}")

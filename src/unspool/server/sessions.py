@@ -19,15 +19,15 @@ import msgspec
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..engines import Sampling
 from ..generation.service import Service
 from ..request.common import sampling
 from ..request.fields import MOST, BadRequest, Fields, read_object
 from ..rl import exports
 from ..sessions import About, Limits, Refused, Session, Sessions
+from ..sessions.session import SAMPLING
 from ..wire.common import Failure
 from ..wire.encoding import cleaned, encode
-from .endpoint import SESSION, check_known, failure_of, has_key, integer_of, keys_of, query_of, read_body
+from .endpoint import SESSION, failure_of, has_key, integer_of, keys_of, query_of, read_body
 from .guards import unsupported
 from .replies import ErrorBody, Reply, failed, header
 
@@ -39,7 +39,6 @@ _SECRET: Final = "the key of the session, or of the server, is missing or wrong;
 _AT_ONCE: Final = 100
 _PLACES: Final = 10**12 - 1
 _SHOWN: Final = ("id", "status", "reward", "created", "sampling", "limits", "metadata", "problems")
-_SAMPLING: Final = (*(name for name in Sampling.__struct_fields__ if name != "logprobs"), "max_tokens")
 
 
 class SessionRoutes:
@@ -146,9 +145,9 @@ class SessionRoutes:
         return read_object(body if body.strip() else b"{}")
 
     async def _create(self, scope: Scope, fields: Fields) -> Reply:
-        check_known(fields, ("id", "sampling", "limits", "metadata"))
+        fields.only(("id", "sampling", "limits", "metadata"))
         given = fields.object("sampling")
-        check_known(given, _SAMPLING)
+        given.only((*SAMPLING, "max_tokens"))
         chosen = {**msgspec.structs.asdict(sampling(given)), "max_tokens": given.integer("max_tokens", 1)}
         chosen = {name: value for name, value in chosen.items() if value is not None}
         session = await self._sessions.create(
@@ -177,14 +176,14 @@ class SessionRoutes:
         return Reply(encode({"id": session.about.id, "deleted": True}))
 
     async def _reward(self, session: Session, scope: Scope, fields: Fields) -> Reply:
-        check_known(fields, ("reward", "metadata"))
+        fields.only(("reward", "metadata"))
         if "reward" not in fields.raw:
             raise fields.wrong("reward", "is required")
         await session.change(**_outcome(session, fields))
         return Reply(encode(_described(session.about)))
 
     async def _finish(self, session: Session, scope: Scope, fields: Fields) -> Reply:
-        check_known(fields, ("reward", "metadata", "timeout"))
+        fields.only(("reward", "metadata", "timeout"))
         given = fields.number("timeout", 0, _WAIT)
         seconds = _WAIT if given is None else given
         changes = _outcome(session, fields)
@@ -248,7 +247,7 @@ def _base(scope: Scope) -> str:
 
 
 def _limits(fields: Fields) -> Limits:
-    check_known(fields, Limits.__struct_fields__)
+    fields.only(Limits.__struct_fields__)
     return Limits(
         calls=fields.integer("calls", 1),
         tokens=fields.integer("tokens", 1),

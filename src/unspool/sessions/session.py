@@ -33,19 +33,9 @@ log = logging.getLogger("unspool.sessions")
 
 _SMALLEST: Final = 4096  # about how many bytes a session without calls takes
 _WAITING: Final = 64 * 1024 * 1024  # about the bytes of all sessions' calls that may wait for a full store
-_WANTED: Final = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_penalty",
-    "seed",
-    "max_tokens",
-    "max_completion_tokens",
-    "max_output_tokens",
-)
+SAMPLING: Final = tuple(name for name in engines.Sampling.__struct_fields__ if name != "logprobs")
+"""The fields of a session that say how tokens are chosen, and those of requests besides their lengths."""
+_WANTED: Final = (*SAMPLING, "max_tokens", "max_completion_tokens", "max_output_tokens")
 """The fields of requests that say how tokens are chosen."""
 
 _LOST: Final = "a call could not be recorded; the server's log says why"

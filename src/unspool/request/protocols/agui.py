@@ -30,7 +30,7 @@ from ..sealed import Seal
 from ..server_history import resumed
 from ..server_tools import NOTHING, Offer, names_of, offered
 from .base import WireProtocol
-from .chat import read_content
+from .chat import all_servers, read_content
 
 _ROLES = ("developer", "system", "user", "assistant", "tool", "activity", "reasoning")
 
@@ -44,9 +44,7 @@ class AguiProtocol(WireProtocol):
     error_body = staticmethod(wire.error_body)
 
     def servers(self, fields: Fields) -> Collection[str] | None:
-        """See `WireProtocol.servers`. The protocol has no field for them, so all are offered."""
-        options = fields.lenient("forwardedProps").raw
-        return () if options.get("server_tools") is False or options.get("tool_choice") == "none" else None
+        return all_servers(fields.lenient("forwardedProps"))
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         fields.text("threadId")

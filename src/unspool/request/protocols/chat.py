@@ -32,8 +32,7 @@ class ChatProtocol(WireProtocol):
     """Whether answers have a form for calls of custom tools."""
 
     def servers(self, fields: Fields) -> Collection[str] | None:
-        """See `WireProtocol.servers`. The protocol has no field for them, so all are offered."""
-        return () if fields.raw.get("server_tools") is False or fields.raw.get("tool_choice") == "none" else None
+        return all_servers(fields)
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         limits = self.settings.limits
@@ -93,19 +92,22 @@ class ChatProtocol(WireProtocol):
 
     def writer(self, request: ChatRequest, id: str, created: int) -> ChatWriter:
         return ChatWriter(
-            id=id,
-            model=self.settings.model,
-            created=created,
+            **self._options(request, id, created),
             n=request.n,
             reasoning_field=self.settings.reasoning_field,
             include_usage=request.include_usage,
-            calls_reason=self._calls_reason(request),
-            server_tools=request.server_tools is not None,
             kinds=request.kinds,
         )
 
-    def _calls_reason(self, request: ChatRequest) -> str:
-        return self.settings.named_reason if request.toolset.kind == "named" else "tool_calls"
+    def _options(self, request: ChatRequest, id: str, created: int) -> dict[str, Any]:
+        """The options that the writers of all profiles have."""
+        return {
+            "id": id,
+            "model": self.settings.model,
+            "created": created,
+            "calls_reason": self.settings.named_reason if request.toolset.kind == "named" else "tool_calls",
+            "server_tools": request.server_tools is not None,
+        }
 
 
 class MindieProtocol(ChatProtocol):
@@ -122,12 +124,8 @@ class MindieProtocol(ChatProtocol):
 
     def writer(self, request: ChatRequest, id: str, created: int) -> MindieWriter:
         return MindieWriter(
-            id=id,
-            model=self.settings.model,
-            created=created,
+            **self._options(request, id, created),
             reasoning_field=self.settings.reasoning_field,
-            calls_reason=self._calls_reason(request),
-            server_tools=request.server_tools is not None,
             full_text=self.settings.full_text,
             timing=self.settings.timing,
         )
@@ -139,14 +137,10 @@ class CandleProtocol(ChatProtocol):
 
     def writer(self, request: ChatRequest, id: str, created: int) -> CandleWriter:
         return CandleWriter(
-            id=id,
-            model=self.settings.model,
-            created=created,
+            **self._options(request, id, created),
             markers=reasoning_markers(self.settings.dialect),
             n=request.n,
             include_usage=request.include_usage,
-            calls_reason=self._calls_reason(request),
-            server_tools=request.server_tools is not None,
             content_chunks=self.settings.content_chunks,
             summary=request.reasoning.summary,
         )
@@ -170,6 +164,11 @@ class TraceProtocol(ChatProtocol):
 
     def writer(self, request: ChatRequest, id: str, created: int) -> TraceWriter:  # type: ignore[override]
         return TraceWriter()
+
+
+def all_servers(options: Fields) -> Collection[str] | None:
+    """See `WireProtocol.servers`: of a protocol without a field for them, so that all are offered."""
+    return () if options.raw.get("server_tools") is False or options.raw.get("tool_choice") == "none" else None
 
 
 def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
