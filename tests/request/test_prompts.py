@@ -157,11 +157,14 @@ def test_a_thought_at_the_beginning_of_an_answer_is_its_reasoning(tmp_path: Path
     )
 
 
-def test_added_tokens_that_are_neither_special_nor_the_templates_are_ordinary_text(tmp_path: Path) -> None:
-    added = {"1": {"content": "<tool_call>", "special": False}, "2": {"content": "<table>", "special": False}}
+def test_added_tokens_are_ordinary_text_unless_they_are_special_or_the_templates_or_have_a_bar(tmp_path: Path) -> None:
+    texts = ("<tool_call>", "<table>", "<|fim_prefix|>", "<｜begin▁sys｜>", "|||")
+    added = {str(i): {"content": text, "special": False} for i, text in enumerate(texts)}
     made = Prompts(read_tokenizer(folder(tmp_path, CHATML, added_tokens_decoder=added)))
-    prompt = render(made, messages=[{"role": "user", "content": "<table> <tool_call>"}])
-    assert "<table> <\u200btool_call>" in prompt
+    prompt = render(
+        made, messages=[{"role": "user", "content": "||| <table> <tool_call> <|fim_prefix|> <｜begin▁sys｜>"}]
+    )
+    assert "||| <table> <\u200btool_call> <\u200b|fim_prefix|> <\u200b｜begin▁sys｜>" in prompt
     for odd in (None, 5, ["<table>"], {"1": 5, "2": {"content": [1]}}):
         assert "<table>" not in read_tokenizer(folder(tmp_path, CHATML, added_tokens_decoder=odd)).added
 

@@ -85,6 +85,7 @@ def _discovered(options: argparse.Namespace) -> "Discovered | None":
 def _sent(options: argparse.Namespace, found: "Discovered") -> "Tokenizer":
     """The chat template that an engine sends, or whose file it names."""
     from ..request.prompts import Tokenizer
+    from ..request.tokenizer import special_marks
 
     url = options.engine[0]
     try:
@@ -92,7 +93,7 @@ def _sent(options: argparse.Namespace, found: "Discovered") -> "Tokenizer":
             added = {*found.added, *found.special.values()}
             if found.path is not None and found.path.suffix == ".gguf":
                 added |= set(_read(found.path).added)
-            marks = tuple(sorted(t for t in added if len(t) > 2 and not t.isspace() and not t.isalnum()))
+            marks = special_marks(added, found.template)
             return Tokenizer(found.template, found.tool_template or found.template, dict(found.special), marks)
         if found.path is not None:
             return _read(found.path)

@@ -1,5 +1,7 @@
 """Reads the prompt settings in a model's files: its chat template and its special tokens."""
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +12,7 @@ from ..infer.gguf import CONTROL, DEFINED, Gguf
 from ..infer.sources import read_folder, read_object, text_of
 
 _MOST: Final = 1 << 30  # the most bytes of a tokenizer's file
+_BAR: Final = re.compile(r"[|｜]/?\w")
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
@@ -18,7 +21,7 @@ class Tokenizer(msgspec.Struct, frozen=True):
     template: str
     tool_template: str
     special: dict[str, str]  # named special tokens, such as ``bos_token``
-    # Special tokens, and other added ones that the template writes. Only these can be mistaken for structure.
+    # See `special_marks`. Only these can be mistaken for structure.
     added: tuple[str, ...]
     # Its description of how to read answers; see `unspool.infer.choosing`.
     response_template: dict[str, Any] | None = None
@@ -36,11 +39,20 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
     config, tokenizer = map(_object, (folder / "tokenizer_config.json", folder / "tokenizer.json"))
     decoded, listed = config.get("added_tokens_decoder"), tokenizer.get("added_tokens")
     added = [*(decoded.values() if isinstance(decoded, dict) else ()), *(listed if isinstance(listed, list) else ())]
-    written = template + tool_template
-    special = [t for t in added if not isinstance(t, dict) or t.get("special", True) or text_of(t) in written]
-    marks = {*map(text_of, special), *found.special_tokens.values()}
-    marks = {t for t in marks if len(t) > 2 and not t.isspace() and not t.isalnum()}
-    return Tokenizer(template, tool_template, found.special_tokens, tuple(sorted(marks)), found.response_template)
+    marks = special_marks([*added, *found.special_tokens.values()], template + tool_template)
+    return Tokenizer(template, tool_template, found.special_tokens, marks, found.response_template)
+
+
+def special_marks(added: Iterable[Any], written: str) -> tuple[str, ...]:
+    """Those of a tokenizer's added tokens that texts must not spell: the special ones, and others that the template has
+    ``written``, or that are written with a bar, such as ``<|fim_prefix|>``. The rest, such as tags of HTML, is ordinary
+    text."""
+    marks = {t for one in added if (t := text_of(one)) in written or _BAR.search(t) or _is_special(one)}
+    return tuple(sorted(t for t in marks if len(t) > 2 and not t.isspace() and not t.isalnum()))
+
+
+def _is_special(token: Any) -> bool:
+    return not isinstance(token, dict) or bool(token.get("special", True))
 
 
 def _object(file: Path) -> dict[str, Any]:
@@ -67,8 +79,6 @@ def gguf_tokenizer(gguf: Gguf, template: str | None = None) -> Tokenizer:
     default = templates.get("default") or next(iter(templates.values()))
     tools = templates.get("tool_use") or default
     special = {name: token for name, role in _ROLES.items() if (token := gguf.token(role))}
-    written = default + tools
-    marks = {gguf.tokens[i] for i in gguf.of_type(*CONTROL)} | set(special.values())
-    marks |= {token for i in gguf.of_type(DEFINED) if (token := gguf.tokens[i]) in written}
-    added = {t for t in marks if len(t) > 2 and not t.isspace() and not t.isalnum()}
-    return Tokenizer(default, tools, special, tuple(sorted(added)))
+    others = [{"content": gguf.tokens[i], "special": False} for i in gguf.of_type(DEFINED)]
+    added = [*(gguf.tokens[i] for i in gguf.of_type(*CONTROL)), *special.values(), *others]
+    return Tokenizer(default, tools, special, special_marks(added, default + tools))
