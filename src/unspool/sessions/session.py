@@ -104,13 +104,8 @@ class Session:
         name = model.settings.model
         with self._lock:
             if name not in self._trees:
-                assert model.prompts is not None, "sessions need a chat template"
                 made = self._trees[name] = Tree(
-                    model.settings,
-                    model.prompts,
-                    model.engine.tokenizer,
-                    self.about.secret,
-                    lambda keys, rounds: self._remember(Remembered(name, [*keys], rounds)),
+                    model, self.about.secret, lambda keys, rounds: self._remember(Remembered(name, [*keys], rounds))
                 )
                 for of, record in self._records:
                     if of == name:

@@ -206,15 +206,17 @@ def _media(reported: Mapping[str, Sequence[_Range]]) -> tuple[tuple[str, int, in
 
 def _chosen(choice: _Choice, ids: tuple[int, ...], logprobs: _Chosen) -> Sampled | None:
     """The tokens of a choice, if the engine reports them."""
-    prompt_ids, versions = choice.prompt_token_ids, choice.weight_versions
+    known, prompt_ids, versions = logprobs.token_logprobs, choice.prompt_token_ids, choice.weight_versions
+    if ids and len(known) == len(ids) and prompt_ids is None and versions is None:  # as in most events
+        return Sampled(ids=ids, logprobs=known)
     if choice.token_ids is None and not versions:
         return None
-    known = logprobs.token_logprobs
-    if len(known) != len(ids):
-        known = _of_each(ids, [p.logprob for p in logprobs.content or ()])
-    if prompt_ids is None and not versions:  # as in most events
-        return Sampled(ids=ids, logprobs=known)
-    return Sampled(ids=ids, logprobs=known, prompt_ids=prompt_ids, versions=_versions(versions or ()))
+    return Sampled(
+        ids=ids,
+        logprobs=_of_each(ids, known or [p.logprob for p in logprobs.content or ()]),
+        prompt_ids=prompt_ids,
+        versions=_versions(versions or ()),
+    )
 
 
 def _text(choice: _Choice) -> str:
