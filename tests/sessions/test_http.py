@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import json
 import time
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Iterator
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from unspool.server.retries import Retries, _Answer, _nowhere
 from unspool.sessions import Limits, Session, Sessions
 from unspool.store import Store
 
+from ..media import png
 from ..server.support import CHAT, PATIENCE, Live, live, until
 from ..server.test_loop import MCP
 from ..server.test_protocols import claude
@@ -378,6 +380,14 @@ def test_what_is_wrong_in_a_request_is_named(server: Live, fields: dict[str, Any
     answer = server.post("/sessions", **fields)
     assert answer.status_code == 400
     assert named in answer.json()["error"]["message"]
+
+
+def test_a_medium_that_the_template_does_not_write_is_refused_in_a_session_as_elsewhere(server: Live) -> None:
+    part = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + b64encode(png()).decode()}}
+    body = {"messages": [{"role": "user", "content": [part]}]}
+    answer = ask(made(server), server, CHAT, **body)
+    assert answer.json() == server.post(CHAT, **body).json()
+    assert "the engine (model)" in answer.json()["error"]["message"]
 
 
 def test_a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(server: Live) -> None:

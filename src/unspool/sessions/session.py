@@ -94,13 +94,8 @@ class Session:
         name = model.settings.model
         with self._lock:
             if name not in self._trees:
-                assert model.prompts is not None, "sessions need a chat template"
                 made = self._trees[name] = Tree(
-                    model.settings,
-                    model.prompts,
-                    model.engine.tokenizer,
-                    self.about.secret,
-                    lambda keys, rounds: self._remember(Remembered(name, [*keys], rounds)),
+                    model, self.about.secret, lambda keys, rounds: self._remember(Remembered(name, [*keys], rounds))
                 )
                 for of, record in self._records:
                     if of == name:
@@ -482,7 +477,7 @@ class Recording:
         self._began = time.monotonic()
         self._holds = False
         self._most: int | None = None
-        self.take = self._capture.take
+        self.take, self.texts = self._capture.take, self._capture.texts
 
     async def begin(self, context: int | None) -> engines.Request:
         """The request with the tokens that the session has for it; see `Session.hold`. An output has at most

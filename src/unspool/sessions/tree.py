@@ -1,6 +1,7 @@
 """`Tree`: the calls of one session. A prompt that continues one of them begins with its very tokens."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from itertools import accumulate, takewhile
 from typing import Any, Final
@@ -8,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from ..chat_templates.pool import Waiting
+from ..engines.base import engine_name
 from ..request.chain import json_bytes, thought
 from ..request.chat_request import ChatRequest
 from ..request.continuation import (
@@ -21,9 +23,8 @@ from ..request.continuation import (
     thoughts_of,
     trimmed,
 )
-from ..request.prompts import NoBridge, Prompts
-from ..request.settings import Settings
-from .records import Node, Recorded
+from ..request.prompts import NoBridge
+from .records import Model, Node, Recorded
 
 _LEADING: Final = ("system", "developer")
 
@@ -38,13 +39,12 @@ class Tree(Turns):
 
     def __init__(
         self,
-        settings: Settings,
-        prompts: Prompts,
-        tokenizer: Any,
+        model: Model,
         secret: bytes,
         keep: Callable[[Collection[bytes], Rounds], None],
     ) -> None:
-        super().__init__(settings, prompts, tokenizer)
+        assert model.prompts is not None, "sessions need a chat template"
+        super().__init__(model.settings, model.prompts, model.engine.tokenizer, partial(engine_name, model.engine))
         self._secret = secret
         self._keep = keep
         self.nodes: dict[str, Node] = {}
