@@ -278,7 +278,6 @@ def test_a_key_that_breaks_off_does_not_swallow_the_next_call(dialect: Dialect, 
     assert message.content == ""
 
 
-
 @pytest.mark.parametrize(**named(VERBATIM))
 def test_python_literals_in_place_of_json_are_repaired(dialect: Dialect) -> None:
     for written, value in REPAIRS:
