@@ -19,6 +19,11 @@ def test_a_models_name_tells_its_dialect() -> None:
     assert {model: detect_dialect(model=model)[0].dialect for model in NAMES} == NAMES
 
 
+def test_the_size_of_a_model_is_no_generation() -> None:
+    assert [c.dialect for c in detect_dialect(model="deepcogito/cogito-v2-preview-llama-405B")] == []
+    assert detect_dialect(model="NousResearch/Hermes-3-Llama-3.1-405B")[0].dialect == "hermes"
+
+
 @pytest.mark.parametrize("model", ["DEEPSEEK-V3.1", "deepseek-v3.1", "a/b/DeepSeek-V3.1/", "C:\\models\\DeepSeek-V3.1"])
 def test_case_and_organisation_do_not_matter(model: str) -> None:
     assert detect_dialect(model=model) == detect_dialect(model="DeepSeek-V3.1")

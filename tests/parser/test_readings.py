@@ -24,6 +24,7 @@ from ..support import (
     alike,
     calling,
     function_call,
+    many_cuts,
     named,
     notices,
     pieces,
@@ -255,6 +256,19 @@ def test_bare_text_in_a_closed_call_is_the_only_required_string(dialect: Dialect
             assert (call.arguments.strip(), call.status) == (patch, "invalid")
         unclosed = f"{block}{head}{patch}"
         assert read(unclosed, dialect, tools=tools).content == unclosed
+
+
+@pytest.mark.parametrize("dialect", ["minimax-m2", "seed-oss", "deepseekv32"])
+def test_the_only_required_string_may_be_in_a_tag_without_its_name(dialect: str) -> None:
+    d = get_dialect(dialect)
+    tag = d.argument[0].closing.strip()
+    raw = write_calls(d, [("now", {"city": "Dallas"})])
+    begin, end = raw.index(tag.replace("</", "<").rstrip(">")), raw.index(tag) + len(tag)
+    raw = f"{raw[:begin]}{tag.replace('</', '<')}\nDallas\n{tag}{raw[end:]}"
+    tools = [tool("now", city="string")]
+    tools[0]["function"]["parameters"]["required"] = ["city"]
+    message = alike(d, raw, many_cuts(raw), tools=tools)
+    assert values(message) == [("now", {"city": "Dallas"})]
 
 
 # -- answers that end in open reasoning ----------------------------------------------------------------------------

@@ -68,7 +68,11 @@ class Blocks(Steps):
         r = NO if within is None else look.stands(within.closing, j)
         if r == NO or (r == MORE and final):
             closings = [b.closing for b in self._plan.calls.closed_blocks if b is not within]
-            r = first_of((r, look.first(closings, j) if final else look.soonest(closings, j)))
+            other = look.first(closings, j) if final else look.soonest(closings, j)
+            if r == MORE and other >= 0 and within is not None:  # the output's end cuts its own closing
+                self._ledger.notice("missing_close", within.closing.first)
+                other = len(self._tape.buf)
+            r = first_of((r, other))
         if r >= 0:
             self._close_block(r)
         return r

@@ -564,10 +564,13 @@ class Calls(Steps):
         if key is None or at < 0 or not call.block.opening or any(_contains(p.opening, raw[:at]) for p in arguments):
             return False
         inside = raw[:at].rstrip()
-        strays = (_ending(p.closing, inside, {"key": key}) for p in arguments)
-        value = _unwrapped(raw[: next((i for i in strays if i >= 0), at)])
-        if value.startswith(f"<{key}>") and value.endswith(f"</{key}>"):  # the argument in a tag of its own name
-            value = _unwrapped(value.removeprefix(f"<{key}>").removesuffix(f"</{key}>"))
+        strays = ((_ending(p.closing, inside, {"key": key}), p.closing.first) for p in arguments)
+        ends, tag = next((stray for stray in strays if stray[0] >= 0), (at, ""))
+        value = _unwrapped(raw[:ends])
+        # The argument may be in a tag without its name, or in one of its own name.
+        for opened, closed in ((tag.replace("</", "<", 1), ""), (f"<{key}>", f"</{key}>")):
+            if opened and value.startswith(opened) and value.endswith(closed):
+                value = _unwrapped(value.removeprefix(opened).removesuffix(closed))
         self._discard_to(hold)
         ledger = self._ledger
         ledger.markup(call.start)

@@ -215,6 +215,17 @@ def test_a_call_without_an_argument_that_lacks_its_closing_is_incomplete(dialect
     assert {c.status for c in message.tool_calls} <= {"incomplete"}
 
 
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named([d for d in XML if d.argument[0].closing]))
+def test_an_argument_without_a_key_breaks_its_call(dialect: Dialect) -> None:
+    raw = call(dialect, ("city", "Dallas"), ("", "TX"))
+    message = alike(dialect, raw, many_cuts(raw), tools=TOOLS)
+    assert [(c.name, c.status) for c in message.tool_calls] == [("h", "invalid")], raw
+    assert "TX" in message.tool_calls[0].arguments
+
+
 # -- keys given twice --------------------------------------------------------------------------------------------------
 
 

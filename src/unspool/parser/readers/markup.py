@@ -297,6 +297,8 @@ class MarkupReader(Reader):
         for parameter in children:
             fields: dict[str, str] = {}
             r = self._opens(parameter, i, fields)
+            if r >= 0 and fields.get("key") == "":
+                return NO
             loose = parameter.loose
             if loose is not None and (r == MORE or (r >= 0 and loose.begins_in(fields["key"]))):
                 # A key without its own closing: the closing of a later one may end it.
