@@ -75,13 +75,8 @@ class Choice:
         self._timed = timed
         self._times: Times | None = None
         self.logprobs: list[Any] = []
-        self._record: Callable[[Delta], None] | None = None
         self._raw: list[str] = []
         self._ids: list[int] | None = []
-
-    def record(self, take: Callable[[Delta], None], texts: list[str]) -> None:
-        """Pass all that comes to a session's record, which collects its ``texts`` and tokens in place of this."""
-        self._record, self._raw, self._ids = take, texts, None
 
     def written(self) -> Written:
         """The model's output, up to where it was cut."""
@@ -144,14 +139,11 @@ class Choice:
         if delta.finish_reason is not None:
             self._reason = delta.finish_reason
         tokens = len(delta.token_ids) or (1 if delta.text else 0)
-        if self._record is not None:
-            self._record(delta)
-        else:
-            self._raw.append(delta.text)
-            if delta.token_ids and self._ids is not None:
-                self._ids += delta.token_ids
-            elif delta.text:  # the ids of only some tokens are of no use
-                self._ids = None
+        self._raw.append(delta.text)
+        if delta.token_ids and self._ids is not None:
+            self._ids += delta.token_ids
+        elif delta.text:  # the ids of only some tokens are of no use
+            self._ids = None
         if delta.usage is not None:
             self._usage, self._since = delta.usage, 0
         else:

@@ -283,20 +283,19 @@ class Run:
         if self._session is not None and service.sessions is not None:
             recording = self._session.recording(service, prepared, asked, await service.sessions.examine(service))
             asked = await recording.begin(getattr(service.engine, "context", None))
-            choice.record(recording.take, recording.texts)
         most = None if asked.echo else asked.max_tokens or None
         try:
-            await self._pass_on(index, watched(service.engine.generate(asked)), most)
+            await self._pass_on(index, watched(service.engine.generate(asked)), most, recording)
             self._deliver(index, choice.close())
             if choice.uncounted and asked.prompt is not None:
                 await self._count(choice, asked.prompt)
             written = choice.written()
+            self._last = None if prepared.continued is None else (prepared.continued, written)
             service.metrics.output(written.message)
             for notice in written.message.notices:
                 log.warning("%s: %s at %d: %s", self._name, notice.kind, notice.start, notice.detail)
             if recording is not None:
                 written = await recording.done(written, choice.stop)
-            self._last = None if prepared.continued is None else (prepared.continued, written)
         except BaseException as error:
             if recording is not None:
                 recording.broken(choice.written(), "error" if isinstance(error, EngineError) else "abort")
@@ -314,7 +313,7 @@ class Run:
             found = await self._service.in_thread(len(prompt), lambda waited: counted(tokenizer, prompt, waited.check))
             choice.counted(found)
 
-    async def _pass_on(self, index: int, stream: _Stream, tokens: int | None) -> None:
+    async def _pass_on(self, index: int, stream: _Stream, tokens: int | None, recording: "Recording | None") -> None:
         """Read the engine's output, of at most this many tokens, until it ends, or until the choice ends earlier."""
         choice, outbox = self._choices[index], self._outbox
         passed, since = 0, time.monotonic()
@@ -322,6 +321,8 @@ class Run:
         try:
             async for delta in stream:
                 passed += 1
+                if recording is not None:
+                    recording.take(delta)
                 if not passed % _LOOK and time.monotonic() - since > _TURN:
                     await asyncio.sleep(0)
                     since = time.monotonic()

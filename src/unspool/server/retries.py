@@ -82,13 +82,9 @@ class _Answer:
         """Keep a part of the answer, and send it to the first client, or let it wait for several."""
         shared = self._shared.done()
         if self._whole or shared:
-            if message.get("more_body"):
-                part = message["body"]
-                self.size += len(part)
-            else:
-                part = message
-                self.size += len(message.get("body", b""))
-            self._parts.append(part)
+            body = message.get("body", b"")
+            self._parts.append(body if message.get("more_body") else message)
+            self.size += len(body)
             if self.size > self.counted:
                 self._count()
         if shared:

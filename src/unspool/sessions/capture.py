@@ -41,7 +41,7 @@ class Capture:
     through anything else again and again."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self._texts: list[str] = []
         self._ids: list[int] = []
         self._known: list[float | None] = []
         self._count = 0  # by the engine's own count
@@ -53,25 +53,23 @@ class Capture:
 
     def take(self, delta: Delta) -> None:
         """Take the next piece."""
-        self.texts.append(delta.text)
+        self._texts.append(delta.text)
         sampled = delta.sampled
         if sampled is None:
             self._take_parsed(delta)
             return
-        ids = sampled.ids
         if sampled.count is not None:
-            hidden, self._count = sampled.count - self._count - len(ids), sampled.count
+            hidden, self._count = sampled.count - self._count - len(sampled.ids), sampled.count
             if hidden > 0:
                 self._hidden.append(_Hidden(len(self._ids), hidden, delta.text))
-        elif delta.text and not ids:
+        elif delta.text and not sampled.ids:
             self._missing = True
-        self._ids += ids
+        self._ids += sampled.ids
         self._known += sampled.logprobs
         if self._prompt is None:
             self._prompt = sampled.prompt_ids or delta.prompt_ids or None
-        if sampled.versions or sampled.experts:
-            self._versions = sampled.versions or self._versions
-            self._experts = sampled.experts or self._experts
+        self._versions = sampled.versions or self._versions
+        self._experts = sampled.experts or self._experts
 
     def _take_parsed(self, delta: Delta) -> None:
         """Take a piece of an engine that knows nothing of `Sampled`."""
@@ -99,7 +97,7 @@ class Capture:
             count = sum(map(math.isnan, logprobs))
             problems.append(f"{count} of {len(ids)} tokens have no log-probability")
         return Output(
-            clean("".join(self.texts)),
+            clean("".join(self._texts)),
             ids,
             logprobs,
             self._prompt,

@@ -477,7 +477,7 @@ class Recording:
         self._began = time.monotonic()
         self._holds = False
         self._most: int | None = None
-        self.take, self.texts = self._capture.take, self._capture.texts
+        self.take = self._capture.take
 
     async def begin(self, context: int | None) -> engines.Request:
         """The request with the tokens that the session has for it; see `Session.hold`. An output has at most

@@ -19,7 +19,7 @@ import msgspec
 from ...wire.common import Usage
 from ..base import Delta, EngineError, Sampled
 
-_Ids = tuple[Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)], ...]
+_Ids = list[Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]]
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]  # of tokens; they are added up, and JavaScript reads them
 
 
@@ -103,7 +103,7 @@ def _reason(word: str | None) -> str | None:
 class _Chosen(_Part):
     """The log-probabilities of tokens, without what is only read if their alternatives are wanted."""
 
-    token_logprobs: tuple[float | None, ...] = ()
+    token_logprobs: list[float | None] = []
     content: list[_Probability] | None = None
 
 
@@ -176,12 +176,12 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
     """
     event = _decode(data, _Completion if alternatives is None else _ListedCompletion)
     usage = None if event.usage is None else _usage(event.usage)
-    prompt_ids = event.prompt_token_ids or ()
+    prompt_ids = tuple(event.prompt_token_ids or ())
     media = _media(event.mm_placeholders) if event.mm_placeholders else ()
     if not event.choices:
         return Delta(usage=usage, prompt_ids=prompt_ids, media=media)
     choice = event.choices[0]
-    ids = choice.token_ids or ()
+    ids = tuple(choice.token_ids or ())
     logprobs = choice.logprobs or _NO_LOGPROBS
     entries: tuple[dict[str, Any], ...] = ()
     if alternatives is not None and isinstance(logprobs, _Logprobs):
@@ -206,16 +206,13 @@ def _media(reported: Mapping[str, Sequence[_Range]]) -> tuple[tuple[str, int, in
 
 def _chosen(choice: _Choice, ids: tuple[int, ...], logprobs: _Chosen) -> Sampled | None:
     """The tokens of a choice, if the engine reports them."""
-    known, prompt_ids, versions = logprobs.token_logprobs, choice.prompt_token_ids, choice.weight_versions
-    if ids and len(known) == len(ids) and prompt_ids is None and versions is None:  # as in most events
-        return Sampled(ids=ids, logprobs=known)
-    if choice.token_ids is None and not versions:
+    if choice.token_ids is None and not choice.weight_versions:
         return None
     return Sampled(
         ids=ids,
-        logprobs=_of_each(ids, known or [p.logprob for p in logprobs.content or ()]),
-        prompt_ids=prompt_ids,
-        versions=_versions(versions or ()),
+        logprobs=_of_each(ids, logprobs.token_logprobs or [p.logprob for p in logprobs.content or ()]),
+        prompt_ids=None if choice.prompt_token_ids is None else tuple(choice.prompt_token_ids),
+        versions=_versions(choice.weight_versions) if choice.weight_versions else (),
     )
 
 
@@ -288,7 +285,7 @@ class _Meta(_Part):
 
 class _SglangEvent(_Event):
     text: str = ""
-    output_ids: _Ids = ()
+    output_ids: _Ids = []
     prompt_token_ids: _Ids | None = None
     meta_info: _Meta = msgspec.field(default_factory=_Meta)
 
@@ -303,7 +300,7 @@ class SglangReader:
         self, data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False
     ) -> Delta:
         event = _decode(data, _SglangEvent)
-        meta, text, ids = event.meta_info, event.text, event.output_ids
+        meta, text, ids = event.meta_info, event.text, tuple(event.output_ids)
         ended = meta.finish_reason
         if ended is not None and ended.type == "abort":
             raise failure(ended.message, ended.status_code)
@@ -325,7 +322,7 @@ class SglangReader:
                 completion_tokens=meta.completion_tokens,
                 cached_tokens=meta.cached_tokens,
             ),
-            prompt_ids=event.prompt_token_ids or meta.prompt_token_ids or (),
+            prompt_ids=tuple(event.prompt_token_ids or meta.prompt_token_ids or ()),
             sampled=_described(ids, known, meta) if capture else None,
         )
         by_token = ended is not None and ended.type == "stop" and not isinstance(ended.matched, str)
@@ -364,7 +361,7 @@ class _Timings(_Part):
 
 class _Native(_Event):
     content: str = ""
-    tokens: _Ids = ()
+    tokens: _Ids = []
     stop: bool = False
     stop_type: str = "none"
     tokens_predicted: _Count = 0
@@ -382,8 +379,8 @@ def read_native(data: bytes, alternatives: int | None = 0, keep_end: bool = Fals
     reported = event.completion_probabilities
     sampled = None
     if capture:
-        ids = event.tokens
-        known = [p.logprob for p in reported] if [p.id for p in reported] == [*ids] else ()
+        known = [p.logprob for p in reported] if [p.id for p in reported] == event.tokens else ()
+        ids = tuple(event.tokens)
         sampled = Sampled(ids=ids, logprobs=_of_each(ids, known), count=event.tokens_predicted)
     entries = () if alternatives is None else _entries(reported, alternatives)
     found = Delta(text=event.content, logprobs=entries, sampled=sampled)
