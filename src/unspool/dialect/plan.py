@@ -131,7 +131,7 @@ class Plan(msgspec.Struct, eq=False, dict=True):
 
     @property
     def naming(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-        """The words before a tool's name in ids and calls (``functions``), those after it in a call's header (``json``),
+        """The words before a tool's name in ids and calls (``functions``), those behind it in a header (``json``),
         and whether a number follows it in calls."""
         return self.dialect.derived("naming", _naming)
 

@@ -397,7 +397,7 @@ class MarkupReader(Reader):
         return self._fail("text between arguments")
 
     def _complete(self) -> bool:
-        """Whether only the call's own closing is missing: all arguments are closed, or a closing that strayed shows that
+        """Whether only the call's closing is missing: all arguments are closed, or a closing that strayed shows that
         there are none."""
         return self.containers.all_closed or self._strayed
 
