@@ -909,3 +909,11 @@ def test_where_content_begins_an_object_that_is_closed_may_lack_its_opening(dial
         assert read(f"Sure: {raw}", dialect).tool_calls == []
         with pytest.raises(DialectError, match="content"):
             render({"role": "assistant", "content": raw}, dialect, tools=TOOLS)
+
+
+def test_what_follows_a_call_without_its_opening_is_read_as_behind_any_closed_call() -> None:
+    call = '{"name": "bash", "arguments": {"cmd": "ls"}}'
+    for behind in ("</tool_call>", f"\n\n{call} so", f"\n{call[:-8]}", '\n{"name": "nope", "arguments": {}} x'):
+        bare, opened = (read(f"{opening}{call}\n</tool_call>{behind}", "hermes") for opening in ("", "<tool_call>\n"))
+        assert (bare.content, values(bare)) == (opened.content, values(opened))
+        assert notices(bare) == ["missing_open", *notices(opened)]

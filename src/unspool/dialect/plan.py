@@ -132,13 +132,8 @@ class Plan(msgspec.Struct, eq=False, dict=True):
 
     @property
     def naming(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-<<<<<<< HEAD
         """The words before a tool's name in ids and calls (``functions``), those after it (``json``), and whether a
         number follows it in calls."""
-=======
-        """The words before a tool's name in ids and calls (``functions``), those behind it in a header (``json``),
-        and whether a number follows it in calls."""
->>>>>>> 913d6f84f9fea7d08e3716e2107fb083ef0c2fed
         return self.dialect.derived("naming", _naming)
 
     @property

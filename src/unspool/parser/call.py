@@ -114,11 +114,7 @@ def fill_letters(template: str, letters: str) -> str:
 
 
 def _written_around(own: str, name: str, prefixes: tuple[str, ...], suffixes: tuple[str, ...], numbered: bool) -> bool:
-<<<<<<< HEAD
     """Whether a name is a declared one with a prefix before it, or a number or a header's word after it, and a sign
-=======
-    """Whether a name is a declared one with a prefix before it, or a number or a word of a header after it, with a sign
->>>>>>> 913d6f84f9fea7d08e3716e2107fb083ef0c2fed
     between them."""
     for prefix in ("", *prefixes):
         rest = name.removeprefix(prefix) if name.startswith(prefix) else ""

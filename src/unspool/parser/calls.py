@@ -213,6 +213,8 @@ class Calls(Steps):
                 ledger.markup(tape.base + i)
                 ledger.notice("missing_open", whole.name)
                 self._take_whole(whole, form, block, match, tape.base + i)
+                self.within = None
+                self._parts.leave_block()  # so what follows counts as behind any call that is closed
                 return whole.end
             if len(buf) < last and not tape.final:
                 found = MORE
@@ -569,8 +571,9 @@ class Calls(Steps):
         value = _unwrapped(raw[:ends])
         # The argument may be in a tag without its name, or in one of its own name.
         for opened, closed in ((tag.replace("</", "<", 1), ""), (f"<{key}>", f"</{key}>")):
-            if opened and value.startswith(opened) and value.endswith(closed):
-                value = _unwrapped(value.removeprefix(opened).removesuffix(closed))
+            inner = value.removeprefix(opened).removesuffix(closed)
+            if len(value) == len(opened + inner + closed) and (closed or tag) not in inner:
+                value = _unwrapped(inner)
         self._discard_to(hold)
         ledger = self._ledger
         ledger.markup(call.start)
