@@ -10,7 +10,6 @@ as do ``true``, ``false`` and everything that is not a ``dict``.
 
 import enum
 import json
-import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from json.encoder import encode_basestring as _quote
@@ -397,7 +396,6 @@ def _meet(left: Kinds, right: Kinds) -> Kinds:
 
 _BLANK: Final = " \t\n\r"
 _NUMBER: Final = Regex(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?([eE][-+]?[0-9]++)?")
-_BRACKETS: Final = Regex(r'\\.|["{}\[\]]', re.DOTALL)
 
 
 class Marked(enum.Enum):
@@ -522,13 +520,13 @@ _JSON: Final = json.JSONDecoder(parse_constant=refuse_constant, parse_int=str, p
 
 
 def _is_json(text: str) -> bool:
-    if text[:1] not in '{["-0123456789tfn' or _too_deep(text):
+    if text[:1] not in '{["-0123456789tfn':
         return False
     try:
-        _JSON.decode(text)
-    except (ValueError, RecursionError):  # the latter only if the caller's own stack is nearly used up
+        value = _JSON.decode(text)
+    except (ValueError, RecursionError):
         return False
-    return True
+    return text.count("{") + text.count("[") <= MAX_NESTING or not nests_deeper(value, MAX_NESTING)
 
 
 def nests_deeper(value: Any, most: int) -> bool:
@@ -540,21 +538,3 @@ def nests_deeper(value: Any, most: int) -> bool:
             return False
         level = [child for v in level for child in (v.values() if isinstance(v, dict) else v)]
     return True
-
-
-def _too_deep(text: str) -> bool:
-    """Whether brackets outside strings nest deeper than `MAX_NESTING`. It is cheap for usual texts."""
-    if text.count("{") + text.count("[") <= MAX_NESTING:
-        return False
-    depth, quoted = 0, False
-    for match in _BRACKETS.finditer(text):
-        mark = match[0]
-        if mark == '"':
-            quoted = not quoted
-        elif not quoted and mark in "{[":
-            depth += 1
-            if depth > MAX_NESTING:
-                return True
-        elif not quoted and mark in "}]":
-            depth -= 1
-    return False

@@ -359,7 +359,7 @@ def test_a_file_is_refused_with_a_proposal_and_accepted_once_it_follows_it(case:
 
 
 def test_an_unknown_key_comes_with_the_nearest_one(write: Any) -> None:
-    assert "reasonning: unknown key (did you mean reasoning?)" in failure(write(GOOD, f'{HEAD}reasonning = "x"\n'))
+    assert "reasonning: unknown key; did you mean reasoning?" in failure(write(GOOD, f'{HEAD}reasonning = "x"\n'))
 
 
 def test_no_proposal_is_an_opening_that_the_loader_refuses() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..arguments import described
+from ..arguments import described, near
 from ..errors import DialectError
 from ..events import Stage
 from ..policy import CHOICES, Policy
@@ -73,14 +73,6 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     return dialect
 
 
-def _meant(key: str) -> str:
-    """A question that names the key most like a misspelt one."""
-    import difflib  # only misspelt keys need it
-
-    near = difflib.get_close_matches(key, KEYS, 1)
-    return f" (did you mean {near[0]}?)" if near else ""
-
-
 class _Loader:
     """Turns the tables of one file into a `Dialect`."""
 
@@ -100,7 +92,7 @@ class _Loader:
         data = self.data
         for key in data:
             if key not in KEYS:
-                raise self.fail(key[:100], f"unknown key{_meant(key[:100])}; allowed are {', '.join(KEYS)}")
+                raise self.fail(key[:100], f"unknown key{near(key, KEYS)}; allowed are {', '.join(KEYS)}")
         name = self.string("name", "")
         if not name:
             raise self.fail("name", "is required")

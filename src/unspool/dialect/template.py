@@ -1,5 +1,6 @@
 """Templates: text as the model writes it, with fields in braces for the text that varies."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
@@ -372,6 +373,22 @@ def _ends(starts: tuple[str, ...]) -> tuple[str, ...]:
     ordered = sorted(starts, key=len, reverse=True)
     ends = (start[i:] for start in ordered for i in range(1, len(start)))
     return tuple(text for text in (*ordered, *ends) if text.strip())
+
+
+def id_pattern(template: str, name: str) -> str:
+    """A regular expression for the ids of a tool's calls; the first number is a group, named after its field."""
+    found = ""
+    for step in steps_of(template):
+        if step.name == "name":
+            found += re.escape(name)
+        elif step.name:
+            found += f"(?:{_DIGITS})" if "(?P<" in found else f"(?P<{step.name}>{_DIGITS})"
+        else:
+            found += "".join("[A-Za-z0-9]" if c == "?" else re.escape(c) for c in step.text)
+    return found
+
+
+_DIGITS: Final = "(?:0|[1-9][0-9]{0,17})"
 
 
 def writable(templates: Sequence[Template]) -> list[Template]:

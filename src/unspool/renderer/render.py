@@ -12,11 +12,12 @@ from ..dialect.file import Dialect
 from ..dialect.plan import string_ends
 from ..dialect.registry import as_dialect
 from ..dialect.syntax import is_keyword
-from ..dialect.template import Template, TextCall, steps_of, unstarted, writable, written
+from ..dialect.template import Template, TextCall, id_pattern, unstarted, writable
 from ..errors import DialectError
 from ..events import Stage
 from ..message import Message, ToolCall
 from ..parser import parse
+from ..parser.call import fill_id, fill_letters
 from ..toolset import Toolset, read_toolset
 from .turn import Call, Turn, read_turn
 from .values import JSON, PYTHON, Raw, Value, declare, escaped, kind, quoted, unfold, write
@@ -362,7 +363,7 @@ class _Renderer:
         if "id" in names:
             return own
         if ("index" in names or "number" in names) and "{index}" in self.d.id:
-            return _fill_id(self.d.id, self.turn.calls[i].name, index)
+            return fill_id(self.d.id, self.turn.calls[i].name, index)
         return None
 
 
@@ -387,16 +388,16 @@ def _call_ids(template: str, calls: Sequence[Call]) -> list[tuple[str, str]]:
     """The index and the id of each call: the index in its id, else its position, or the next whose id is unused."""
     counted = "{index}" in template or "{number}" in template
     indices = [_index_in(template, c) if c.id else None for c in calls]
-    taken = {_fill_id(template, c.name, i) for c, i in zip(calls, indices, strict=True) if i is not None}
+    taken = {fill_id(template, c.name, i) for c, i in zip(calls, indices, strict=True) if i is not None}
     given = {c.id for c in calls if c.id}
     found: list[tuple[str, str]] = []
     for position, (call, index) in enumerate(zip(calls, indices, strict=True)):
         if index is None:
             index = str(position)
-            while counted and _fill_id(template, call.name, index) in taken:
+            while counted and fill_id(template, call.name, index) in taken:
                 index = str(int(index) + 1)
-            taken.add(_fill_id(template, call.name, index))
-        own = call.id or _drawn(_fill_id(template, call.name, index), given)
+            taken.add(fill_id(template, call.name, index))
+        own = call.id or _drawn(fill_id(template, call.name, index), given)
         given.add(own)
         found.append((index, own))
     return found
@@ -406,37 +407,19 @@ def _drawn(template: str, given: Container[str]) -> str:
     """An id with random letters, of which a few tries find one that is not given yet."""
     own = template
     for _ in range(_TRIES if "?" in template else 0):
-        own = "".join(_choice(_ALPHABET) if c == "?" else c for c in template)
+        own = fill_letters(template, "".join(_choice(_ALPHABET) for _ in range(template.count("?"))))
         if own not in given:
             break
     return own
 
 
-def _fill_id(template: str, name: str, index: str) -> str:
-    fields = {"name": name, "index": index, "number": str(int(index) + 1)}
-    return written(steps_of(template), fields)
-
-
 def _index_in(template: str, call: Call) -> str | None:
-    found = False
-    pattern = ""
-    for step in steps_of(template):
-        if step.name == "name":
-            pattern += re.escape(call.name)
-        elif step.name:
-            pattern += f"(?:{_DIGITS})" if found else f"(?P<{step.name}>{_DIGITS})"
-            found = True
-        else:
-            pattern += "".join("[A-Za-z0-9]" if c == "?" else re.escape(c) for c in step.text)
-    match = re.fullmatch(pattern, call.id) if found else None
-    if match is None:
+    match = re.fullmatch(id_pattern(template, call.name), call.id)
+    fields = {} if match is None else match.groupdict()
+    if not fields:
         return None
-    fields = match.groupdict()
     index = fields["index"] if "index" in fields else str(int(fields["number"]) - 1)
-    return index if _fill_id(template, call.name, index) == call.id or "?" in template else None
-
-
-_DIGITS: Final = "(?:0|[1-9][0-9]{0,17})"
+    return index if fill_id(template, call.name, index) == call.id or "?" in template else None
 
 
 def _comparison(want: str, got: str) -> str:

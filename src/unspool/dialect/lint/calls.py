@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ..compiling import marked
 from ..file import Dialect
 from ..patterns import plain_name, solid
-from ..template import steps_of, unstarted
+from ..template import id_pattern, unstarted
 from .proposals import with_arguments
 from .rule import Found, Rules, found, parts
 
@@ -127,18 +127,8 @@ def ids_that_no_grammar_generates(d: Dialect) -> Iterator[Found]:
         return
     for i, example in enumerate(d.examples):
         for j, call in enumerate(example.tool_calls):
-            if call.id is not None and not re.fullmatch(_id_pattern(d.id, call.name), call.id):
+            if call.id is not None and not re.fullmatch(id_pattern(d.id, call.name), call.id):
                 yield found(f"examples[{i}].tool_calls[{j}].id", id=call.id, template=d.id)
-
-
-def _id_pattern(template: str, name: str) -> str:
-    parts = []
-    for step in steps_of(template):
-        if step.name:
-            parts.append(re.escape(name) if step.name == "name" else "[0-9]+")
-        else:
-            parts += ["[A-Za-z0-9]" if c == "?" else re.escape(c) for c in step.text]
-    return "".join(parts)
 
 
 @CALLS.row("examples, call", "none contains a call, though the file has `call`", instead="add one with `tool_calls`")
