@@ -69,9 +69,6 @@ def arguments(one: str, pair: str, turns: Mapping[str, str]) -> tuple[Keys, Hide
     if before in ("(", ",") and re.match(rf"""\s*=\s*(['"]){value}\1""", behind):
         member = rf"""{key}\s*=\s*(?:'{value}'|"{value}")"""
         return {"arguments": "python"}, _hide(rf"{member}(?:\s*,\s*{member})*")
-    if before in "'\"" and re.match(rf"'\s*:\s*'{value}'", behind):
-        member = rf"'{key}'\s*:\s*'{value}'"
-        return {}, _hide(rf"\{{\s*{member}(?:\s*,\s*{member})*\s*\}}")
     return _tagged(pair, turns)
 
 

@@ -168,20 +168,10 @@ class _Drafter:
         if not closing.strip():
             return None
         if not opening.strip():
-            opening = self.made_opening(closing)
+            opening = self.given if closing.strip() not in self.given else ""
         if self.framed:
             opening = self.start + opening
         return Reasoning(opening, closing) if opening.strip() else None
-
-    def made_opening(self, closing: str) -> str:
-        """The opening in prompts, or else one that matches the closing."""
-        tag = first_tag(closing)
-        if self.given.strip() and closing.strip() not in self.given:
-            return self.given
-        for ours, theirs in (("</", "<"), ("[/", "["), ("END", "START"), ("end", "start"), ("END", "BEGIN")):
-            if ours in tag:
-                return tag.replace(ours, theirs, 1)
-        return ""
 
     def prompted_reasoning(self) -> Reasoning | None:
         """Reasoning that prompts open, though histories drop it."""
