@@ -144,10 +144,10 @@ class Openings(msgspec.Struct, eq=False):
             return _NONE  # no marker and no arguments: text
         return Match(end, fields, True) if final else Match(MORE, fields)
 
-    def marker(self, o: Marker, i: int, *, edge: bool = False) -> tuple[int, Match | None]:
+    def marker(self, o: Marker, i: int) -> tuple[int, Match | None]:
         """The end of a marker at ``i``, if it counts, and how it matches if it opens a call."""
         if isinstance(o, Opening) and o.kind == CALL:
-            match = self.match(o, i, edge=edge)
+            match = self.match(o, i, edge=False)
             return match.end, match
         return self.look.marker(o, i), None
 
