@@ -332,19 +332,22 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
         raise fields.wrong("mcp_servers", f"needs the header anthropic-beta with a beta of the name {BETA}…")
     named = Named(offer, names_of(tools))
     sets = [one for one in fields.objects("tools", ()) if one.raw.get("type") == "mcp_toolset"]
+    toolsets = {s.text("mcp_server_name"): s for s in reversed(sets)}  # the first of each counts
+    known: set[str] = set()
     changes = [(one, tool) for one in _tool_changes(fields) if (tool := one.object("tool")).raw.get("type") in _OF_MCP]
     for server in servers:
         label = server.text("name")
+        if label in known:
+            raise server.wrong("name", "is another server's, too")
+        known.add(label)
         if not server.object("tool_configuration").flag("enabled", True):
             continue
         own = [tool.original for tool in offer.listing.tools if tool.server == label]
-        toolset = next((s for s in sets if s.text("mcp_server_name") == label), None)
-        allowed = _allowed(server, toolset, own)
+        allowed = _allowed(server, toolsets.get(label), own)
         for one, reference in changes:
             _change(allowed, label, own, one, reference)
         if not named.server(label, allowed=allowed, approvals=False):
             raise named.unknown(server, "name", label)
-    known = {server.raw["name"] for server in servers}
     _check_servers(sets, "mcp_server_name", known)
     _check_servers((reference for _, reference in changes), "server_name", known)
     return named.all(bounds)
