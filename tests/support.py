@@ -5,7 +5,6 @@ import json
 import random
 from collections.abc import Iterable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,7 +22,6 @@ from unspool.dialect.examples import example_tools
 from unspool.dialect.file import Example
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
-from unspool.engines.capture import Asked
 
 __all__ = [
     "TOOLS", "Case", "assert_cut", "at_content", "check", "chunkings", "closings", "empty", "literals", "notices",
@@ -223,9 +221,3 @@ def is_marked(dialect: Dialect) -> bool:
     """Whether written calls count anywhere in text, by their block's opening or by their own."""
     block = compile_plan(dialect).calls.blocks[0]
     return block.marked or (not block.opening and marked(dialect.call[0].before, dialect.anywhere))
-
-
-def write_recording(path: Path, asked: Asked, chunks: Iterable[str]) -> None:
-    """Write a recording from an output's chunks, without times."""
-    lines = [{"type": "request", **msgspec.to_builtins(asked)}, *({"type": "chunk", "text": c} for c in chunks)]
-    path.write_text("".join(json.dumps(line) + "\n" for line in (*lines, {"type": "chunk", "finish_reason": "stop"})))

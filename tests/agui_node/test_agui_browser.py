@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import write_recording
-from unspool.engines.capture import Asked
+from unspool.engines.capture import Asked, write_recording
 
 from ..chromium import chromium
 from ..loopback import serving

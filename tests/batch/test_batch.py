@@ -18,11 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import unspool
-from tests.support import write_recording
 from unspool.batch import BadRow, parse_many
 from unspool.batch.reading import Reader
 from unspool.cli import main
-from unspool.engines.capture import Asked
+from unspool.engines.capture import Asked, write_recording
 
 from ..support import tool
 from .kills import alive, children, endure

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support import write_recording
 from unspool.batch.blocks import Block, blocks
-from unspool.engines.capture import Asked
+from unspool.engines.capture import Asked, write_recording
 
 from .rows import output, row, write_lines
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.loopback import answering, sends
 from tests.server.support import Scripted, live, replay
-from tests.support import pieces, write_recording
+from tests.support import pieces
 from unspool.cli import main
 from unspool.engines import EngineError
-from unspool.engines.capture import Asked
+from unspool.engines.capture import Asked, write_recording
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]

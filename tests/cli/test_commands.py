@@ -16,11 +16,11 @@ import pytest
 from tokenizers import Tokenizer, models
 
 import unspool
-from tests.support import DIALECTS, tool, write_recording
+from tests.support import DIALECTS, tool
 from unspool.cli import COMMANDS, FIRST, main, parsers
 from unspool.cli.common import Misuse
 from unspool.cli.pretty import Pretty
-from unspool.engines.capture import Asked
+from unspool.engines.capture import Asked, write_recording
 
 OUTPUT = "<think>Überlegung</think>Sure.<tools>[{}]</tools>"
 CALL = '{"name": "get_weather", "arguments": {"city": "München", "days": 3}}'

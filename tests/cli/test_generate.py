@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import pieces, write_recording
+from tests.support import pieces
 from unspool.cli import main
-from unspool.engines.capture import Asked
+from unspool.engines.capture import Asked, write_recording
 
 RAW = '<think>A city.</think><tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]

@@ -11,8 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support import write_recording
-from unspool.engines.capture import Asked
+from unspool.engines.capture import Asked, write_recording
 
 from ..loopback import serving
 from .processes import Process

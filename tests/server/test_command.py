@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 import unspool.server
-from tests.support import write_recording
 from unspool import Policy, get_dialect
 from unspool.cli import main
 from unspool.engines import Capture, Replay, Request, read_recordings
-from unspool.engines.capture import Asked
+from unspool.engines.capture import Asked, write_recording
 from unspool.grammar import ToolStrictLevel
 from unspool.request.sealed import Seal
 from unspool.store import Store

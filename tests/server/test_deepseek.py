@@ -11,9 +11,8 @@ from typing import Any
 import openai
 import pytest
 
-from tests.support import write_recording
 from unspool import parse
-from unspool.engines.capture import Asked
+from unspool.engines.capture import Asked, write_recording
 
 from ..support import random_split, tool
 from .processes import Process

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import write_recording
 from unspool import Stage, ToolStrictLevel, get_dialect, parse
 from unspool.cli import main
 from unspool.engines import Delta, read_recordings
-from unspool.engines.capture import Asked, read_lines
+from unspool.engines.capture import Asked, read_lines, write_recording
 from unspool.events import NOTICES
 from unspool.server.guards import Guard, check_host
 

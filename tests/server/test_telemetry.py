@@ -16,9 +16,8 @@ from mcp.server.mcpserver import Context, MCPServer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from tests.support import write_recording
 from unspool.engines import EngineError
-from unspool.engines.capture import Asked
+from unspool.engines.capture import Asked, write_recording
 from unspool.engines.upstream import Upstream
 from unspool.generation.telemetry import Telemetry, configured
 from unspool.tools import ToolLimits

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from tests.support import write_recording
 from unspool import get_dialect, parse
 from unspool.cli import main
 from unspool.cli.open import _lines
 from unspool.engines import Capture, read_recordings
-from unspool.engines.capture import Asked
+from unspool.engines.capture import Asked, write_recording
 from unspool.engines.media import PlacedMedium
 from unspool.engines.upstream import Upstream
 from unspool.grammar import ToolStrictLevel

@@ -389,3 +389,16 @@ def _since(began: float) -> float:
 def _write(file: IO[str], line: dict[str, Any]) -> None:
     file.write(json.dumps(line) + "\n")
     file.flush()
+
+
+def write_recording(path: str | Path, asked: Asked, chunks: Iterable[str], finish_reason: str = "stop") -> None:
+    """Write a recording from an output's chunks, without times.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with Path(path).open("w", encoding="ascii") as file:
+        _write(file, {"type": "request", **msgspec.to_builtins(asked)})
+        for chunk in chunks:
+            _write(file, {"type": "chunk", "text": chunk})
+        _write(file, {"type": "chunk", "finish_reason": finish_reason})

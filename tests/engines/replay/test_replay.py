@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import write_recording
 from unspool import Policy, Stage
 from unspool.engines import Capture, Delta, Engine, EngineError, Replay, Request, read_recordings
-from unspool.engines.capture import Asked
+from unspool.engines.capture import Asked, write_recording
 from unspool.wire import Usage
 
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
