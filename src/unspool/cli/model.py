@@ -12,7 +12,7 @@ import msgspec
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..errors import TemplateError
-from ..grammar import LEVELS
+from ..grammar.calls import LEVELS
 from ..infer import Case
 from ..infer.choosing import Asked, thinks
 from ..infer.detect import detect_dialect

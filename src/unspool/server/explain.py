@@ -15,7 +15,8 @@ from ..engines.threads import Awaited
 from ..errors import ConstraintError, UnknownDialect
 from ..events import NOTICES, Event, Stage
 from ..generation.service import Service
-from ..grammar import LEVELS, Constraint, constrain
+from ..grammar import Constraint, constrain
+from ..grammar.calls import LEVELS
 from ..infer.detect import detect_dialect
 from ..policy import CHOICES, DEFAULTS
 from ..request.chat_request import check_text
