@@ -10,7 +10,8 @@ from msgspec import structs
 
 from ..errors import ConstraintError, DialectError, ToolsError
 from ..events import Event
-from ..grammar import LEVELS, constrain
+from ..grammar import constrain
+from ..grammar.calls import LEVELS
 from ..infer.detect import detect_dialect
 from ..message import Message
 from ..parser import Parser, parse
