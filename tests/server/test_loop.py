@@ -315,9 +315,20 @@ def test_blocks_of_the_history_take_tools_of_a_server_away_and_give_them_back(se
         reply = live.http.post("/v1/messages", json={**body, "tools": tools, "messages": history}, headers=headers)
         assert reply.status_code == 200, reply.text
         assert ("sum=5" in reply.text) is offered, (tools, changes)
-    unknown = [*asked("add please"), change("removal", **every, server_name="other")]
-    reply = live.http.post("/v1/messages", json={**body, "messages": unknown}, headers=headers)
-    assert (reply.status_code, "server_name: is not in mcp_servers" in reply.text) == (400, True), reply.text
+    unknown, other = change("removal", **every, server_name="other"), change("removal", **every)
+    kind = {"type": "bash_DATE", "name": "f"}
+    effort: Any = {"role": "system", "output_config": {"effort": "low"}}
+    for wrong, error in (
+        ({"messages": [*asked("add"), unknown]}, "server_name: is not in mcp_servers"),
+        ({"messages": [*asked("add"), other], "mcp_servers": []}, "tool.type"),
+        ({"messages": asked("add"), "mcp_servers": [MCP_SERVER, MCP_SERVER]}, "mcp_servers[1].name"),
+        ({"messages": asked("add"), "tools": [kind]}, "must be custom, or for tools that clients run bash_DATE"),
+        ({"messages": [effort]}, "messages: is empty"),
+        ({"messages": [*asked("add"), {**effort, "content": 0}]}, "content: must be a list"),
+        ({"messages": [*asked("add"), {**effort, "output_config": {"effort": None}}]}, "content"),
+    ):
+        reply = live.http.post("/v1/messages", json={**body, **wrong}, headers=headers)
+        assert (reply.status_code, error in reply.text) == (400, True), (error, reply.text)
 
 
 # -- AG-UI -------------------------------------------------------------------------------------------------------------

@@ -424,7 +424,7 @@ class Run:
         usage = _added([_added(usages[at : at + each], True) for at in range(0, len(usages), each)])
         if usage is not None:
             if self._request.max_tokens == 0:  # engines generate a token all the same, which nobody gets
-                usage = msgspec.structs.replace(usage, completion_tokens=0, total_tokens=None)
+                usage = msgspec.structs.replace(usage, completion_tokens=0, reasoning_tokens=None, total_tokens=None)
             self._service.metrics.usage(usage)
         return usage
 

@@ -9,7 +9,11 @@ from ..wire.decoding import decode
 REQUIRED: Any = object()  # as a default, it means that the field is required
 MOST = 2**31 - 1  # the largest count
 _MANY = 1_000_000  # the most objects, lists and strings of a request
-_SHOWN = 2000  # characters of an error's message and field, which may repeat what a request says
+_SHOWN = 2000  # characters of an error's message, which may repeat what a request says; of its field, a quarter of them
+
+
+def _bounded(text: str, most: int) -> str:
+    return text if len(text) <= most else text[:most] + "…"
 
 
 class BadRequest(Exception):
@@ -23,9 +27,9 @@ class BadRequest(Exception):
     """
 
     def __init__(self, param: str | None, message: str, status: int | None = None, code: str | None = None) -> None:
-        told = f"{param}: {message}" if param else message
-        super().__init__(told if len(told) <= _SHOWN else told[:_SHOWN] + "…")
-        self.param = param and param[:_SHOWN]
+        self.param = param and _bounded(param, _SHOWN // 4)
+        told = _bounded(message, _SHOWN)
+        super().__init__(f"{self.param}: {told}" if param else told)
         self.status = status
         self.code = code
 

@@ -60,7 +60,7 @@ class MessagesProtocol(WireProtocol):
         users = max((i for i, one in enumerate(given) if one.raw.get("role") == "user"), default=0)
         read = [m for i, one in enumerate(given) if not _cleared(one, i < users) for m in _messages(one, seal, beside)]
         messages = _system(fields) + bounded(read, fields, "messages", limits)
-        if not given:
+        if not read:
             raise fields.wrong("messages", "is empty; at least one message is needed")
         edits = read_edits(fields)
         begun = server_tools is None and _begins(given[-1].raw)
@@ -156,7 +156,7 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
     removed = set()
     for change in _tool_changes(fields):
         kind, reference = change.one_of("type", _CHANGES), change.object("tool")
-        if reference.raw.get("type") in _OF_MCP and fields.has("mcp_servers"):  # see `mcp_tools`
+        if reference.raw.get("type") in _OF_MCP and fields.raw.get("mcp_servers"):  # see `mcp_tools`
             continue
         if kind == "tool_addition" and reference.raw.get("type") == "tool_definition":
             for one in _declared(fields, [reference.object("definition")]):
@@ -184,7 +184,7 @@ def _declared(fields: Fields, tools: Iterable[Fields]) -> list[dict[str, Any]]:
     hosted = []
     for one in tools:
         kind = one.text("type", "custom")
-        if kind == "mcp_toolset" and fields.has("mcp_servers"):  # the server's own tools; see `mcp_tools`
+        if kind == "mcp_toolset" and fields.raw.get("mcp_servers"):  # the server's own tools; see `mcp_tools`
             continue
         if kind.startswith(_HOSTED):
             hosted.append(kind)
@@ -192,7 +192,8 @@ def _declared(fields: Fields, tools: Iterable[Fields]) -> list[dict[str, Any]]:
         if (known := client_tool(one)) is not None:
             found.append(known)
             continue
-        one.one_of("type", ("custom", *TYPES), "custom")
+        if kind != "custom":
+            raise one.wrong("type", f"must be custom, or for tools that clients run {', '.join(TYPES)}")
         schema = one.object("input_schema").raw
         found.append(tool(one.text("name"), one.text("description", None), schema, one.flag("strict", None)))
     if hosted:
@@ -248,10 +249,10 @@ def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str,
     """A message in the form of chat completions, in which each result of a tool is a separate message."""
     role = fields.one_of("role", ("user", "assistant", "system"))
     content = fields.raw.get("content")
+    if role == "system" and content in (None, "", []) and fields.object("output_config").has("effort"):
+        return []  # it only changes the effort
     if isinstance(content, str):
         return [{"role": role, "content": content}]
-    if role == "system" and not content and fields.object("output_config").raw:  # it only changes the effort
-        return []
     blocks = list(fields.objects("content"))
     if role == "assistant":
         messages = []
@@ -364,7 +365,7 @@ def _change(allowed: set[str], label: str, own: Sequence[str], change: Fields, r
     if reference.text("server_name") != label:
         return
     names = own if reference.raw["type"] == "mcp_toolset_reference" else [reference.text("name")]
-    (allowed.update if change.raw["type"] == "tool_addition" else allowed.difference_update)(names)
+    (allowed.update if change.one_of("type", _CHANGES) == "tool_addition" else allowed.difference_update)(names)
 
 
 def _allowed(server: Fields, toolset: Fields | None, own: Sequence[str]) -> set[str]:
