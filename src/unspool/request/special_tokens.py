@@ -89,7 +89,8 @@ def turn_marks(probes: Iterable[str], literals: Iterable[str], special: Iterable
 
 
 def _between(heads: set[str], bare: Iterable[str], found: set[str]) -> set[str]:
-    """What stands before the first message and between others too; if anything does, all that stands before one."""
+    """What stands before the first message and between others too; if some of it does, or was ``found`` there, all that
+    stands before one."""
     shared = {head for head in heads if any(gap.endswith(head) for gap in bare)}
     return heads if any((found | shared) & heads) else shared
 

@@ -13,6 +13,7 @@ from ..infer.sources import read_folder, read_object, text_of
 
 _MOST: Final = 1 << 30  # the most bytes of a tokenizer's file
 _BAR: Final = re.compile(r"[|｜]/?\w")
+"""A bar with a word behind it, as in ``<|fim_prefix|>`` and ``<|/tool_call|>``."""
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
@@ -47,7 +48,8 @@ def special_marks(added: Iterable[Any], written: str) -> tuple[str, ...]:
     """Those of a tokenizer's added tokens that texts must not spell: the special ones, and others that the template has
     ``written``, or that are written with a bar, such as ``<|fim_prefix|>``. The rest, such as tags of HTML, is ordinary
     text."""
-    marks = {t for one in added if (t := text_of(one)) in written or _BAR.search(t) or _is_special(one)}
+    texts = ((one, text_of(one)) for one in added)
+    marks = {t for one, t in texts if _is_special(one) or _BAR.search(t) or t in written}
     return tuple(sorted(t for t in marks if len(t) > 2 and not t.isspace() and not t.isalnum()))
 
 

@@ -34,9 +34,9 @@ log = logging.getLogger("unspool.sessions")
 _SMALLEST: Final = 4096  # about how many bytes a session without calls takes
 _WAITING: Final = 64 * 1024 * 1024  # about the bytes of all sessions' calls that may wait for a full store
 SAMPLING: Final = tuple(name for name in engines.Sampling.__struct_fields__ if name != "logprobs")
-"""The fields of a session that say how tokens are chosen, and those of requests besides their lengths."""
+"""The fields that say how tokens are chosen, of sessions and of requests."""
 _WANTED: Final = (*SAMPLING, "max_tokens", "max_completion_tokens", "max_output_tokens")
-"""The fields of requests that say how tokens are chosen."""
+"""Those of requests, with the bounds of an answer's length."""
 
 _LOST: Final = "a call could not be recorded; the server's log says why"
 _DROPPED: Final = "calls are lost: the store is full, and no more may wait for it"

@@ -335,7 +335,7 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
     sets = [one for one in fields.objects("tools", ()) if one.raw.get("type") == "mcp_toolset"]
     toolsets = {s.text("mcp_server_name"): s for s in reversed(sets)}  # the first of each counts
     known: set[str] = set()
-    changes = [(one, tool) for one in _tool_changes(fields) if (tool := one.object("tool")).raw.get("type") in _OF_MCP]
+    changes = [(one, r) for one in _tool_changes(fields) if (r := one.object("tool")).raw.get("type") in _OF_MCP]
     for server in servers:
         label = server.text("name")
         if label in known:
