@@ -332,7 +332,7 @@ def test_blocks_of_the_history_change_the_tools_of_messages_and_a_cleared_messag
     assert [m["content"] for m in second.messages][5:] == ["Once."]
 
 
-def test_a_system_message_changes_the_effort_of_messages_from_there_on() -> None:
+def test_the_last_effort_that_a_system_message_sets_counts() -> None:
     high, low = ({"role": "system", "output_config": {"effort": effort}} for effort in ("high", "low"))
     ask: Any = {"max_tokens": 9, "thinking": {"type": "adaptive"}, "output_config": {"effort": "medium"}}
     engine = Scripted(["ok"])
