@@ -322,7 +322,7 @@ def test_blocks_of_the_history_take_tools_of_a_server_away_and_give_them_back(se
         ({"messages": [*asked("add"), unknown]}, "server_name: is not in mcp_servers"),
         ({"messages": [*asked("add"), other], "mcp_servers": []}, "tool.type"),
         ({"messages": asked("add"), "mcp_servers": [MCP_SERVER, MCP_SERVER]}, "mcp_servers[1].name"),
-        ({"messages": asked("add"), "tools": [kind]}, "must be custom, or for tools that clients run bash_DATE"),
+        ({"messages": asked("add"), "tools": [kind]}, "is not one of custom, bash_DATE, text_editor_DATE"),
         ({"messages": [effort]}, "messages: is empty"),
         ({"messages": [*asked("add"), {**effort, "content": 0}]}, "content: must be a list"),
         ({"messages": [*asked("add"), {**effort, "output_config": {"effort": None}}]}, "content"),

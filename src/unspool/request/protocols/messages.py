@@ -4,6 +4,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from ...arguments import json_shown
 from ...wire import MessagesWriter
 from ...wire import messages as wire
 from ..chat_request import ChatRequest
@@ -193,7 +194,7 @@ def _declared(fields: Fields, tools: Iterable[Fields]) -> list[dict[str, Any]]:
             found.append(known)
             continue
         if kind != "custom":
-            raise one.wrong("type", f"must be custom, or for tools that clients run {', '.join(TYPES)}")
+            raise one.wrong("type", f"{json_shown(kind)} is not one of custom, {', '.join(TYPES)}")
         schema = one.object("input_schema").raw
         found.append(tool(one.text("name"), one.text("description", None), schema, one.flag("strict", None)))
     if hosted:
