@@ -878,9 +878,8 @@ def test_a_word_between_a_calls_tags_without_what_marks_its_name_is_a_call_only_
 
 def unopened(dialect: Dialect) -> Iterator[tuple[str, str]]:
     """Calls of ``bash`` that only their closing marks, and that closing."""
-    for o in compile_plan(dialect).calls.unopened:
-        assert o.form is not None
-        closing = text_of(o.form.closing)
+    for form in compile_plan(dialect).calls.unopened:
+        closing = text_of(form.closing)
         for whole in call_forms(dialect, "bash", '{"cmd": "ls"}'):
             raw = whole[whole.find("{") :]
             if "[{" not in whole and raw.endswith(closing) and raw.count("{") == 2:

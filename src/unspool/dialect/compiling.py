@@ -489,11 +489,11 @@ def _untagged(parts: _Parts) -> list[Opening]:
     return [Opening(CALL, f.opening, False, block=block, form=f) for f in bare]
 
 
-def _unopened(parts: _Parts) -> list[Opening]:  # each condition leaves it text
+def _unopened(parts: _Parts) -> list[Form]:  # each condition leaves it text
     """Calls that are objects, without their opening; their own closing, or their block's, marks them."""
     if parts.frames or any(o.pattern.first == "{" for o in parts.calls):  # such an object is a call by itself
         return []
-    found: dict[tuple[ObjectShape, str], Opening] = {}
+    found: dict[tuple[ObjectShape, str], Form] = {}
     ends = {text(e.pattern) for e in parts.ends}
     for o in parts.calls:
         form, block = o.form, o.block
@@ -502,8 +502,7 @@ def _unopened(parts: _Parts) -> list[Opening]:  # each condition leaves it text
         end = form.closing if form.closing or block is None else block.closing  # of one call, not of a list
         bare = Form(pattern(("{",)), end, form.shape, form.syntax, True, False)
         if bare.outside is not None and tag_of(end) and end.first[0] != "]" and text(end) not in ends:
-            alone = Block(pattern(()), pattern(()), "", "", False)
-            found[form.shape, text(end)] = Opening(CALL, bare.opening, False, block=alone, form=bare)
+            found[form.shape, text(end)] = bare
     return [*found.values()]
 
 
@@ -516,7 +515,7 @@ def _untagged_thoughts(parts: _Parts) -> list[Opening]:
         word = text(o.pattern)[len(tag) :]
         lead = o.template.inner_lead if o.template else ""
         if tag and word.isalpha() and lead.startswith("\n"):
-            found.append(Opening(REASONING, Pattern([Atom(LITERAL, word + "\n")]), False, template=o.template))
+            found.append(Opening(REASONING, Pattern([Atom(LITERAL, word + "\n")]), False))
     return found
 
 

@@ -43,7 +43,7 @@ class CallPlan(msgspec.Struct, eq=False):
     blocks: list[Block]
     inner: Candidates[Opening]  # calls inside a block, without its opening
     begun: list[Opening]  # calls without the marker they begin with, which a prompt may contain
-    unopened: list[Opening]  # calls that are objects, without the marker they begin with: their closing is a tag
+    unopened: list[Form]  # calls that are objects, without the marker they begin with: their closing is a tag
     inner_bare: Candidates[Opening]  # the same, if the block is not marked
     following: Candidates[Opening]  # marked calls that may follow one whose block is closed
     following_inside: Candidates[Opening]

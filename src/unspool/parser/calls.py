@@ -198,10 +198,8 @@ class Calls(Steps):
         buf, last, found = tape.buf, i + _UNOPENED, NO
         if ledger.holds or ledger.thinking or ledger.paused or not look.outline.calls:
             return NO
-        for o in self._plan.calls.unopened:
-            form, block, match = o.form, o.block, Match(i + 1, {})
-            assert form is not None
-            assert block is not None
+        for form in self._plan.calls.unopened:
+            match, block = Match(i + 1, {}), self._plan.calls.blocks[0]  # any: the call is in none
             if self._openings.begins_object(form, i + 1) == 0:
                 continue
             whole = self._whole(form, block, match) if buf.find(form.closing.first, i, last) >= 0 else None
@@ -415,9 +413,7 @@ class Calls(Steps):
             return True
         if j == len(tape.buf) and not tape.final:
             return False
-        own = call.form.closing
-        closings = [own, *(s for s in self._plan.calls.call_closings if s is not own)]
-        r = self._closes(call, closings, j)
+        r = self._closes(call, j)
         if r >= 0:
             tape.i = r
             self._end_call(call.status, tape.here)
@@ -425,6 +421,7 @@ class Calls(Steps):
         cut = r == MORE
         if cut and not tape.final:
             return False
+        closings = self._closings(call)
         r = NO if call.status != "ok" else self._openings.surplus(j, closings)
         if r == MORE:
             return False
@@ -436,14 +433,20 @@ class Calls(Steps):
         self._end_unclosed(call, end if end > j else i)
         return True
 
-    def _closes(self, call: Call, closings: list[Pattern], j: int) -> int:
-        """The end of the call's closing at ``j``, or of another call's, which models write instead; `NO` or `MORE`."""
-        r = self._look.stands(closings[0], j, dict(call.fields))
+    def _closings(self, call: Call) -> list[Pattern]:
+        """The call's own closing, and those of other calls, which a model may write instead."""
+        own = call.form.closing
+        return [own, *(s for s in self._plan.calls.call_closings if s is not own)]
+
+    def _closes(self, call: Call, j: int) -> int:
+        """The end of a closing of the call at ``j``, its own first; `NO` or `MORE`."""
+        own = call.form.closing
+        r = self._look.stands(own, j, dict(call.fields))
         if r >= 0:
             return r
         broken = call.status != "ok" and call.form.shape is not None  # brackets may be missing
-        bare = [closings[0].unbracketed()] if broken else []
-        return first_of((r, *(self._look.stands(c, j, dict(call.fields)) for c in (*closings[1:], *bare))))
+        others = [*self._closings(call)[1:], *([own.unbracketed()] if broken else [])]
+        return first_of((r, *(self._look.stands(c, j, dict(call.fields)) for c in others)))
 
     def _end_unclosed(self, call: Call, i: int) -> None:
         """The call ends at ``buf[i]`` without its closing."""

@@ -291,7 +291,7 @@ class MarkupReader(Reader):
         tape.i = end
         return True
 
-    def _opening(self, level: Level, i: int) -> int:
+    def _opening(self, level: Level, i: int) -> int:  # asks each way to write one
         """Begin the argument whose opening is at ``i``: its end, `NO`, or `MORE`."""
         children = self._children(level)
         for parameter in children:
