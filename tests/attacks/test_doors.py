@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ..server.support import until
 from ..server.workshop import call
 from .clients import burst
 from .upstream import upstream
@@ -121,6 +122,8 @@ def test_clients_that_leave_a_tool_loop_at_any_moment_leak_nothing(server: Victi
 
 
 def test_a_result_of_very_many_parts_is_refused_before_it_delays_an_answer(server: Victim) -> None:
+    listed = {"input": "x", "tools": [{"type": "mcp", "server_label": "shop"}]}
+    until(lambda: '"split"' in server.ask(RESPONSES, listed)[1])  # an earlier test's calls end the tool server
     for _ in attacks(server):
         slowest = 0.0
         with ThreadPoolExecutor(1) as clients:
