@@ -185,7 +185,7 @@ def _declared(fields: Fields, tools: Iterable[Fields]) -> list[dict[str, Any]]:
     hosted = []
     for one in tools:
         kind = one.text("type", "custom")
-        if kind == "mcp_toolset" and fields.raw.get("mcp_servers"):  # the server's own tools; see `mcp_tools`
+        if kind == "mcp_toolset":  # the server's own tools; see `mcp_tools`
             continue
         if kind.startswith(_HOSTED):
             hosted.append(kind)
@@ -328,12 +328,13 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
     """The server's tools that a request may use beside the client's ``tools``, unless they need approval."""
     bounds = read_bounds(fields)
     servers = list(fields.objects("mcp_servers", ()))
+    sets = [one for one in fields.objects("tools", ()) if one.raw.get("type") == "mcp_toolset"]
     if not servers:
+        _check_servers(sets, "mcp_server_name", ())
         return None
     if not any(beta.startswith(BETA) for beta in offer.betas):
         raise fields.wrong("mcp_servers", f"needs the header anthropic-beta with a beta of the name {BETA}…")
     named = Named(offer, names_of(tools))
-    sets = [one for one in fields.objects("tools", ()) if one.raw.get("type") == "mcp_toolset"]
     toolsets = {s.text("mcp_server_name"): s for s in reversed(sets)}  # the first of each counts
     known: set[str] = set()
     changes = [(one, r) for one in _tool_changes(fields) if (r := one.object("tool")).raw.get("type") in _OF_MCP]

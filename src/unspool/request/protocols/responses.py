@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ...arguments import json_shown
 from ...tools import Approval
 from ...wire import ResponsesWriter
 from ...wire import responses as wire
@@ -31,6 +32,12 @@ _SILENT = ("additional_tools", "ghost_snapshot", _UPDATE)
 """Items without a message for the model: tools and settings, which are read elsewhere, and a client's own record of its
 files."""
 _ITEMS = ("message", "reasoning", *_CALLS, *_OUTPUTS, "tool_search_output", *_SILENT, *ITEMS)
+_SEALED = "reasoning.encrypted_content"
+_INCLUDED = (
+    *(_SEALED, "web_search_call.action.sources", "web_search_call.results", "file_search_call.results"),
+    *("code_interpreter_call.outputs", "message.input_image.image_url", "computer_call_output.output.image_url"),
+)
+"""What ``include`` may name: the first only on demand; the others are in their items in any case, if there are any."""
 
 
 class ResponsesProtocol(WireProtocol):
@@ -69,6 +76,9 @@ class ResponsesProtocol(WireProtocol):
         if fields.integer("top_logprobs", 0, 20, 0):
             raise fields.wrong("top_logprobs", "is not supported; leave it out")
         fields.one_of("truncation", ("auto", "disabled"), None)
+        cache = fields.object("prompt_cache_options")
+        if cache.flag("prewarm"):
+            raise cache.wrong("prewarm", "is not supported; leave it out")
         declared = read_declared(fields)
         server_tools = hosted_tools(fields, offer, declared.tools)
         kinds = {one.tool.kind for one in server_tools.tools.values()} if server_tools else ()
@@ -84,7 +94,7 @@ class ResponsesProtocol(WireProtocol):
         updated, response_format = _updated(fields)
         think, template = thinking(updated)
         reasoning = Reasoning(
-            sealed="reasoning.encrypted_content" in fields.strings("include"),
+            sealed=_SEALED in _included(fields),
             summary=read_summary(fields),
             budget=read_budget(updated, self.settings.efforts),
             context=read_context(fields),
@@ -146,6 +156,14 @@ def stores(fields: Fields, settings: Settings) -> bool:
     if fields.flag("background") and not found:
         raise fields.wrong("background", "true needs store to be true")
     return found
+
+
+def _included(fields: Fields) -> list[str]:
+    included = fields.strings("include")
+    for i, one in enumerate(included):
+        if one not in _INCLUDED:
+            raise fields.wrong(f"include[{i}]", f"{json_shown(one)} is not one of {', '.join(_INCLUDED)}")
+    return included
 
 
 def _updated(fields: Fields, items: str = "input") -> tuple[Fields, dict[str, Any] | None]:
