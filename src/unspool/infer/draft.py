@@ -228,6 +228,8 @@ class _Drafter:
         if body.replace(t.CONTENT, t.THOUGHT) == bodies.get("reasoning and call"):  # content is written as reasoning
             body = ""
         opening = re.split(r"\{[a-z]+\}", _first_call(calls))[0]
+        if not opening.strip():
+            opening += re.split(r"\{[a-z]+\}", calls["call"])[0]
         sign = opening.partition('"')[0].strip()
         unmarked = not marked((sign,))
         if not 0 <= body.find(t.CONTENT) < body.find(t.NAME[0]):
@@ -315,7 +317,12 @@ def _unenclosed(keys: Keys, before: str, call: str) -> Keys:
     fence = _FENCED.fullmatch(call)
     if fence is None:
         begun = before or call[:1].isspace()
-        return {**keys, "call": call, "calls": before + "{calls}"} if begun else {**keys, "call": call}
+        trail = call[len(call.rstrip()) :]
+        if trail:  # behind the last call, too
+            separator = keys.get("separator", {})
+            keys = {**keys, "separator": {**separator, "calls": trail + separator.get("calls", "")}}
+            call = call.rstrip()
+        return {**keys, "call": call, "calls": f"{before}{{calls}}{trail}"} if begun or trail else {**keys, "call": call}
     # A fence is a block of its own, which the parser distinguishes from quoted code.
     found = {**keys, "calls": f"{before}{fence[1]}{{call}}{fence[3]}", "call": fence[2]}
     separator = keys.get("separator", {})
