@@ -322,7 +322,9 @@ def _unenclosed(keys: Keys, before: str, call: str) -> Keys:
             separator = keys.get("separator", {})
             keys = {**keys, "separator": {**separator, "calls": trail + separator.get("calls", "")}}
             call = call.rstrip()
-        return {**keys, "call": call, "calls": f"{before}{{calls}}{trail}"} if begun or trail else {**keys, "call": call}
+        return (
+            {**keys, "call": call, "calls": f"{before}{{calls}}{trail}"} if begun or trail else {**keys, "call": call}
+        )
     # A fence is a block of its own, which the parser distinguishes from quoted code.
     found = {**keys, "calls": f"{before}{fence[1]}{{call}}{fence[3]}", "call": fence[2]}
     separator = keys.get("separator", {})

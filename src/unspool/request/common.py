@@ -144,6 +144,22 @@ def joined(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return messages
 
 
+_PAIRS, _NAME, _VALUE = 16, 64, 512  # the most pairs of metadata, and characters of a name and of a value
+
+
+def read_metadata(fields: Fields) -> dict[str, Any] | None:
+    """The ``metadata`` of a request; ``None`` if it has none."""
+    if not fields.has("metadata"):
+        return None
+    metadata = fields.object("metadata")
+    if len(metadata.raw) > _PAIRS:
+        raise fields.wrong("metadata", f"{len(metadata.raw):,} pairs; allowed are {_PAIRS}")
+    for name in metadata.raw:
+        if len(name) > _NAME or len(metadata.text(name, "")) > _VALUE:
+            raise fields.wrong("metadata", f"a key has at most {_NAME} characters, a value {_VALUE}")
+    return metadata.raw
+
+
 SWITCHES = ("thinking", "enable_thinking", "reasoning", "enable_reasoning", "reasoning_effort")
 """The spellings of the thinking switch; the last one also gives the effort."""
 

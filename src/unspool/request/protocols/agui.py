@@ -72,6 +72,7 @@ class AguiProtocol(WireProtocol):
             stop=options.texts("stop", self.settings.limits.stops),
             max_tokens=read_length(options),
             response_format=read_format(options),
+            schema_at="forwardedProps.response_format.json_schema.schema",
             sampling=sampling(options),
             thinking=think,
             template=template,

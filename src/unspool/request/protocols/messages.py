@@ -74,6 +74,7 @@ class MessagesProtocol(WireProtocol):
             max_tokens=fields.integer("max_tokens", 1, default=REQUIRED),
             sampling=sampling(fields),
             response_format=_format(fields),
+            schema_at="output_config.format.schema",
             thinking=think,
             template=template,
             reasoning=_reasoning(updated, self.settings, edits),

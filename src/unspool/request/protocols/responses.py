@@ -11,7 +11,7 @@ from ...tools import Approval
 from ...wire import ResponsesWriter
 from ...wire import responses as wire
 from ..chat_request import ChatRequest
-from ..common import check_messages, check_served, going_on, joined, sampling, thinking, toolset
+from ..common import check_messages, check_served, going_on, joined, read_metadata, sampling, thinking, toolset
 from ..declared import found_tools, history_call, read_choice, read_declared
 from ..fields import Fields
 from ..parts.reading import RESPONSES, read_parts
@@ -70,7 +70,7 @@ class ResponsesProtocol(WireProtocol):
             raise fields.wrong("prompt", "is not supported: no prompts are stored; send instructions and input")
         for text in ("model", "user"):
             fields.text(text, None)
-        fields.object("metadata")
+        read_metadata(fields)
         check_served(fields)
         check_messages(fields, "input", self.settings.limits)
         if fields.integer("top_logprobs", 0, 20, 0):
@@ -108,6 +108,7 @@ class ResponsesProtocol(WireProtocol):
             max_tokens=fields.integer("max_output_tokens", 1),
             sampling=sampling(fields),
             response_format=response_format,
+            schema_at="text.format.schema",
             thinking=think,
             template=template,
             reasoning=reasoning,
@@ -185,6 +186,8 @@ def _format(fields: Fields) -> dict[str, Any] | None:
         return None
     if kind == "json_object":
         return {"type": kind}
+    if not found.has("schema"):
+        raise found.wrong("schema", "is required")
     schema = {"name": found.text("name", ""), "schema": found.object("schema").raw, "strict": found.flag("strict")}
     return {"type": kind, "json_schema": schema}
 
