@@ -18,7 +18,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 
 from unspool.request.server_history import told
 
-from .support import CHAT, HELLO, MINIMAL, PATIENCE, Scripted, both, chunks, live, replay
+from .support import CHAT, HELLO, MINIMAL, PATIENCE, Scripted, both, chunks, live, replay, written
 from .test_chat import V31
 
 RAW = f"Hm.</think>Let me look.{V31}"
@@ -202,6 +202,27 @@ def test_options_of_chat_completions_that_ag_ui_passes_on_have_their_effect() ->
         events = chunks(server.ok("/ag-ui", **{**AGUI, "forwardedProps": options}).text)
         assert "".join(e["delta"] for e in events if e["type"] == "TEXT_MESSAGE_CONTENT") == "one "
         assert server.engine.requests[0].max_tokens == 5
+
+
+def test_anthropics_client_sends_the_whole_conversation_where_it_would_send_a_thread() -> None:
+    @anthropic.beta_tool
+    def look(city: str) -> str:
+        """Looks.
+
+        Args:
+            city: where
+        """
+        return f"{city}: rain"
+
+    call = '<tool_call>\n{"name": "look", "arguments": {"city": "Oslo"}}\n</tool_call>'
+    with written(call, "It rains.") as (server, engine), claude(server.url) as client:
+        ask: Any = {"model": "m", "max_tokens": 99, "messages": HELLO, "system": "Be brief.", "tools": [look]}
+        answer = client.beta.messages.tool_runner(**ask).until_done()
+        assert [block.text for block in answer.content] == ["It rains."]
+    heard = engine.requests[-1]
+    assert [m["role"] for m in heard.messages] == ["system", "user", "assistant", "tool"]
+    assert heard.messages[-1]["content"] == "Oslo: rain"
+    assert [tool["function"]["name"] for tool in heard.tools or ()] == ["look"]
 
 
 def test_the_official_clients_read_the_list_of_models() -> None:

@@ -75,7 +75,7 @@ UNSERVED: dict[str, str] = {
     **dict.fromkeys(("typical_p", "mirostat", "repeat_penalty", "top_a", "logits_processors"), ""),
     **dict.fromkeys(("prediction", "audio", "web_search_options"), ""),
     **dict.fromkeys(("mcp_servers", "container", "context_management", "output_format"), ""),
-    **dict.fromkeys(("moderation", "compaction", "thread"), ""),
+    **dict.fromkeys(("moderation", "compaction"), ""),
 }
 """Fields of other servers that would change the answer, and so are refused, with what to use instead."""
 _IDLE: tuple[Any, ...] = (None, False, 0, "", [], {})  # values of these fields that have no effect

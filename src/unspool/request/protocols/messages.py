@@ -11,7 +11,7 @@ from ..chat_request import ChatRequest
 from ..client_tools import TYPES, client_tool
 from ..common import bounded, call_of, check_messages, check_served, going_on, in_one, sampling, thinking, tool, toolset
 from ..edits import ClearThinking, Edit, read_edits
-from ..fields import REQUIRED, Fields
+from ..fields import REQUIRED, BadRequest, Fields
 from ..parts.reading import MESSAGES as FORMS
 from ..parts.reading import TEXT, read_part, read_parts
 from ..reasoning import EFFORTS, Context, Reasoning, opened, read_budget
@@ -48,6 +48,8 @@ class MessagesProtocol(WireProtocol):
         limits = self.settings.limits
         fields.text("model", None)
         check_served(fields, "mcp_servers", "context_management")
+        if fields.has("thread"):
+            raise BadRequest("thread", "is not supported; send the whole conversation", code=wire.UNTHREADED)
         check_messages(fields, "messages", limits)
         tools = _tools(fields)
         choice, parallel = _choice(fields, tools)
