@@ -87,6 +87,8 @@ def test_history_of_anthropics_client_becomes_that_of_chat_completions() -> None
             "role": "user",
             "content": [
                 {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "r"}]},
+                {"type": "tool_result", "tool_use_id": "2", "content": "no file", "is_error": True},
+                {"type": "tool_result", "tool_use_id": "3", "is_error": True},
                 {"type": "text", "text": "d"},
             ],
         },
@@ -108,6 +110,8 @@ def test_history_of_anthropics_client_becomes_that_of_chat_completions() -> None
             "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"x": "é"}'}}],
         },
         {"role": "tool", "tool_call_id": "1", "content": "r"},
+        {"role": "tool", "tool_call_id": "2", "content": "no file"},
+        {"role": "tool", "tool_call_id": "3", "content": "Error"},
         {"role": "user", "content": "d"},
     ]
     assert engine.requests[0].max_tokens == 1

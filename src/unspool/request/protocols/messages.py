@@ -264,7 +264,7 @@ def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str,
             messages.append(_assistant(said, seal, offer))
             for one in results:
                 ours = one.raw["type"] == "mcp_tool_result"
-                content = read_parts(one, "content", FORMS, ()) if ours else told(one.raw.get("content"))
+                content = _returned(one) if ours else told(one.raw.get("content"))
                 messages.append(result_of(one.text("tool_use_id", *([] if ours else [""])), "", content))
         return messages
     if not blocks:
@@ -280,10 +280,16 @@ def _user(role: str, blocks: Sequence[Fields]) -> list[dict[str, Any]]:
     for block in blocks:
         if block.text("type") == "tool_result":
             id = block.text("tool_use_id")
-            results.append({"role": "tool", "tool_call_id": id, "content": read_parts(block, "content", FORMS, ())})
+            results.append({"role": "tool", "tool_call_id": id, "content": _returned(block)})
         else:
             parts.append(read_part(block, FORMS))
     return [*results, {"role": role, "content": in_one(parts)}] if parts else results
+
+
+def _returned(block: Fields) -> Any:
+    """What a tool returned; a failure that says nothing is one all the same."""
+    content = read_parts(block, "content", FORMS, ())
+    return "Error" if block.flag("is_error") and not content else content
 
 
 def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dict[str, Any]:
