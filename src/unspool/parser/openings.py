@@ -458,7 +458,7 @@ class Openings(msgspec.Struct, eq=False):
             closed: the block is closed as well.
         """
         inside = closing == ARGUMENT_END
-        kinds = [kind for kind in FOLLOWERS[closing] if kind != ARGUMENT and not (closed and kind == BLOCK_END)]
+        kinds = (kind for kind in FOLLOWERS[closing] if kind != ARGUMENT and not (closed and kind == BLOCK_END))
         r = first_of(self._stands(kind, i, inside=inside) for kind in kinds)
         return i if r >= 0 else r
 

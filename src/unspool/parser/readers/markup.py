@@ -6,6 +6,7 @@ between arguments ── opening ──► at a value's start ── text ──
 
 import re
 from collections import deque
+from functools import partial
 from typing import Final
 
 from ...dialect.follows import ARGUMENT_END
@@ -681,9 +682,8 @@ class MarkupReader(Reader):
             return i if tape.ended else MORE
         level = self.containers.levels[-1]
         if level.parameter is None:
-            r = first_of((look.first(plan.arguments.openings, j), self._begins_unnamed(j)))
-            if r < 0:
-                r = first_of((r, self._openings.behind(ARGUMENT_END, j), self._opens_nothing(j)))
+            opens, behind = partial(look.first, plan.arguments.openings), partial(self._openings.behind, ARGUMENT_END)
+            r = first_of(ask(j) for ask in (opens, self._begins_unnamed, behind, self._opens_nothing))
         else:
             # In a container: another element, its closing, or the turn's end.
             r = look.stands(level.parameter.closing, j, dict(level.fields))
