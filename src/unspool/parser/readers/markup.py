@@ -12,14 +12,14 @@ from typing import Final
 from ...dialect.follows import ARGUMENT_END
 from ...dialect.loose import MAX_AGAIN, Loose
 from ...dialect.markers import BLOCK_END, Form, Parameter, openings_of
-from ...dialect.patterns import MAX_FIELD, MAX_SPACE, MORE, NO, skip_space
+from ...dialect.patterns import MAX_FIELD, MAX_SPACE, MORE, NO, rest_begins, skip_space
 from ...dialect.plan import ArgumentPlan
 from ...events import Status
 from ...regex import Prefix
 from ...schema import Schema
 from ..call import Call
 from ..ledger import CAP
-from ..lookout import first_of
+from ..lookout import first_ending, first_of
 from ..openings import Openings
 from ..white import common_prefix, common_suffix, held_suffix
 from .containers import Containers, Level
@@ -77,7 +77,7 @@ def plain_arguments(
         i = m.end()
 
 
-def whole_call(openings: Openings, schema: Schema | None, form: Form, name: str, text: str, i: int) -> Whole | None:
+def whole_markup(openings: Openings, schema: Schema | None, form: Form, name: str, text: str, i: int) -> Whole | None:
     """The call whose arguments begin at ``i``, if all of it is there and plain."""
     plan = openings.look.plan
     if plan.arguments.comma.atoms:
@@ -253,7 +253,7 @@ class MarkupReader(Reader):
     def _may_be(self, tag: str, j: int) -> bool:
         """Whether a tag, or its beginning, is at ``j``."""
         buf = self._tape.buf
-        return buf.startswith(tag, j) or (not self._tape.final and tag.startswith(buf[j:]))
+        return buf.startswith(tag, j) or (not self._tape.final and rest_begins(tag, buf, j))
 
     def _again(self, j: int, tag: str) -> bool:
         """A tag that was read is, or may be, written again at ``j``."""
@@ -365,7 +365,7 @@ class MarkupReader(Reader):
         """The output ends. If the model stopped and all arguments are closed, only the call's own closing is
         missing."""
         tape = self._tape
-        if tape.final and tape.ended and self._complete():
+        if tape.ended and self._complete():
             self._end()
         return False
 
@@ -470,7 +470,7 @@ class MarkupReader(Reader):
             return NO
         at = tag.rfind(value.parameter.last, 1) if value.parameter.last else -1
         last = tag[max(at, 0) :]
-        if not tape.final and (tag.startswith(buf[j:]) or last.startswith(buf[j:])):
+        if not tape.final and (rest_begins(tag, buf, j) or rest_begins(last, buf, j)):
             return 0
         if buf.startswith(last, j) and last != tag:
             return int(self._again(j, last))
@@ -534,44 +534,28 @@ class MarkupReader(Reader):
     def _text(self, value: Value) -> bool:
         """Read the text of a value, up to the closing that counts."""
         tape = self._tape
-        buf = tape.buf
-        i = tape.i
-        n = len(buf)
-        parameter = value.parameter
-        find = parameter.find
-        held = parameter.held
-        pos = i
-        while True:
-            m = find.search(buf, pos)
-            if m is None:
-                if tape.final:
-                    break
-                self._push(value, n - held_suffix(buf, i, n, held))
-                return False
-            p = m.start()
-            r = MORE if m.end() == n and m.group() not in parameter.triggers else self._ends(value, p)
-            if r == NO:
-                r = self._next_opens(value, p)
-            if r == NO:
-                pos = p + 1
-                continue
-            if r == MORE:
-                self._push(value, p - held_suffix(buf, i, p, held))
-                return False
-            if r > p:
-                self._push(value, p - common_suffix(buf, tape.i, p, parameter.trail))
-            else:  # its closing is missing: another opens, or what is around it closes
-                self._push(value, p - held_suffix(buf, i, p, parameter.gap))
-            value.done(tape.here)
-            if r == p:
-                self._call.notice_at(tape.here, "missing_close", value.fields.get("key", ""))
-            tape.i = r
-            self._reading = Reading.BETWEEN
-            return True
-        # At the end of the output, what may begin a closing is not emitted.
-        self._push(value, n - held_suffix(buf, i, n, held))
-        tape.i = n
-        return False
+        buf, i, parameter = tape.buf, tape.i, value.parameter
+        p, r = first_ending(parameter, buf, i, lambda at: self._ends_or_opens(value, at))
+        if r < 0:
+            self._push(value, p - held_suffix(buf, i, p, parameter.held))
+            if r == NO and tape.final:  # what may begin a closing is not emitted
+                tape.i = len(buf)
+            return False
+        if r > p:
+            self._push(value, p - common_suffix(buf, tape.i, p, parameter.trail))
+        else:  # its closing is missing: another opens, or what is around it closes
+            self._push(value, p - held_suffix(buf, i, p, parameter.gap))
+        value.done(tape.here)
+        if r == p:
+            self._call.notice_at(tape.here, "missing_close", value.fields.get("key", ""))
+        tape.i = r
+        self._reading = Reading.BETWEEN
+        return True
+
+    def _ends_or_opens(self, value: Value, p: int) -> int:
+        """The same as `_ends`, or ``p`` if another argument opens there."""
+        r = self._ends(value, p)
+        return self._next_opens(value, p) if r == NO else r
 
     def _push(self, value: Value, end: int) -> None:
         """Pass on text of the value up to ``end``."""
@@ -648,7 +632,7 @@ class MarkupReader(Reader):
         buf, end = tape.buf, i
         for _ in range(MAX_AGAIN):
             j = skip_space(buf, end)
-            begins = len(buf) - j < len(tag) and tag.startswith(buf[j:])
+            begins = len(buf) - j < len(tag) and rest_begins(tag, buf, j)
             if begins and j < len(buf) and not tape.final:
                 return MORE  # it is asked for each character: what follows is not looked for in the beginning of a tag
             refused = tape.base + end in self._refused
@@ -675,7 +659,7 @@ class MarkupReader(Reader):
             if r >= 0:
                 j = skip_space(tape.buf, r)
             elif r == MORE and j < len(tape.buf):
-                return i if tape.ended and tape.final else MORE
+                return i if tape.ended else MORE
         if j - i > MAX_SPACE:
             return NO
         if j == len(tape.buf):

@@ -13,7 +13,8 @@ from ..call import Call
 from ..ledger import CAP
 from ..openings import NULL
 from .containers import Containers, Held, is_list
-from .literal import DONE, ERROR, LiteralReader, Root
+from .literal import DONE, ERROR, LiteralReader
+from .spelling import Root
 from .strings import escaped, json_string
 from .whole import whole_object
 
