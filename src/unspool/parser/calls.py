@@ -230,7 +230,7 @@ class Calls(Steps):
         """Whether arguments that are a literal may be wrapped, or contain a marker that may end a string."""
         if WRAPPED.match(whole.arguments) and self._desk.tools.schema(whole.name) is not None:
             return True
-        scan = self._openings.string_ends()
+        scan = self._plan.calls.string_ends
         return scan is not None and scan.find.search(self._tape.buf, whole.header, whole.inside) is not None
 
     def _take_whole(self, whole: Whole, form: Form, block: Block, match: Match, start: int) -> None:

@@ -405,7 +405,7 @@ class Openings(msgspec.Struct, eq=False):
         return skip_separators(buf, r) if r >= 0 else j
 
     def goes_on(self, i: int) -> int:
-        """The same for the next call of the same block, with a marker or a declared name."""
+        """The end of the opening of the next call of the same block at ``i``, with a marker or a declared name."""
         inner = self.look.plan.calls.inner_bare.at(self.tape.buf, i)
         return self._opens([o for o in inner if o.pattern.first or not o.marked], i, edge=True)
 
@@ -486,11 +486,6 @@ class Openings(msgspec.Struct, eq=False):
         self._searched = begin, tape.base + (len(tape.buf) if m is None else m.start())
         return m
 
-    def string_ends(self) -> Scan | None:
-        """Finds text that may end an open string, if the policy allows that."""
-        scan = self.look.plan.calls.string_ends
-        return scan if scan.markers and self.look.plan.policy.markers_in_strings == "end" else None
-
     def ends_string(self, scan: Scan, p: int, m: re.Match[str]) -> int:
         """The end of the closing at ``p``, found as ``m``, if it ends both an open string and the call."""
         final = self.tape.final
@@ -506,7 +501,7 @@ class Openings(msgspec.Struct, eq=False):
 
     def marker_within(self, i: int, end: int) -> tuple[int, int]:
         """The first marker between two places in a broken string that may end the call: its place, and whether."""
-        scan = self.string_ends()
+        scan = self.look.plan.calls.string_ends
         buf = self.tape.buf
         while scan is not None:
             m = scan.find.search(buf, i, end)

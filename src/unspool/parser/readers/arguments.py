@@ -98,7 +98,7 @@ class ArgumentsReader(Reader):
         """Read more of the literal; true if a marker in an open string ended it."""
         tape = self._tape
         openings = self._openings
-        scan = openings.string_ends()
+        scan = self._plan.calls.string_ends
         pos = tape.i
         while True:
             if scan is None or (m := openings.string_end(scan, pos)) is None:

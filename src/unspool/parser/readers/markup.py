@@ -151,7 +151,7 @@ class MarkupReader(Reader):
         buf = tape.buf
         i = skip_space(buf, tape.i)
         level = self.containers.levels[-1]
-        j = self._past_comma(level, i)
+        j = self._past_comma(i) if level.begun else i
         if j == MORE or j == len(buf):
             tape.i = i if j == MORE and not tape.final else len(buf)
             return self._over()
@@ -263,11 +263,11 @@ class MarkupReader(Reader):
         self._tape.i = j + len(tag)
         return True
 
-    def _past_comma(self, level: Level, i: int) -> int:
+    def _past_comma(self, i: int) -> int:
         """The place of the next argument: after a comma at ``i``, if arguments have one between them; or `MORE`."""
         buf = self._tape.buf
         comma = self._plan.arguments.comma
-        if not comma or not level.begun:
+        if not comma:
             return i
         r = self._look.stands(comma, i)
         if r >= 0:
@@ -653,18 +653,14 @@ class MarkupReader(Reader):
         tape = self._tape
         look = self._look
         plan = look.plan
+        level = self.containers.levels[-1]
         j = skip_space(tape.buf, i)
-        if plan.arguments.comma and j - i <= MAX_SPACE:
-            r = look.stands(plan.arguments.comma, j)
-            if r >= 0:
-                j = skip_space(tape.buf, r)
-            elif r == MORE and j < len(tape.buf):
-                return i if tape.ended else MORE
+        if j - i <= MAX_SPACE:
+            j = self._past_comma(j)
         if j - i > MAX_SPACE:
             return NO
-        if j == len(tape.buf):
+        if j in (MORE, len(tape.buf)):
             return i if tape.ended else MORE
-        level = self.containers.levels[-1]
         if level.parameter is None:
             opens, behind = partial(look.first, plan.arguments.openings), partial(self._openings.behind, ARGUMENT_END)
             r = first_of(ask(j) for ask in (opens, self._begins_unnamed, behind, self._opens_nothing))
