@@ -32,14 +32,6 @@ _BROKEN_OFF: Final = Prefix(rf"[\"']?[\w.\-]{{0,64}}+\s{{0,{MAX_SPACE}}}+")
 """Matches what may follow the beginning of an opening that breaks off: a name, or nothing."""
 
 
-class Reading:
-    """What the reader is reading."""
-
-    BETWEEN: Final = "between arguments"
-    START: Final = "at a value's start"
-    VALUE: Final = "in a value"
-
-
 def plain_arguments(
     plan: ArgumentPlan, schema: Schema | None, text: str, i: int
 ) -> tuple[dict[str, str], int]:  # hot: reads most whole calls
@@ -99,8 +91,7 @@ class MarkupReader(Reader):
         super().__init__(call, openings)
         self.status: Status = "ok"  # the status of a call that ends here without its closing
         self.containers = Containers(call, schema)  # the arguments, and the containers inside them
-        self._reading = Reading.BETWEEN
-        self._value: Value | None = None
+        self._value: Value | None = None  # the open argument's; ``None`` between arguments
         self._strayed = False  # a closing closed nothing, and no argument has come since
         self._searched = 0  # the offset up to which no closing names an argument
         self._opened = ""  # the last opening, and ``_closed`` the last closing, as they are written, if they may repeat
@@ -108,38 +99,39 @@ class MarkupReader(Reader):
         self._refused: deque[int] = deque(maxlen=MAX_AGAIN)  # the last offsets behind closings that nothing may follow
 
     def read(self) -> bool:
-        if self._reading == Reading.BETWEEN:
-            return self._between()
         value = self._value
-        assert value is not None
-        return self._start(value) if self._reading == Reading.START else self._text(value)
+        if value is None:
+            return self._between()
+        return self._start(value) if value.starting else self._text(value)
 
     def take(self) -> str | None:
         return self.containers.take()
 
     def in_value(self) -> bool:
         value = self._value
-        guessing = self._reading == Reading.START and value is not None and value.kind == ValueKind.GUESS
-        return self._reading == Reading.VALUE or guessing or self.containers.holding
+        inside = value is not None and (not value.starting or value.kind == ValueKind.GUESS)
+        return inside or self.containers.holding
 
     def streams(self) -> Value | None:
         """The value, if its text is passed on piece by piece."""
         value = self._value
-        if self._reading != Reading.VALUE or value is None or not value.begun or value.kind != ValueKind.STRING:
+        if value is None or not value.begun or value.kind != ValueKind.STRING:
             return None
         return None if self.containers.held_back else value
 
     def held(self) -> Value | None:
         """The value, if nothing is decided before its end."""
-        value = self._value if self._reading == Reading.VALUE else None
-        quiet = value is not None and value.kind != ValueKind.TYPED and self.containers.quiet
-        return value if value is not None and (quiet or value.holds()) else None
+        value = self._value
+        if value is None or value.starting:
+            return None
+        quiet = value.kind != ValueKind.TYPED and self.containers.quiet
+        return value if quiet or value.holds() else None
 
     def undecided(self, value: Value | None) -> re.Pattern[str] | None:
         """Matches text that decides nothing yet, in a value or between arguments; ``None``: unknown."""
         level = self.containers.levels[-1]
         awaited = self._plan.arguments.awaited(level.parameter, self._children(level))
-        if awaited is None or (value is None and self._reading != Reading.BETWEEN):
+        if awaited is None or (value is None and self._value is not None):
             return None
         return awaited.between if value is None else awaited.inside(value.parameter)
 
@@ -429,7 +421,6 @@ class MarkupReader(Reader):
         schema = None if above is None else above.items() if level.bracket == "[" else above.property(key)
         self.containers.enter(key, schema, tape.here)
         self._value = self._value_of(parameter, fields, schema)
-        self._reading = Reading.START
 
     def _value_of(self, parameter: Parameter, fields: dict[str, str], schema: Schema | None) -> Value:
         return Value(self._call, self._plan, self.containers, parameter, fields, schema)
@@ -456,7 +447,6 @@ class MarkupReader(Reader):
             return False
         tape.i = i + k
         value.starts(line=k > 0 and buf[i + k - 1] == "\n", quoted=plan.arguments.quoted and buf.startswith('"', i + k))
-        self._reading = Reading.VALUE
         return True
 
     def _repeated(self, value: Value) -> int:  # hot: asked before each value; the first `no` ends it
@@ -526,7 +516,7 @@ class MarkupReader(Reader):
         level = Level("[" if named else bracket, value.parameter, value.fields, within, children=named)
         containers.open(level, self._tape.base + j)
         self._tape.i = j
-        self._reading = Reading.BETWEEN
+        self._value = None
         return 1
 
     # -- in a value ---------------------------------------------------------------------------------------------------
@@ -549,7 +539,7 @@ class MarkupReader(Reader):
         if r == p:
             self._call.notice_at(tape.here, "missing_close", value.fields.get("key", ""))
         tape.i = r
-        self._reading = Reading.BETWEEN
+        self._value = None
         return True
 
     def _ends_or_opens(self, value: Value, p: int) -> int:
