@@ -10,7 +10,7 @@ import pytest
 from unspool import Dialect, DialectError, Message, Parser, Policy, get_dialect, parse, render
 from unspool.check.promises import literals
 from unspool.dialect.compiling import compile_plan
-from unspool.dialect.markers import CALL, Opening
+from unspool.dialect.markers import CallOpening
 from unspool.dialect.markers import text as text_of
 from unspool.dialect.template import Template, unstarted
 
@@ -189,7 +189,7 @@ BACKWARDS = '{"parameters": {"cmd": "ls"}, "name": "bash"}'
 def blocks_for_objects(dialect: Dialect) -> list[tuple[str, str]]:
     """What is written around JSON objects where the dialect writes calls otherwise."""
     plan = compile_plan(dialect)
-    found = [o for o in plan.reading.edge if isinstance(o, Opening) and o.form is not None and o.form.other]
+    found = [o for o in plan.reading.edge if isinstance(o, CallOpening) and o.form.other]
     blocks = [o.block for o in found if o.block is not None]
     return [(text_of(b.opening), text_of(b.closing)) for b in blocks if "[" not in text_of(b.opening)[-1:]]
 
@@ -361,9 +361,9 @@ def test_kimi_s_section_marker_is_read_in_the_singular() -> None:
 # -- quotes of other formats, and calls without their first tag ------------------------------------------------------
 
 
-def openings_of_calls(dialect: Dialect) -> list[Opening]:
+def openings_of_calls(dialect: Dialect) -> list[CallOpening]:
     """The openings of calls at a boundary."""
-    return [o for o in compile_plan(dialect).reading.edge if isinstance(o, Opening) and o.kind == CALL]
+    return [o for o in compile_plan(dialect).reading.edge if isinstance(o, CallOpening)]
 
 
 UNTAGGED = [d for d in CALLING if any(not o.marked and o.pattern.first[:1].isalpha() for o in openings_of_calls(d))]

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ..dialect.markers import Block, Form, Opening
+from ..dialect.markers import Block, CallOpening, Form
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
@@ -75,11 +75,10 @@ class Calls(Steps):
         ledger.notice("call_markers_as_text", "prose before a call")
         return True
 
-    def open(self, o: Opening, i: int, match: Match) -> None:  # the steps of an opening, in their order
+    def open(self, o: CallOpening, i: int, match: Match) -> None:  # the steps of an opening, in their order
         """Open a call, whose opening is at ``buf[i:match.end]``."""
         tape, ledger, look, state = self._tape, self._ledger, self._look, self._at.state
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
-        assert form is not None
         base = tape.base
         if look.spared:
             look.spared.clear()  # a new part begins

@@ -11,14 +11,13 @@ from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
 from ..dialect.markers import (
     ARGUMENT_KEYS,
     BLOCK_END,
-    CALL,
     CALL_END,
     END,
     NAME_KEYS,
     Block,
+    CallOpening,
     Form,
     Marker,
-    Opening,
     Scan,
     tag_of,
     text,
@@ -81,12 +80,11 @@ class Openings(msgspec.Struct, eq=False):
 
     # -- openings -----------------------------------------------------------------------------------------------------
 
-    def match(self, o: Opening, i: int, *, edge: bool) -> Match:  # hot: the cheapest conditions first
+    def match(self, o: CallOpening, i: int, *, edge: bool) -> Match:  # hot: the cheapest conditions first
         """How the opening of a call matches at ``i``; ``edge``: at a boundary."""
         look = self.look
         tape = self.tape
         form = o.form
-        assert form is not None
         if tape.base + i < self.text_until or (form.other and not self.names):
             return _NONE
         if not o.marked and (self.names is None or not (edge or self._stands_apart(o, i))):
@@ -120,7 +118,7 @@ class Openings(msgspec.Struct, eq=False):
         tool = None if self.names is None else self.names.get(form.name)
         return tool is None or takes_text(tool, form.key)
 
-    def _unfinished(self, o: Opening, form: Form, i: int, fields: dict[str, str]) -> Match:
+    def _unfinished(self, o: CallOpening, form: Form, i: int, fields: dict[str, str]) -> Match:
         """How an opening matches that the text cuts: at the output's end, it is a call's if its name is complete, and
         the rest of it may still open arguments."""
         tape = self.tape
@@ -130,7 +128,7 @@ class Openings(msgspec.Struct, eq=False):
         named = not o.marked and o.pattern.atoms[0].kind == NAME
         return _NONE if named and not self._begins_name(tape.buf[i:].rstrip()) else Match(MORE, fields)
 
-    def _without_arguments(self, o: Opening, form: Form, end: int, fields: dict[str, str], *, cut: bool) -> Match:
+    def _without_arguments(self, o: CallOpening, form: Form, end: int, fields: dict[str, str], *, cut: bool) -> Match:
         """How an opening matches without arguments behind it; ``cut``: they may still come."""
         final = self.tape.final
         if not cut and form.syntax is None:
@@ -147,27 +145,27 @@ class Openings(msgspec.Struct, eq=False):
 
     def marker(self, o: Marker, i: int) -> tuple[int, Match | None]:
         """The end of a marker at ``i``, if it counts, and how it matches if it opens a call."""
-        if isinstance(o, Opening) and o.kind == CALL:
+        if isinstance(o, CallOpening):
             match = self.match(o, i, edge=False)
             return match.end, match
         return self.look.marker(o, i), None
 
-    def as_text(self, o: Opening, i: int) -> bool:
+    def as_text(self, o: CallOpening, i: int) -> bool:
         """Whether an opening at ``i`` is text because of what follows, or because it is read again."""
         form = o.form
-        if form is None or form.shape is not None or not form.opening.after_name:
+        if form.shape is not None or not form.opening.after_name:
             return False
         # Text that is read again may be cut off behind it.
         again = self.tape.base + i < self.text_until
         return again or (self._outside(o, form) and self.look.stands(o.pattern, i) >= 0)
 
-    def _outside(self, o: Opening, form: Form) -> bool:
+    def _outside(self, o: CallOpening, form: Form) -> bool:
         """Whether the opening lacks that of its block, so that it counts only if arguments, a closing or the end
         follow."""
         block = self.look.plan.calls.blocks[0]
         return o.block is not None and bool(block.opening.atoms) and not o.block.opening.atoms and quotable(form)
 
-    def _stands_apart(self, o: Opening, i: int) -> bool:
+    def _stands_apart(self, o: CallOpening, i: int) -> bool:
         """Whether an unmarked opening may count at ``i``: where a line begins, or after a space; not in code."""
         tape = self.tape
         if i > tape.i and not tape.buf[i - 1].isspace() and not o.anywhere:
@@ -177,7 +175,7 @@ class Openings(msgspec.Struct, eq=False):
             return False
         return o.anywhere or quoting.blank() or (o.spaced and i > tape.i and tape.buf[i - 1] == " ")
 
-    def _declared(self, o: Opening, i: int, fields: dict[str, str]) -> bool:
+    def _declared(self, o: CallOpening, i: int, fields: dict[str, str]) -> bool:
         """Whether the name may be a call's. If it is unmarked or has unusual characters, it must be declared.
 
         A longer declared name is not split (`{name}.{name}`, `{name}:{index}`).
@@ -192,7 +190,7 @@ class Openings(msgspec.Struct, eq=False):
         """Whether a text may be the name of a declared tool, or its beginning."""
         return self.names is None or any(name.startswith(text) for name in self.names)
 
-    def _object_begins(self, o: Opening, form: Form, i: int) -> int:
+    def _object_begins(self, o: CallOpening, form: Form, i: int) -> int:
         """``i`` if an object that may be a call begins there."""
         tape = self.tape
         buf = tape.buf
@@ -231,7 +229,7 @@ class Openings(msgspec.Struct, eq=False):
             known = key == "type" or key in ARGUMENT_KEYS | NAME_KEYS or any(k == key for k, _ in shape.keys)
         return i if known else NO
 
-    def _arguments_begin(self, o: Opening, form: Form, i: int, *, demands: bool) -> int:
+    def _arguments_begin(self, o: CallOpening, form: Form, i: int, *, demands: bool) -> int:
         """``i`` if arguments begin there, or, unless there must be some, the closing of the call or of its block."""
         if not form.arguments or form.syntax == Syntax.PYTHON or form.syntax == Syntax.TEXT:
             return i
@@ -295,7 +293,7 @@ class Openings(msgspec.Struct, eq=False):
             return i if buf.startswith(NULL, i) else MORE
         return NO
 
-    def _closings(self, o: Opening, form: Form) -> list[Pattern]:
+    def _closings(self, o: CallOpening, form: Form) -> list[Pattern]:
         """What may close a call without arguments; its block's closing, if it has none of its own."""
         calls = self.look.plan.calls
         blocks = calls.blocks if o.block is None else [o.block]
@@ -308,12 +306,12 @@ class Openings(msgspec.Struct, eq=False):
         name = json.dumps(self.named)
         return self._spells(i, ('"name"',), (":",), (name,), (",",), ('"arguments"', '"parameters"'), (":",))
 
-    def _is_native(self, o: Opening, i: int) -> int:
+    def _is_native(self, o: CallOpening, i: int) -> int:
         """The same for a call that the dialect writes as an object without a marker: 1, 0 or `MORE`."""
         if self.names is None or self.named not in self.names:
             return 0
-        edge = (m for m in self.look.outline.edge if isinstance(m, Opening) and text(m.pattern) == text(o.pattern))
-        forms = (m.form for m in edge if m.form is not None and not m.form.forced)
+        edge = (m for m in self.look.outline.edge if isinstance(m, CallOpening) and text(m.pattern) == text(o.pattern))
+        forms = (m.form for m in edge if not m.form.forced)
         found = [self._spells(i, *_spelling(f.shape, self.named)) for f in forms if f.shape is not None]
         return 1 if 1 in found else MORE if MORE in found else 0
 
@@ -372,7 +370,7 @@ class Openings(msgspec.Struct, eq=False):
         if i >= len(buf):
             return False
         for o in self.look.outline.edge:
-            if not isinstance(o, Opening) or o.kind != CALL or not o.marked or o.block is None or o.form is None:
+            if not isinstance(o, CallOpening) or not o.marked or o.block is None:
                 continue
             marker = o.block.opening if o.block.opening and o.block.marked else o.form.opening
             if marker.first and buf.startswith(marker.first, i) and self.look.stands(o.pattern, i) != NO:
@@ -409,7 +407,7 @@ class Openings(msgspec.Struct, eq=False):
         inner = self.look.plan.calls.inner_bare.at(self.tape.buf, i)
         return self._opens([o for o in inner if o.pattern.first or not o.marked], i, edge=True)
 
-    def _opens(self, openings: Iterable[Opening], i: int, *, edge: bool) -> int:
+    def _opens(self, openings: Iterable[CallOpening], i: int, *, edge: bool) -> int:
         r = first_of(self.match(o, i, edge=edge).end for o in openings)
         return NO if r == MORE and self.tape.final else r
 
