@@ -1,11 +1,11 @@
 """Looks for markers at a place: whether one is there, whether it counts, and what may follow it."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from ..dialect.markers import END, Marker, Outline, Stray, tags, text
+from ..dialect.markers import END, Form, Marker, Outline, Parameter, Scan, Stray, tags, text
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.plan import Plan
 from .ledger import Ledger, Tape
@@ -24,7 +24,7 @@ def first_of(answers: Iterable[int]) -> int:
     return found
 
 
-def first_ending(ends: Any, text: str, i: int, asks: Callable[[int], int]) -> tuple[int, int]:
+def first_ending(ends: Scan | Parameter | Form, text: str, i: int, asks: Callable[[int], int]) -> tuple[int, int]:
     """The first place from ``i`` on where one of some triggers counts, or may, and the answer about it; the text's end
     and `NO` if there is none."""
     while (m := ends.find.search(text, i)) is not None:
