@@ -30,8 +30,6 @@ _LATER: Final = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
 
 
 class Stored(NamedTuple):
-    """A model in a store."""
-
     name: str  # what ``--engine`` names it, such as ``ollama:llama3.2:1b``
     path: Path  # its GGUF
     adapters: tuple[Path, ...] = ()  # the LoRA adapters that belong to it

@@ -415,7 +415,6 @@ class _Writing:
         self._messages: dict[tuple[Change, int], tuple[Mapping[str, Any], dict[str, Any]]] = {}
 
     def spoken(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-        """See `Prompts.spoken`."""
         prompt = self.write(messages)
         shaped, text = self._given
         if text != prompt:

@@ -220,7 +220,6 @@ def _read(data: bytes | bytearray) -> Any:
 
 
 def written(asked: dict[str, Any]) -> bytes:
-    """A request's JSON."""
     try:
         return msgspec.json.encode(asked)
     except UnicodeEncodeError:  # lone surrogates
