@@ -301,7 +301,6 @@ def _listed(items: Sequence[Mapping[str, Any]], limit: int) -> bytes:
 
 
 def _metadata(fields: Fields) -> bytes | None:
-    """The metadata of a request; ``None`` if it has none."""
     if not fields.has("metadata"):
         return None
     metadata = fields.object("metadata")

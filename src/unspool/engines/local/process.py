@@ -43,8 +43,6 @@ _PREFIX: Final = re.compile(r"^[\d.]+ [EWI] +(?:\S+ +\S+: )?")
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is started."""
-
     # model, adapters: the paths of the GGUF, and of LoRA adapters, each with its scale.
     model: str
     adapters: Sequence[tuple[str, float]] = ()
