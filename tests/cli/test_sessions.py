@@ -66,3 +66,9 @@ def test_what_is_wrong_is_told_in_a_line(
 def test_a_server_that_is_down_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sessions", "--url", "http://127.0.0.1:9"]) == 2
     assert "127.0.0.1:9" in capsys.readouterr().err
+
+
+def test_a_server_that_records_no_sessions_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with live(Model(lambda request: "ok"), "hermes") as server:
+        assert main(["sessions", "--url", server.url]) == 2
+    assert "it records no sessions; start it with --sessions" in capsys.readouterr().err

@@ -52,7 +52,9 @@ def test_a_new_familys_dialect_is_inferred_and_proven(family: str) -> None:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("family", ["a-list-with-ids", "a-thinking-switch", "objects-in-objects"])
+@pytest.mark.parametrize(
+    "family", ["a-list-with-ids", "a-thinking-switch", "actions", "objects-in-objects", "spaces-by-place"]
+)
 def test_an_inferred_file_passes_the_check(family: str) -> None:
     assert check_dialect(proven(family)) == []
 

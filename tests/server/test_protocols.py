@@ -3,16 +3,22 @@
 import json
 import re
 from itertools import product
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import anthropic
 import openai
 import pytest
+from ag_ui.core import RunAgentInput
 from anthropic.types.beta import BetaContentBlockParam, BetaToolUnionParam
+from anthropic.types.beta.message_create_params import MessageCreateParamsNonStreaming as MessagesParams
+from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming as ChatParams
+from openai.types.completion_create_params import CompletionCreateParamsNonStreaming as CompletionsParams
+from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming as ResponsesParams
 
 from unspool.request.server_history import told
 
-from .support import HELLO, PATIENCE, Scripted, both, chunks, live, replay
+from .support import CHAT, HELLO, MINIMAL, PATIENCE, Scripted, both, chunks, live, replay, written
 from .test_chat import V31
 
 RAW = f"Hm.</think>Let me look.{V31}"
@@ -162,6 +168,73 @@ def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
         {"role": "tool", "tool_call_id": "1", "content": "half\n\nfailed"},
         {"role": "tool", "tool_call_id": "1", "content": "failed"},
     ]
+
+
+IDLE = {"model", "stream", "betas", "protocolVersion", "forwardedProps", "prompt_cache_options", "stream_options"}
+"""Fields of the official clients that are tested elsewhere, or choose nothing, such as headers."""
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        (CHAT, get_type_hints(ChatParams)),
+        ("/v1/completions", get_type_hints(CompletionsParams)),
+        ("/v1/responses", get_type_hints(ResponsesParams)),
+        ("/v1/messages", get_type_hints(MessagesParams)),
+        ("/ag-ui", [field.alias or name for name, field in RunAgentInput.model_fields.items()]),
+    ],
+)
+def test_each_parameter_of_the_official_clients_is_read_or_refused_or_documented_to_have_no_effect(
+    path: str, names: Any
+) -> None:
+    documented = (Path(__file__).parents[2] / "docs/en/server.md").read_text(encoding="utf-8")
+    idle = {*re.findall(r"`(\w+)`", re.findall(r"(?s)\* These fields have no effect(.*?)\n\*", documented)[0]), *IDLE}
+    with live(Scripted(["ok"])) as server:
+        for name in {*names} - idle:
+            answer = server.post(path, **{**MINIMAL[path], name: [[["odd"]]]})
+            assert answer.status_code == 400, f"{name} is ignored"
+            assert name in answer.text
+
+
+def test_options_of_chat_completions_that_ag_ui_passes_on_have_their_effect() -> None:
+    options = {"stop": ["two"], "max_completion_tokens": 5, "parallel_tool_calls": False}
+    with live(Scripted(["one two"])) as server:
+        events = chunks(server.ok("/ag-ui", **{**AGUI, "forwardedProps": options}).text)
+        assert "".join(e["delta"] for e in events if e["type"] == "TEXT_MESSAGE_CONTENT") == "one "
+        assert server.engine.requests[0].max_tokens == 5
+
+
+def test_anthropics_client_sends_the_whole_conversation_where_it_would_send_a_thread() -> None:
+    @anthropic.beta_tool
+    def look(city: str) -> str:
+        """Looks.
+
+        Args:
+            city: where
+        """
+        return f"{city}: rain"
+
+    call = '<tool_call>\n{"name": "look", "arguments": {"city": "Oslo"}}\n</tool_call>'
+    with written(call, "It rains.") as (server, engine), claude(server.url) as client:
+        ask: Any = {"model": "m", "max_tokens": 99, "messages": HELLO, "system": "Be brief.", "tools": [look]}
+        answer = client.beta.messages.tool_runner(**ask).until_done()
+        assert [block.text for block in answer.content] == ["It rains."]
+    heard = engine.requests[-1]
+    assert [m["role"] for m in heard.messages] == ["system", "user", "assistant", "tool"]
+    assert heard.messages[-1]["content"] == "Oslo: rain"
+    assert [tool["function"]["name"] for tool in heard.tools or ()] == ["look"]
+
+
+def test_the_official_clients_read_the_list_of_models() -> None:
+    with live(Scripted(["ok"]), model="small") as server, claude(server.url) as client:
+        (ours,) = server.openai.models.list()
+        (theirs,) = client.models.list()
+        assert (ours.id, theirs.id, theirs.display_name, theirs.type) == ("small", "small", "small", "model")
+        assert theirs.created_at.timestamp() == ours.created
+        assert client.models.retrieve("small") == theirs
+        with pytest.raises(anthropic.NotFoundError) as caught:
+            client.messages.batches.list()
+        assert caught.value.type == "not_found_error"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from ..arguments import wrong_type
 from ..dialect.file import Dialect
 from ..wire.encoding import encode
 from .blocks import ROWS, Block, InputError, check_names, numbered, table_blocks
@@ -93,6 +94,8 @@ def parse_many(
         RowError: a row cannot be read, and ``errors`` is not given.
         UnknownDialect: there is no such dialect, or no row names one and the outputs do not show one.
     """
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise wrong_type("rows", rows, "an iterable of texts or dicts")
     reading = _reading(dialect, column, options)
     blocks = numbered(_row_blocks(rows, column, SAMPLE if reading.dialect == AUTO else _FIRST))
     reading, stream = first_detected(reading, blocks)

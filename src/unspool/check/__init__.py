@@ -51,6 +51,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     Every raw text must mean its example's message, and every promise of `unspool.check.promises` must hold, as for the
     shipped dialects. A dialect with calls needs an example with one.
     """
+    check("dialect", dialect, Dialect, "a Dialect, such as get_dialect(name)")
     # Loading does not need the grammar.
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES
     from .trials import Case, at_content

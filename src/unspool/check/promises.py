@@ -307,7 +307,7 @@ def calls_are_text_where_none_are_read(dialect: Dialect) -> None:
     if not dialect.call or dialect.framed:  # frames of calls are the dialect's own
         return
     for turn in (TURNS[0], TURNS[1]):
-        raw = _written(dialect, turn).lstrip()
+        raw = _written(dialect, turn).strip()
         message, _ = run(dialect, [raw], tools=[], stage=Stage.CONTENT)
         kept = (message.reasoning, message.content) == ("", raw)
         why = "without tools, calls are text: let no other part open or close with what a call contains"

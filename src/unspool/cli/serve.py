@@ -269,7 +269,6 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "turn_memory": options.turn_memory << 20,
         "stores": not options.no_store,
         "efforts": efforts,
-        "media_hosts": tuple(options.media_host),
         "ui": not options.no_ui,
         "limits": _limits(options),
     }
@@ -305,14 +304,19 @@ def _limits(options: argparse.Namespace) -> Limits:
 
 
 def _admitted(options: argparse.Namespace) -> dict[str, Any]:
-    """The fields of `Settings` that say who may use the server: origins of websites, and names of the server."""
+    """The fields of `Settings` that say who may use the server: origins of websites, names of the server, and hosts
+    that are read."""
     from ..server.guards import check_host, check_origin
+    from ..tools.addresses import read_host
 
     with blaming("--cors", None, ValueError):
         origins = tuple(map(check_origin, options.cors))
     with blaming("--allowed-host", None, ValueError):
         hosts = tuple(map(check_host, options.allowed_host))
-    return {"cors": origins, "hosts": (*hosts, options.host.lower())}
+    for argument, given in (("--media-host", options.media_host), ("--browser-host", options.browser_host)):
+        with blaming(argument, None, ValueError):
+            list(map(read_host, given))
+    return {"cors": origins, "hosts": (*hosts, options.host.lower()), "media_hosts": tuple(options.media_host)}
 
 
 def _operation(options: argparse.Namespace, worker: "Worker | None") -> "Operation":

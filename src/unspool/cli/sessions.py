@@ -87,9 +87,11 @@ class _Server:
 
 def _message(error: urllib.error.HTTPError) -> str:
     try:
-        return str(json.loads(error.read())["error"]["message"])
+        said = str(json.loads(error.read())["error"]["message"])
     except (ValueError, KeyError, TypeError):
-        return f"HTTP {error.code}; is the server started with --sessions?"
+        said = f"HTTP {error.code}"
+    unknown = error.code == 404 and (": Not Found;" in said or said.startswith("HTTP"))
+    return "it records no sessions; start it with --sessions" if unknown else said
 
 
 def _list(server: _Server, *, as_json: bool) -> None:

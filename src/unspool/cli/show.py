@@ -53,7 +53,7 @@ _SHOWN = 3  # examples of models
 
 
 def _listed(dialect: Dialect) -> tuple[str, str, str, str, str]:
-    models = [glob.strip("*-") for glob in dialect.models[:_SHOWN]]
+    models = list(dict.fromkeys(glob.strip("*-") for glob in dialect.models[:_SHOWN]))
     more = ["…"] if len(dialect.models) > _SHOWN else []
     marker = start_marker(dialect).replace("\n", "\\n")
     family = dialect.description.partition("\n")[0].partition(": ")[0]

@@ -12,7 +12,7 @@ from .arguments import FIELDS, Keys, arguments, as_template
 from .cutting import Cut, Views, behind_user, closing_for, first_tag, is_tag, paired, spelled
 from .histories import EOS, RESULT
 
-_FENCED: Final = re.compile(r"(\s*```\w*\n)(.*\S)(\s*```)(\s*)", re.S)
+_FENCED: Final = re.compile(r"(\s*```\w*\n)(.*\S)(\s*```)", re.S)
 _LATE_ID: Final = re.compile(r""",\s*"\w+"\s*:\s*"?\{id\}"?""")
 
 
@@ -228,6 +228,8 @@ class _Drafter:
         if body.replace(t.CONTENT, t.THOUGHT) == bodies.get("reasoning and call"):  # content is written as reasoning
             body = ""
         opening = re.split(r"\{[a-z]+\}", _first_call(calls))[0]
+        if not opening.strip():
+            opening += re.split(r"\{[a-z]+\}", calls["call"])[0]
         sign = opening.partition('"')[0].strip()
         unmarked = not marked((sign,))
         if not 0 <= body.find(t.CONTENT) < body.find(t.NAME[0]):
@@ -283,6 +285,8 @@ class _Drafter:
         ending = next((e for e in self.ended if separator.startswith(e)), "")
         if ending:  # each call has its own frame, which the end of the turn closes
             call, separator = call + ending, separator[len(ending) :]
+        trail = call[len(call.rstrip()) :]  # between two calls and after the last one
+        call, separator, after = call.rstrip(), trail + separator, trail + after
         found: list[Keys] = []
         base = dict(keys)
         if separator:
@@ -292,10 +296,6 @@ class _Drafter:
             base["end"] = [after.strip()]
             after = ""
         if before.strip() or after.strip():
-            trail = call[len(call.rstrip()) :]
-            if trail and not separator:  # between two calls and after the last one
-                call, after = call.rstrip(), trail + after
-                base["separator"] = {**keys.get("separator", {}), "calls": trail}
             block: Keys = {**base, "calls": f"{before}{{calls}}{after.rstrip()}", "call": call}
             if single and rep.unit in single:
                 lone = single.partition(rep.unit)
@@ -307,21 +307,17 @@ class _Drafter:
         split = _each(call)
         if split is not None:
             found.append({**base, "calls": before + split[0], "call": split[1]})
-        return [*found, _unenclosed(base, before, call)]
+        return [*found, _unenclosed(base, before, call, after)]
 
 
-def _unenclosed(keys: Keys, before: str, call: str) -> Keys:
+def _unenclosed(keys: Keys, before: str, call: str, after: str) -> Keys:
     """The keys of calls that no block encloses."""
     fence = _FENCED.fullmatch(call)
     if fence is None:
-        begun = before or call[:1].isspace()
-        return {**keys, "call": call, "calls": before + "{calls}"} if begun else {**keys, "call": call}
+        bare = not (before or after or call[:1].isspace())
+        return {**keys, "call": call, **({} if bare else {"calls": f"{before}{{calls}}{after}"})}
     # A fence is a block of its own, which the parser distinguishes from quoted code.
-    found = {**keys, "calls": f"{before}{fence[1]}{{call}}{fence[3]}", "call": fence[2]}
-    separator = keys.get("separator", {})
-    if fence[4] and "calls" not in separator:
-        found["separator"] = {**separator, "calls": fence[4]}
-    return found
+    return {**keys, "calls": f"{before}{fence[1]}{{call}}{fence[3]}", "call": fence[2]}
 
 
 def _without_late_id(call: str) -> str | list[str]:

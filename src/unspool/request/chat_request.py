@@ -44,6 +44,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None  # the largest number of tokens of each choice
     sampling: Sampling = Sampling()
     response_format: Mapping[str, Any] | None = None  # the field in the form of chat completions
+    schema_at: str = "response_format.json_schema.schema"  # where the request has that format's schema
     thinking: bool | None = None  # whether the model should think; ``None`` if the request does not say
     template: dict[str, Any] = {}  # variables of the chat template, by name
     kinds: dict[str, Kind] = {}  # the kinds of tools other than functions, by name

@@ -75,6 +75,7 @@ UNSERVED: dict[str, str] = {
     **dict.fromkeys(("typical_p", "mirostat", "repeat_penalty", "top_a", "logits_processors"), ""),
     **dict.fromkeys(("prediction", "audio", "web_search_options"), ""),
     **dict.fromkeys(("mcp_servers", "container", "context_management", "output_format"), ""),
+    **dict.fromkeys(("moderation", "compaction"), ""),
 }
 """Fields of other servers that would change the answer, and so are refused, with what to use instead."""
 _IDLE: tuple[Any, ...] = (None, False, 0, "", [], {})  # values of these fields that have no effect
@@ -141,6 +142,22 @@ def joined(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if message["role"] == "assistant" and isinstance(message.get(field), list):
                 message[field] = "".join(message[field])
     return messages
+
+
+_PAIRS, _NAME, _VALUE = 16, 64, 512  # the most pairs of metadata, and characters of a name and of a value
+
+
+def read_metadata(fields: Fields) -> dict[str, Any] | None:
+    """The ``metadata`` of a request; ``None`` if it has none."""
+    if not fields.has("metadata"):
+        return None
+    metadata = fields.object("metadata")
+    if len(metadata.raw) > _PAIRS:
+        raise fields.wrong("metadata", f"{len(metadata.raw):,} pairs; allowed are {_PAIRS}")
+    for name in metadata.raw:
+        if len(name) > _NAME or len(metadata.text(name, "")) > _VALUE:
+            raise fields.wrong("metadata", f"a key has at most {_NAME} characters, a value {_VALUE}")
+    return metadata.raw
 
 
 SWITCHES = ("thinking", "enable_thinking", "reasoning", "enable_reasoning", "reasoning_effort")

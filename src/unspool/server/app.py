@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -135,7 +136,7 @@ def create_app(
     chat = posts["/v1/chat/completions"]
 
     def error_body(path: str) -> ErrorBody:
-        return posts.get(path.removesuffix("/count_tokens").removesuffix("/input_tokens"), chat).error_body
+        return next((one for at, one in posts.items() if f"{path}/".startswith(f"{at}/")), chat).error_body
 
     background = Background()
     endpoints = _endpoints(service, posts, background)
@@ -315,7 +316,8 @@ class _Pages:
 
     async def models(self, request: Request) -> Reply:
         data = [self._entry(service) for service in self._service.models]
-        return self._refused(request) or Reply(encode({"object": "list", "data": data}))
+        page = {"first_id": data[0]["id"], "last_id": data[-1]["id"], "has_more": False}
+        return self._refused(request) or Reply(encode({"object": "list", "data": data, **page}))
 
     async def model(self, request: Request) -> Reply:
         refused = self._refused(request)
@@ -328,14 +330,19 @@ class _Pages:
         return failed(self._error_body, unknown_model(name, self._service))
 
     def _entry(self, service: Service) -> dict[str, Any]:
-        """A model as ``/v1/models`` lists it."""
+        """A model as ``/v1/models`` lists it, with the fields of OpenAI and vLLM, and those of Anthropic."""
+        name, at = service.settings.model, datetime.fromtimestamp(self._created, UTC)
         context = getattr(service.engine, "context", None)  # if the engine knows it
         return {
-            "id": service.settings.model,
+            "id": name,
             "object": "model",
             "created": self._created,
             "owned_by": "unspool",
-            **({} if context is None else {"max_model_len": context}),
+            "type": "model",
+            "display_name": name,
+            "created_at": at.isoformat(),
+            "lifecycle": "active",
+            **({} if context is None else {"max_model_len": context, "max_input_tokens": context}),
         }
 
     async def tokenizer_info(self, request: Request) -> Reply:

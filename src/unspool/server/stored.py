@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from ..generation.service import Service
 from ..request.approvals import Approvals
+from ..request.common import read_metadata
 from ..request.fields import BadRequest, Fields, NotFound, read_object
 from ..request.protocols.responses import check_items
 from ..request.server_tools import Offer
@@ -42,9 +43,6 @@ from .replies import Reply, failed
 _MOST: Final = 100  # the most items of a page
 _ITEMS: Final = 20
 """The most items that a request adds to a conversation, and the items of a page if the request does not say."""
-_PAIRS: Final = 16
-_NAME: Final = 64
-_VALUE: Final = 512
 
 
 class _Asked(NamedTuple):
@@ -174,7 +172,7 @@ class _Pages:
     # -- conversations ---------------------------------------------------------------------------------------------
 
     async def create(self, asked: _Asked) -> bytes:
-        made = Conversation(created=int(time.time()), metadata=_metadata(asked.fields) or b"{}")
+        made = Conversation(created=int(time.time()), metadata=encode(read_metadata(asked.fields) or {}))
         id = f"conv_{secrets.token_hex(24)}"
         items = await self._checked(asked, asked.fields.array("items", []), [])
 
@@ -191,12 +189,12 @@ class _Pages:
 
     async def change(self, asked: _Asked) -> bytes:
         id = asked.ids["conversation"]
-        metadata = _metadata(asked.fields)
+        metadata = read_metadata(asked.fields)
 
         def change(writing: Writing) -> Conversation:
             found = conversation_of(writing, asked.owner, id)
             if metadata is not None:
-                found = msgspec.structs.replace(found, metadata=metadata)
+                found = msgspec.structs.replace(found, metadata=encode(metadata))
                 update(writing, asked.owner, id, found)
             return found
 
@@ -298,15 +296,3 @@ def _listed(items: Sequence[Mapping[str, Any]], limit: int) -> bytes:
     first, last = (page[0]["id"], page[-1]["id"]) if page else ("", "")
     more = len(items) > limit
     return encode({"object": "list", "data": page, "first_id": first, "last_id": last, "has_more": more})
-
-
-def _metadata(fields: Fields) -> bytes | None:
-    if not fields.has("metadata"):
-        return None
-    metadata = fields.object("metadata")
-    if len(metadata.raw) > _PAIRS:
-        raise fields.wrong("metadata", f"{len(metadata.raw):,} pairs; allowed are {_PAIRS}")
-    for name in metadata.raw:
-        if len(name) > _NAME or len(metadata.text(name, "")) > _VALUE:
-            raise fields.wrong("metadata", f"a key has at most {_NAME} characters, a value {_VALUE}")
-    return encode(metadata.raw)

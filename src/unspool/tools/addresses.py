@@ -6,6 +6,8 @@ import ipaddress
 import socket
 from typing import Final
 
+from ..regex import Regex
+
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _UNICAST: Final = ipaddress.IPv6Network("2000::/3")  # the IPv6 range that is assigned to the public internet
 _CLOUDS: Final = tuple(
@@ -17,6 +19,18 @@ Cloud's network, and Oracle's metadata at 192.0.0.192, among the IANA's addresse
 _MAPPINGS: Final = 3  # how deep IPv4 addresses inside IPv6 addresses are looked for
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+_HOST: Final = Regex(r"(\*|(?:\*\.)?[\w.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?|([0-9a-f:.]+)")
+
+
+def read_host(text: str) -> tuple[str, str]:
+    """Read a rule for hosts, such as ``*.example.com``: its name, and its port or ``""``; a `ValueError` names what is
+    allowed."""
+    found = _HOST.fullmatch(text.lower())
+    if found is None:
+        raise ValueError(f"{text!r} is not a host; allowed are HOST, *.HOST and *, each also with :PORT")
+    return (found[1] or found[3]).strip("[]"), found[2] or ""
 
 
 class Refused(Exception):

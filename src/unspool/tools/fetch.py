@@ -15,7 +15,7 @@ from yarl import URL
 
 from .. import __version__
 from ..engines.upstream.interim import Answer
-from .addresses import Refused, is_public, resolve
+from .addresses import Refused, is_public, read_host, resolve
 
 _REDIRECTS: Final = 5
 _PORTS: Final = {"http": 80, "https": 443}
@@ -74,14 +74,14 @@ class Fetcher:
 
     Args:
         hosts: the allowed hosts: ``example.com``, ``*.example.com`` (its subdomains), ``localhost:8000``, or ``*`` for
-            any. Without a port, 80 and 443 are allowed.
+            any. Without a port, 80 and 443 are allowed. A `ValueError` names one that is none of these.
         private: whether these hosts may have addresses that are not public.
         time: seconds for one page, redirects included.
         size: the most bytes of a page, after decompression.
     """
 
     def __init__(self, hosts: Sequence[str], *, private: bool, time: float, size: int) -> None:
-        self._hosts = tuple(host.lower() for host in hosts)
+        self._hosts = {host: read_host(host) for host in hosts}
         self._private = private
         self._time = time
         self._size = size
@@ -140,11 +140,7 @@ class Fetcher:
     def allows(self, host: str, port: int) -> bool:
         """Whether pages of a host may be fetched."""
         host = host.lower()
-        for rule in self._hosts:
-            name, colon, number = rule.rpartition(":")
-            if not colon or not number.isdigit() or (":" in name and not name.endswith("]")):
-                name, number = rule, ""
-            name = name.strip("[]")
+        for name, number in self._hosts.values():
             if (str(port) == number if number else port in _PORTS.values()) and (
                 name == "*" or host == name or (name.startswith("*.") and host.endswith(name[1:]))
             ):

@@ -29,7 +29,7 @@ async def _engine(url: str) -> None:
 
 
 async def _page(url: str) -> bytes:
-    fetcher = Fetcher(["*:*", url.removeprefix("http://")], private=True, time=30, size=1000)
+    fetcher = Fetcher([url.removeprefix("http://")], private=True, time=30, size=1000)
     try:
         return (await fetcher.fetch(url)).body
     finally:

@@ -134,6 +134,8 @@ def _linked(field: str, kind: str) -> Callable[[Fields], Unread]:
         if isinstance(part.raw.get(field), str):
             return _url(part, field, kind)
         _no_id(part)
+        if not part.has(field):
+            raise part.wrong(field, "is required")
         return _url(part.object(field), "url", kind)
 
     return read

@@ -30,14 +30,15 @@ from ..sealed import Seal
 from ..server_history import resumed
 from ..server_tools import NOTHING, Offer, names_of, offered
 from .base import WireProtocol
-from .chat import all_servers, read_content
+from .chat import all_servers, read_content, read_format, read_length
 
 _ROLES = ("developer", "system", "user", "assistant", "tool", "activity", "reasoning")
 
 
 class AguiProtocol(WireProtocol):
-    """AG-UI. ``forwardedProps`` may contain sampling parameters, ``max_tokens``, ``tool_choice``, ``server_tools``,
-    ``max_tool_calls``, ``tool_limits`` and thinking switches, with the names from chat completions."""
+    """AG-UI. ``forwardedProps`` may contain sampling parameters, ``max_tokens``, ``stop``, ``response_format``,
+    ``tool_choice``, ``parallel_tool_calls``, ``continue_final_message``, ``server_tools``, ``max_tool_calls``,
+    ``tool_limits`` and thinking switches, with the names from chat completions."""
 
     id_prefix = "run_"
     result_media = True
@@ -67,13 +68,17 @@ class AguiProtocol(WireProtocol):
         return ChatRequest(
             messages=messages,
             toolset=toolset(fields, tools, choice, self.settings.limits, options=options, server_tools=served),
-            max_tokens=options.integer("max_tokens", 1),
+            parallel=options.flag("parallel_tool_calls", True),
+            stop=options.texts("stop", self.settings.limits.stops),
+            max_tokens=read_length(options),
+            response_format=read_format(options),
+            schema_at="forwardedProps.response_format.json_schema.schema",
             sampling=sampling(options),
             thinking=think,
             template=template,
             reasoning=Reasoning(budget=read_budget(options, self.settings.efforts)),
             stream=True,
-            begun=going_on(fields),
+            begun=going_on(options) or going_on(fields),
             body=fields.raw,
             server_tools=served,
         )

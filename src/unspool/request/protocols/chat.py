@@ -57,7 +57,6 @@ class ChatProtocol(WireProtocol):
         top = fields.integer("top_logprobs", 0, MAX_LOGPROBS)
         if top is not None and not logprobs:
             raise fields.wrong("top_logprobs", "needs logprobs to be true")
-        most = fields.integer("max_tokens", 1)
         think, template = thinking(fields)
         return ChatRequest(
             messages=messages,
@@ -68,7 +67,7 @@ class ChatProtocol(WireProtocol):
             parallel=fields.flag("parallel_tool_calls", True),
             n=fields.integer("n", 1, min(limits.choices, limits.generations), 1),
             stop=fields.texts("stop", limits.stops),
-            max_tokens=fields.integer("max_completion_tokens", 1, default=most),
+            max_tokens=read_length(fields),
             sampling=sampling(fields, (top or 0) if logprobs else None),
             response_format=read_format(fields),
             thinking=think,
@@ -260,6 +259,12 @@ def _call(fields: Fields) -> dict[str, Any]:
     if not isinstance(function.raw.get("arguments"), str | dict | None):
         raise function.wrong("arguments", "must be a string")
     return fields.raw
+
+
+def read_length(fields: Fields) -> int | None:
+    """Read the largest number of tokens of an answer, under its name or its old one."""
+    found: int | None = fields.integer("max_completion_tokens", 1, default=fields.integer("max_tokens", 1))
+    return found
 
 
 def read_format(fields: Fields) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from ..chat_request import ChatRequest
 from ..client_tools import TYPES, client_tool
 from ..common import bounded, call_of, check_messages, check_served, going_on, in_one, sampling, thinking, tool, toolset
 from ..edits import ClearThinking, Edit, read_edits
-from ..fields import REQUIRED, Fields
+from ..fields import REQUIRED, BadRequest, Fields
 from ..parts.reading import MESSAGES as FORMS
 from ..parts.reading import TEXT, read_part, read_parts
 from ..reasoning import EFFORTS, Context, Reasoning, opened, read_budget
@@ -48,6 +48,8 @@ class MessagesProtocol(WireProtocol):
         limits = self.settings.limits
         fields.text("model", None)
         check_served(fields, "mcp_servers", "context_management")
+        if fields.has("thread"):
+            raise BadRequest("thread", "is not supported; send the whole conversation", code=wire.UNTHREADED)
         check_messages(fields, "messages", limits)
         tools = _tools(fields)
         choice, parallel = _choice(fields, tools)
@@ -74,6 +76,7 @@ class MessagesProtocol(WireProtocol):
             max_tokens=fields.integer("max_tokens", 1, default=REQUIRED),
             sampling=sampling(fields),
             response_format=_format(fields),
+            schema_at="output_config.format.schema",
             thinking=think,
             template=template,
             reasoning=_reasoning(updated, self.settings, edits),
@@ -185,7 +188,7 @@ def _declared(fields: Fields, tools: Iterable[Fields]) -> list[dict[str, Any]]:
     hosted = []
     for one in tools:
         kind = one.text("type", "custom")
-        if kind == "mcp_toolset" and fields.raw.get("mcp_servers"):  # the server's own tools; see `mcp_tools`
+        if kind == "mcp_toolset":  # the server's own tools; see `mcp_tools`
             continue
         if kind.startswith(_HOSTED):
             hosted.append(kind)
@@ -328,12 +331,13 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
     """The server's tools that a request may use beside the client's ``tools``, unless they need approval."""
     bounds = read_bounds(fields)
     servers = list(fields.objects("mcp_servers", ()))
+    sets = [one for one in fields.objects("tools", ()) if one.raw.get("type") == "mcp_toolset"]
     if not servers:
+        _check_servers(sets, "mcp_server_name", ())
         return None
     if not any(beta.startswith(BETA) for beta in offer.betas):
         raise fields.wrong("mcp_servers", f"needs the header anthropic-beta with a beta of the name {BETA}…")
     named = Named(offer, names_of(tools))
-    sets = [one for one in fields.objects("tools", ()) if one.raw.get("type") == "mcp_toolset"]
     toolsets = {s.text("mcp_server_name"): s for s in reversed(sets)}  # the first of each counts
     known: set[str] = set()
     changes = [(one, r) for one in _tool_changes(fields) if (r := one.object("tool")).raw.get("type") in _OF_MCP]

@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
+from ...arguments import json_shown
 from ...tools import Approval
 from ...wire import ResponsesWriter
 from ...wire import responses as wire
 from ..chat_request import ChatRequest
-from ..common import check_messages, check_served, going_on, joined, sampling, thinking, toolset
+from ..common import check_messages, check_served, going_on, joined, read_metadata, sampling, thinking, toolset
 from ..declared import found_tools, history_call, read_choice, read_declared
 from ..fields import Fields
 from ..parts.reading import RESPONSES, read_parts
@@ -31,6 +32,12 @@ _SILENT = ("additional_tools", "ghost_snapshot", _UPDATE)
 """Items without a message for the model: tools and settings, which are read elsewhere, and a client's own record of its
 files."""
 _ITEMS = ("message", "reasoning", *_CALLS, *_OUTPUTS, "tool_search_output", *_SILENT, *ITEMS)
+_SEALED = "reasoning.encrypted_content"
+_INCLUDED = (
+    *(_SEALED, "web_search_call.action.sources", "web_search_call.results", "file_search_call.results"),
+    *("code_interpreter_call.outputs", "message.input_image.image_url", "computer_call_output.output.image_url"),
+)
+"""What ``include`` may name: the first only on demand; the others are in their items in any case, if there are any."""
 
 
 class ResponsesProtocol(WireProtocol):
@@ -63,12 +70,15 @@ class ResponsesProtocol(WireProtocol):
             raise fields.wrong("prompt", "is not supported: no prompts are stored; send instructions and input")
         for text in ("model", "user"):
             fields.text(text, None)
-        fields.object("metadata")
+        read_metadata(fields)
         check_served(fields)
         check_messages(fields, "input", self.settings.limits)
         if fields.integer("top_logprobs", 0, 20, 0):
             raise fields.wrong("top_logprobs", "is not supported; leave it out")
         fields.one_of("truncation", ("auto", "disabled"), None)
+        cache = fields.object("prompt_cache_options")
+        if cache.flag("prewarm"):
+            raise cache.wrong("prewarm", "is not supported; leave it out")
         declared = read_declared(fields)
         server_tools = hosted_tools(fields, offer, declared.tools)
         kinds = {one.tool.kind for one in server_tools.tools.values()} if server_tools else ()
@@ -84,7 +94,7 @@ class ResponsesProtocol(WireProtocol):
         updated, response_format = _updated(fields)
         think, template = thinking(updated)
         reasoning = Reasoning(
-            sealed="reasoning.encrypted_content" in fields.strings("include"),
+            sealed=_SEALED in _included(fields),
             summary=read_summary(fields),
             budget=read_budget(updated, self.settings.efforts),
             context=read_context(fields),
@@ -98,6 +108,7 @@ class ResponsesProtocol(WireProtocol):
             max_tokens=fields.integer("max_output_tokens", 1),
             sampling=sampling(fields),
             response_format=response_format,
+            schema_at="text.format.schema",
             thinking=think,
             template=template,
             reasoning=reasoning,
@@ -148,6 +159,14 @@ def stores(fields: Fields, settings: Settings) -> bool:
     return found
 
 
+def _included(fields: Fields) -> list[str]:
+    included = fields.strings("include")
+    for i, one in enumerate(included):
+        if one not in _INCLUDED:
+            raise fields.wrong(f"include[{i}]", f"{json_shown(one)} is not one of {', '.join(_INCLUDED)}")
+    return included
+
+
 def _updated(fields: Fields, items: str = "input") -> tuple[Fields, dict[str, Any] | None]:
     """A request with the effort to which its items change it, and the format of its answer, which they may change."""
     effort, response_format = None, _format(fields)
@@ -167,6 +186,8 @@ def _format(fields: Fields) -> dict[str, Any] | None:
         return None
     if kind == "json_object":
         return {"type": kind}
+    if not found.has("schema"):
+        raise found.wrong("schema", "is required")
     schema = {"name": found.text("name", ""), "schema": found.object("schema").raw, "strict": found.flag("strict")}
     return {"type": kind, "json_schema": schema}
 
