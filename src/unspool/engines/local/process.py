@@ -351,7 +351,7 @@ _KNOWN: Final = (
         "the projector {0} does not fit it; --mmproj names another one",
     ),
     (re.compile(r"GGML_ASSERT\(([^\n]{1,200})\) failed"), "llama.cpp's condition {0!r} does not hold"),
-    (re.compile(r"data is not within the file bounds"), "the file is not complete"),
+    (re.compile(r"data is not within the file bounds|failed to read tensor info"), "the file is not complete"),
 )
 
 
