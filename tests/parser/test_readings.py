@@ -256,6 +256,9 @@ def test_bare_text_in_a_closed_call_is_the_only_required_string(dialect: Dialect
             assert (call.arguments.strip(), call.status) == (patch, "invalid")
         unclosed = f"{block}{head}{patch}"
         assert read(unclosed, dialect, tools=tools).content == unclosed
+        begun = head.partition("patch")[0]
+        another = read(f"{block}{head}\n{begun} x{tail}{end}", dialect, tools=tools)
+        assert begun not in "".join(c.arguments_dict().get("input", "") for c in another.tool_calls if c.status == "ok")
 
 
 @pytest.mark.parametrize("dialect", ["minimax-m2", "seed-oss", "deepseekv32"])
@@ -643,8 +646,9 @@ def test_closings_that_close_nothing_in_a_call_are_dropped(dialect: Dialect) -> 
         message = read(f"{block}{head}{stray}{tail}{end}".replace("get_weather", "now"), dialect, tools=tools)
         assert (values(message), notices(message)) == ([("now", {})], ["stray_close"])
         if end.strip():
-            message = read(f"{block}{head}{argument}{tail}\n</invocation>{end}", dialect, tools=tools)
-            assert (values(message), message.content) == ([("get_weather", {"city": "Paris"})], "")
+            for closing in ("</invocation>", stray):
+                message = read(f"{block}{head}{argument}{tail}\n{closing}{end}", dialect, tools=tools)
+                assert (values(message), message.content) == ([("get_weather", {"city": "Paris"})], "")
 
 
 CLOSED = [d for d in TAGGED if any(tags(p.closing) for p in compile_plan(d).arguments.parameters)]
