@@ -304,7 +304,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
         bare_closings=_bare(closed_blocks),
         closings=[*call_closings, *(b.closing for b in closed_blocks)],
         recover=_recover(parts),
-        string_ends=Scan([*_string_ends(forms, blocks), *parts.ends]),
+        string_ends=_string_ends(parts),
     )
 
 
@@ -745,13 +745,16 @@ def plain_arguments(d: Dialect) -> list[Template]:
     return [t for t in d.argument if quoted not in t.text or t.text.replace(quoted, "{value}") != d.argument[0].text]
 
 
-def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Closing]:
-    """The closings of calls, or of blocks if calls have none of their own; only those with a word in them."""
-    forms = [f for f in forms if f.arguments]
-    found = [Closing(CALL_END, _outer(f)) for f in forms if f.closing.worded]
+def _string_ends(parts: _Parts) -> Scan | None:
+    """The ends, and the closings of calls, or of blocks if calls have none of their own; only those with a word."""
+    if parts.policy.markers_in_strings != "end":
+        return None
+    forms = [f for f in parts.forms if f.arguments]
+    found: list[Marker] = [Closing(CALL_END, _outer(f)) for f in forms if f.closing.worded]
     if len(found) < len(forms):
-        found += [Closing(BLOCK_END, b.closing, block=b) for b in blocks if b.closing.worded]
-    return found
+        found += [Closing(BLOCK_END, b.closing, block=b) for b in parts.blocks if b.closing.worded]
+    found += parts.ends
+    return Scan(found) if found else None
 
 
 def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[Marker]:

@@ -285,12 +285,12 @@ class Scan:
         self._cuts = cuts
 
     def at(self, text: str, i: int) -> int:
-        """Whether a marker is in a text at ``i``: 1, 0, or -1 if the text ends in it."""
+        """The end of the longest marker in a text at ``i``; `NO`, or `MORE` if the text ends in one."""
         m = self.find.match(text, i)
         if m is None or m.group() not in self.triggers:
-            return 0 if m is None else -1
-        ends = [marker.pattern.match(text, i, {}) for marker in self.markers.at(text, i)]
-        return 1 if max(ends, default=NO) >= 0 else -1 if MORE in ends else 0
+            return NO if m is None else MORE
+        ends = [marker.pattern.match(text, i, {}) for marker in self.markers.at(text, i)] or [NO]
+        return max(ends) if max(ends) >= 0 else min(ends)
 
     @cached_property
     def markers(self) -> "Candidates[Marker]":

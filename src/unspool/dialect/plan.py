@@ -42,9 +42,9 @@ class CallPlan(msgspec.Struct, eq=False):
     forms: list[Form]
     blocks: list[Block]
     inner: Candidates[Opening]  # calls inside a block, without its opening
+    inner_bare: Candidates[Opening]  # the same, if the block is not marked
     begun: list[Opening]  # calls without the marker they begin with, which a prompt may contain
     unopened: list[Form]  # calls that are objects, without the marker they begin with: their closing is a tag
-    inner_bare: Candidates[Opening]  # the same, if the block is not marked
     following: Candidates[Opening]  # marked calls that may follow one whose block is closed
     following_inside: Candidates[Opening]
     """The same, if the block may be open; also calls without a marker, if their name is declared."""
@@ -58,7 +58,7 @@ class CallPlan(msgspec.Struct, eq=False):
     bare_closings: list[Pattern]  # the closings of blocks that begin with a bracket, without it
     closings: list[Pattern]  # closings of calls and of blocks
     recover: Scan  # the markers that end a call with broken arguments
-    string_ends: Scan  # the markers that end a call even inside an open string, if the policy says so
+    string_ends: Scan | None  # the markers that end a call even inside an open string; ``None``: none does
 
 
 class ArgumentPlan(msgspec.Struct, eq=False, dict=True):
@@ -156,7 +156,7 @@ _NUMBERED = Regex(r"\{name\}[.:]\{(?:index|number)\}")
 
 def string_ends(plan: Plan) -> tuple[str, ...]:
     """The markers that a JSON string must not contain, because they would end it under the plan's policy."""
-    if plan.policy.markers_in_strings != "end":
+    if plan.calls.string_ends is None:
         return ()
     atoms = [a for o in plan.calls.string_ends.markers for a in o.pattern.atoms if a.kind == LITERAL]
     return tuple(dict.fromkeys(a.text for a in atoms if worded(a.text)))

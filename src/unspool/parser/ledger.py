@@ -289,6 +289,11 @@ class Ledger(msgspec.Struct, eq=False):
         holds = self.holds
         return bool(holds) and holds[-1].why in why
 
+    @property
+    def doubtful(self) -> Hold | None:
+        """The hold on a call that is text if it is never closed, if there is one."""
+        return next((hold for hold in self.holds if hold.why == Why.UNCLOSED_CALL), None)
+
     def commit_thought(self) -> bool:
         """Commit a hold on reasoning that might have been content, if there is one."""
         held = self.held_for(*_THOUGHTS)

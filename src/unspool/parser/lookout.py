@@ -1,7 +1,7 @@
 """Looks for markers at a place: whether one is there, whether it counts, and what may follow it."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 import msgspec
 
@@ -22,6 +22,18 @@ def first_of(answers: Iterable[int]) -> int:
             return answer
         found = min(found, answer)
     return found
+
+
+def first_ending(ends: Any, text: str, i: int, asks: Callable[[int], int]) -> tuple[int, int]:
+    """The first place from ``i`` on where one of some triggers counts, or may, and the answer about it; the text's end
+    and `NO` if there is none."""
+    while (m := ends.find.search(text, i)) is not None:
+        p = m.start()
+        r = MORE if m.end() == len(text) and m.group() not in ends.triggers else asks(p)
+        if r != NO:
+            return p, r
+        i = p + 1
+    return len(text), NO
 
 
 class Lookout(msgspec.Struct, eq=False):

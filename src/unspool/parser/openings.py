@@ -31,6 +31,7 @@ from ..dialect.patterns import (
     SPACES,
     Pattern,
     names_call,
+    rest_begins,
     skip_brackets,
     skip_separators,
     skip_space,
@@ -335,7 +336,7 @@ class Openings(msgspec.Struct, eq=False):
             i = j
             if texts:
                 found = next((len(e) for e in texts if buf.startswith(e, i)), 0)
-                doubt = any(e.startswith(buf[i:]) for e in texts)
+                doubt = any(rest_begins(e, buf, i) for e in texts)
             else:
                 m = _SHORT.match(buf, i)
                 found = 0 if m is None or m.end() == len(buf) else m.end() - i
@@ -404,7 +405,7 @@ class Openings(msgspec.Struct, eq=False):
         return skip_separators(buf, r) if r >= 0 else j
 
     def goes_on(self, i: int) -> int:
-        """The same for the next call of the same block, with a marker or a declared name."""
+        """The end of the opening of the next call of the same block at ``i``, with a marker or a declared name."""
         inner = self.look.plan.calls.inner_bare.at(self.tape.buf, i)
         return self._opens([o for o in inner if o.pattern.first or not o.marked], i, edge=True)
 
@@ -412,21 +413,15 @@ class Openings(msgspec.Struct, eq=False):
         r = first_of(self.match(o, i, edge=edge).end for o in openings)
         return NO if r == MORE and self.tape.final else r
 
-    def follows_call(self, i: int, closed: Block | None = None) -> int:
+    def follows_call(self, i: int, *, closed: bool = False) -> int:
         """``i`` if what follows may follow a call: its block's closing (unless ``closed``), another call, the end."""
         tape = self.tape
-        j = skip_separators(tape.buf, i)
-        separator = self.look.plan.calls.separator
-        if separator and j < len(tape.buf):
-            r = self.look.stands(separator, j)
-            if r == MORE and not tape.final:
-                return MORE
-            j = skip_separators(tape.buf, r) if r >= 0 else j
-        if j - i > MAX_SPACE:
-            return NO
+        j = self.separated(i)
+        if j == MORE or j - i > MAX_SPACE:
+            return min(j, NO)
         if j == len(tape.buf):
             return i if tape.ended else MORE
-        r = self.behind(CALL_END, j, closed=closed is not None)
+        r = self.behind(CALL_END, j, closed=closed)
         return i if r >= 0 or (r == MORE and tape.ended) else r
 
     def surplus(self, i: int, closings: Iterable[Pattern]) -> int:
@@ -458,7 +453,7 @@ class Openings(msgspec.Struct, eq=False):
             closed: the block is closed as well.
         """
         inside = closing == ARGUMENT_END
-        kinds = [kind for kind in FOLLOWERS[closing] if kind != ARGUMENT and not (closed and kind == BLOCK_END)]
+        kinds = (kind for kind in FOLLOWERS[closing] if kind != ARGUMENT and not (closed and kind == BLOCK_END))
         r = first_of(self._stands(kind, i, inside=inside) for kind in kinds)
         return i if r >= 0 else r
 
@@ -491,11 +486,6 @@ class Openings(msgspec.Struct, eq=False):
         self._searched = begin, tape.base + (len(tape.buf) if m is None else m.start())
         return m
 
-    def string_ends(self) -> Scan | None:
-        """Finds text that may end an open string, if the policy allows that."""
-        scan = self.look.plan.calls.string_ends
-        return scan if scan.markers and self.look.plan.policy.markers_in_strings == "end" else None
-
     def ends_string(self, scan: Scan, p: int, m: re.Match[str]) -> int:
         """The end of the closing at ``p``, found as ``m``, if it ends both an open string and the call."""
         final = self.tape.final
@@ -507,11 +497,11 @@ class Openings(msgspec.Struct, eq=False):
     def _ends_call(self, o: Marker, p: int) -> int:
         """The end of a closing at ``p``, if it ends the call."""
         r = self.look.marker(o, p)
-        return r if r < 0 or o.kind == END or self.look.certain(p) else self.follows_call(r, o.block)
+        return r if r < 0 or o.kind == END or self.look.certain(p) else self.follows_call(r, closed=o.block is not None)
 
     def marker_within(self, i: int, end: int) -> tuple[int, int]:
         """The first marker between two places in a broken string that may end the call: its place, and whether."""
-        scan = self.string_ends()
+        scan = self.look.plan.calls.string_ends
         buf = self.tape.buf
         while scan is not None:
             m = scan.find.search(buf, i, end)

@@ -4,10 +4,12 @@ import json
 import re
 from typing import Final
 
+from ...dialect.patterns import rest_begins
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ...schema import Schema, declared_object
-from .literal import DONE, ERROR, MAX_HELD, STRING, VALUE, LiteralReader, Root
+from .literal import DONE, ERROR, MAX_HELD, STRING, VALUE, LiteralReader
+from .spelling import Root
 
 
 class UnwrapReader:
@@ -177,7 +179,7 @@ class Unwrapping:
         for expected in steps:
             i = skip(text, i)
             found = next((e for e in expected if text.startswith(e, i)), None)
-            if i > _LONGEST or (found is None and not any(e.startswith(text[i:]) for e in expected)):
+            if i > _LONGEST or (found is None and not any(rest_begins(e, text, i) for e in expected)):
                 return _NEVER
             if found is None:
                 return -1
