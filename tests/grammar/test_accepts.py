@@ -398,6 +398,11 @@ def test_no_argument_is_named_like_a_wrapper_of_all_others(dialect: str) -> None
     for name in ("arguments", "argument"):
         raw = render(calling(function_call("f", {name: "x"})), dialect)
         assert bool(Grammars(constraint).refuses(raw)) == (name == "arguments"), raw
+    named = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    constraint = constrained(dialect, as_tools({"f": named}, strict=False), "required", stage="content")
+    for name in ("arguments", "argument"):
+        raw = render(calling(function_call("f", {"name": "f", name: "x"})), dialect)
+        assert bool(Grammars(constraint).refuses(raw)) == (name == "arguments"), raw
 
 
 def test_a_schema_that_only_json_can_keep_holds_at_every_reference() -> None:

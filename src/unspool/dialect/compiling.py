@@ -231,10 +231,10 @@ class _Parts(msgspec.Struct, frozen=True, dict=True):
 
 def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     parts = _parts(d, policy, forced)
-    strays, strays_in_text = _strays(parts)
+    parameters = sorted(_parameters(d, parts, plain_arguments(d)), key=lambda p: -p.opening.weight)
+    strays, strays_in_text = _strays(parts, parameters)
     reading = _outline(d, parts, strays, calls=True, named=forced == "named")
     plain = _outline(d, parts, strays_in_text, calls=False, named=False)
-    parameters = sorted(_parameters(d, parts, plain_arguments(d)), key=lambda p: -p.opening.weight)
     calls = _calls(d, parts, reading)
     ends: Candidates[Marker] = Candidates([*parts.ends, *parts.starts])
     return Plan(
@@ -689,7 +689,7 @@ def _outer(form: Form) -> Pattern:
     return form.closing if form.shape is None else form.closing.unbracketed()
 
 
-def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
+def _strays(parts: _Parts, parameters: list[Parameter]) -> tuple[list[Stray], list[Stray]]:
     """The markers that are dropped if they open or close nothing, and those of them that do not belong to calls."""
     if parts.policy.stray_markers != "drop":
         return [], []
@@ -710,8 +710,9 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
     # Where calls are text, so is what closes reasoning, or the turn, and may close one of them.
     called &= ends | {text(s.pattern) for s in thoughts}
     plain = _distinct([s for s in others if text(s.pattern) not in called])
-    openings = _stray_openings(parts, pairs)
-    return _distinct([*openings, *others, *closings(*(end for _, end in pairs))]), plain
+    found = [*_stray_openings(parts, pairs), *others, *closings(*(end for _, end in pairs))]
+    inner = closings(*(p.closing for p in parameters))
+    return _distinct([*found, *(Stray(s.pattern, False, [], inner=True) for s in inner)]), plain
 
 
 def _stray_openings(parts: _Parts, pairs: list[tuple[Pattern, Pattern]]) -> list[Stray]:
@@ -731,7 +732,7 @@ def _distinct(strays: list[Stray]) -> list[Stray]:
     """Each marker once, an opening with all its closings; the longest first."""
     found: dict[tuple[str, bool], Stray] = {}
     for s in strays:
-        known = found.setdefault((text(s.pattern), s.opens), Stray(s.pattern, s.opens, [], s.text))
+        known = found.setdefault((text(s.pattern), s.opens), Stray(s.pattern, s.opens, [], s.text, s.inner))
         closing_texts = {text(c) for c in known.closings}
         known.closings += [c for c in s.closings if c and text(c) not in closing_texts]
     return sorted(found.values(), key=lambda s: -s.pattern.weight)

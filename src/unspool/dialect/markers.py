@@ -172,6 +172,8 @@ class Stray(msgspec.Struct, eq=False):
     closings: list[Pattern]  # if it is an opening: its closings
     text: bool = False
     """Whether it is an opening that counts only in a block: elsewhere it is text, and so are its closings."""
+    inner: bool = False
+    """Whether it closes an argument: it is stray only directly before a stray closing."""
 
 
 class Parameter(msgspec.Struct, eq=False, dict=True):

@@ -111,12 +111,12 @@ class Blocks(Steps):
         return r
 
     def _stray_closing(self, j: int) -> int:
-        """A second closing of the call, or another call's: it is dropped."""
+        """A second closing of the call, or another call's, or an argument's: it is dropped."""
         thought = self._thought_closes(j)
         if thought != NO:
             return MORE if thought == MORE else NO
         found = NO
-        for closing in self._plan.calls.call_closings:
+        for closing in (*self._plan.calls.call_closings, *self._plan.arguments.stray_closings):
             r = self._look.stands(closing, j)
             if r >= 0 and worded(closing.first):
                 self._tape.i = r

@@ -565,6 +565,8 @@ class Calls(Steps):
         at = next((i for i in closings if i >= 0), NO)
         if key is None or at < 0 or not call.block.opening or any(_contains(p.opening, raw[:at]) for p in arguments):
             return False
+        if call.form.opening.head().match(raw, skip_space(raw, 0), {}) >= 0:  # it opens another call
+            return False
         inside = raw[:at].rstrip()
         strays = ((_ending(p.closing, inside, {"key": key}), p.closing.first) for p in arguments)
         ends, tag = next((stray for stray in strays if stray[0] >= 0), (at, ""))
