@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import socket
 from collections import defaultdict
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
@@ -123,7 +124,10 @@ def warm_templates(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """The arguments with which servers would have been started, by commands that start one."""
+    """The arguments with which servers would have been started, by commands that start one.
+
+    They listen on any free port, because other tests, or a server of yours, may have theirs.
+    """
     calls: list[tuple[Any, ...]] = []
 
     def serve(*arguments: Any, **_: Any) -> bool:
@@ -131,6 +135,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         return True
 
     monkeypatch.setattr("unspool.server.serve", serve, raising=False)
+    monkeypatch.setattr("unspool.cli.serve.listen", lambda options: socket.create_server(("127.0.0.1", 0)))
     return calls
 
 

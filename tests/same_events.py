@@ -38,7 +38,8 @@ NOISE = [
     "🌧️",
     "\\u00e9", "\\ud83d", '\\"', "\\n", "]]>", "&quot;", "Sure.", " a b ", "x=1", '"a": 1', '{"a": "b"}',
     "\r\n", "\x00", '"name"', '"arguments"', "get_weather", "search", "now", '{"name": "now", "arguments": {}}',
-    "{'a', 'b'}", "<|x|>",
+    "{'a', 'b'}", "<|x|>", "(1,)", "('a')", '("a" "b")', "**{'a': 1}", 'f"{x}"', "r'\\d'", "'''", "0x1F", "1_0", ".5",
+    "9" * 310, "tru", '{a: "b"}', "[1, 2,]", "city=", "//",
     '{"name": "get_weather", "arguments": {"city": "Paris"}}', "[get_weather(city='Paris')]", "city", "arguments",
 ]  # fmt: skip
 FILLERS = ["word ", " ", "a", '"', "\\", "<", "[", "`x` ", "\n", "\\n", "1", "{", '{"k": '] * 2

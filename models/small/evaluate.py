@@ -125,6 +125,8 @@ def main() -> None:
     kinds: dict[str, list[Case]] = {}
     for case in bfcl() if given.what == "bfcl" else natural():
         kinds.setdefault(case.kind, []).append(case)
+    if given.kind not in (None, *kinds):
+        options.error(f"--kind: not one of {', '.join(sorted(kinds))}")
     shares, invalid = [], 0
     with ThreadPoolExecutor(given.together) as pool:
         for kind, cases in kinds.items():

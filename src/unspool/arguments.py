@@ -40,6 +40,15 @@ def json_shown(value: object) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
+def json_object(text: str) -> dict[str, Any] | None:
+    """The object that a JSON text is, as Python reads it; ``None`` if it is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def refuse_constant(name: str) -> Any:
     """What decoders of JSON call for ``NaN`` and ``Infinity``, which only Python reads."""
     raise ValueError(f"{name} is not a JSON number")

@@ -505,6 +505,8 @@ def _fitting(bare: str, types: frozenset[str]) -> str | None:  # a branch for ea
         number = _NUMBER.fullmatch(bare)
         if number and (number.lastindex is None or ("number" in types and not isinf(float(bare)))):
             return bare
+        if number and number.group(2) is None and not number.group(1).strip(".0"):
+            return bare[: number.start(1)]  # an integer, though with a point
     return None
 
 

@@ -69,7 +69,7 @@ class Detokenizer:
         return self._text.whole
 
     def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
-        """The text of each id after other text, as far as it is known: text, or bytes that are none alone.
+        """The text of each id after other text, as far as it is known: text, or bytes that are not text by themselves.
 
         After a pushed id, the text of known ids is what pushing them would return. ``None`` stands for added tokens,
         and for ids that were never pushed.

@@ -65,6 +65,7 @@ class Toolset(msgspec.Struct, frozen=True):
 
 
 def choice_of(name: str) -> dict[str, Any]:
+    """The choice of one function, in the form of chat completions."""
     return {"type": "function", "function": {"name": name}}
 
 

@@ -413,7 +413,7 @@ def test_an_interrupt_is_quiet_whatever_is_being_imported(module: str) -> None:
 
         from unspool.__main__ import main
         sys.meta_path.insert(0, Interrupted())
-        module, sys.argv[1:] = sys.argv[1], ["serve", "--engine", "http://127.0.0.1:9"]
+        module, sys.argv[1:] = sys.argv[1], ["serve", "--port", "0", "--engine", "http://127.0.0.1:9"]
         sys.exit(main())
         """
     ran = subprocess.run([sys.executable, "-c", code, module], capture_output=True, text=True)

@@ -193,9 +193,9 @@ def test_what_is_no_engine_at_all_is_said_with_its_answer(tmp_path: Path, capsys
 
 def test_what_stops_the_start_names_the_flag_that_helps(capsys: pytest.CaptureFixture[str]) -> None:
     with engine({"/v1/models": models("vllm")}, key="right") as url:
-        assert main(["serve", "--engine", url, "--engine-key", "wrong"]) == 2
+        assert main(["serve", "--port", "0", "--engine", url, "--engine-key", "wrong"]) == 2
     assert capsys.readouterr().err.endswith("it refuses the API key; see --engine-key\n")
-    assert main(["serve", "--engine", url]) == 2
+    assert main(["serve", "--port", "0", "--engine", url]) == 2
     assert capsys.readouterr().err.endswith("; with --tokenizer, the server starts without it\n")
 
 

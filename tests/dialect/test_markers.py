@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from unspool import Dialect, Parser
+from unspool import Dialect, Parser, Policy
 from unspool.dialect.compiling import compile_plan
 from unspool.dialect.markers import Scan
 from unspool.dialect.patterns import NO
@@ -14,10 +14,11 @@ from ..support import DIALECTS, dialect_of, literals, named
 
 
 def scans(dialect: Dialect) -> list[Scan]:
-    plan = compile_plan(dialect)
-    outlines = (plan.reading, plan.plain)
+    plan = compile_plan(dialect, Policy(markers_in_strings="end"))
+    outlines, string_ends = (plan.reading, plan.plain), plan.calls.string_ends
+    assert string_ends is not None
     return [
-        plan.calls.recover, plan.calls.block_text, plan.calls.string_ends, plan.reasoning.ends_in_text,
+        plan.calls.recover, plan.calls.block_text, string_ends, plan.reasoning.ends_in_text,
         *(o.undecided for o in outlines), *(r.scan for o in outlines for r in (o.text, o.frame, o.reasoning)),
     ]  # fmt: skip
 

@@ -30,6 +30,9 @@ def as_tools(schemas: Mapping[str, Any], *, strict: bool = True) -> list[dict[st
     ]
 
 
+STRICT = as_tools(PLAIN)
+
+
 def words_of(dialect: Dialect, names: Iterable[str] = ()) -> list[str]:
     """Words that move an output forward: the markers of the dialect, and the beginnings of calls."""
     plan = compile_plan(dialect, Policy())

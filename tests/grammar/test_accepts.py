@@ -14,7 +14,7 @@ from unspool.grammar.gbnf import gbnf
 from ..support import calling, closed_tool, dialect_of, function_call, tool, values
 from ..writing import write_arguments
 from .gbnf_reader import Reader
-from .sampling import PLAIN, RICH, as_tools
+from .sampling import PLAIN, RICH, STRICT, as_tools
 from .support import WITH_CALLS, Grammars, constrained, matcher
 from .values import random_value
 
@@ -109,15 +109,14 @@ PARTS: tuple[tuple[str, str, list[dict[str, Any]]], ...] = (
 
 @pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
 def test_every_rendered_combination_of_parts_is_generated_in_every_stage(dialect: Dialect) -> None:
-    tools = as_tools(PLAIN)
     written = 0
     for stage in (None, "content", "tool_call", *(("reasoning", "undecided") if dialect.reasoning else ())):
         for choice in ("auto", "required"):
-            grammar = Grammars(constrained(dialect, tools, choice, stage=stage))
+            grammar = Grammars(constrained(dialect, STRICT, choice, stage=stage))
             for reasoning, content, calls in PARTS:
                 turn = {"reasoning_content": reasoning, "content": content, "tool_calls": calls}
                 try:
-                    raw = render(turn, dialect, tools=tools, stage=stage)
+                    raw = render(turn, dialect, tools=STRICT, stage=stage)
                 except DialectError:
                     continue  # not every dialect can write everything
                 written += 1
@@ -133,7 +132,7 @@ content = {json.dumps(lead + "Final Answer: {content}")}
 calls = "{{calls}}\\n"
 call = "Action: {{name}}\\nAction Input: {{arguments}}"
 """)
-    grammar = Grammars(constrained(dialect, as_tools(PLAIN), "auto"))
+    grammar = Grammars(constrained(dialect, STRICT, "auto"))
     thought = "Thought: plan\nEnd of thought."
     call = "Action: now\nAction Input: {}\n"
     for text in ("Final Answer: Hi.", f"Final Answer: Hi.\n{call}", call):
@@ -151,14 +150,13 @@ call = '{{"id": "{{id}}", "fn": "{{name}}", "kw": {{arguments}}}}'
 separator.calls = ", "
 id = "{id}"
 """)
-    tools = as_tools(PLAIN)
     for choice in ("auto", "required"):
-        constraint = constrained(dialect, tools, choice)
+        constraint = constrained(dialect, STRICT, choice)
         grammar = Grammars(constraint)
         calls = [function_call("get_weather", {"city": "x"}), function_call("now")]
         for reasoning in ("", "plan"):
             turn = {"role": "assistant", "reasoning_content": reasoning, "tool_calls": calls}
-            raw = render(turn, dialect, tools=tools)
+            raw = render(turn, dialect, tools=STRICT)
             assert not grammar.refuses(raw), raw
         assert bool(grammar.refuses('[{"id": 3, "title": "x"}]')) == (choice == "required")
         assert constraint.gbnf
@@ -168,8 +166,7 @@ id = "{id}"
 @pytest.mark.parametrize("block", ["{calls}", "\\n\\n{calls}\\n"])
 def test_text_and_calls_that_begin_with_a_name_and_a_word_are_generated(block: str) -> None:
     dialect = dialect_of(f'calls = "{block}"\ncall = "{{name}} call: {{arguments}}"')
-    tools = as_tools(PLAIN)
-    grammar = Grammars(constrained(dialect, tools, "auto"))
+    grammar = Grammars(constrained(dialect, STRICT, "auto"))
     for text in ("Hello.", "now", "now call: {}"):
         assert not grammar.refuses(text), text
 
@@ -177,7 +174,7 @@ def test_text_and_calls_that_begin_with_a_name_and_a_word_are_generated(block: s
 def test_text_with_possible_calls_anywhere_stays_within_the_engines_limit_of_work() -> None:
     keys = """reasoning = "#tool#{reasoning}/#"\ncalls = "[{calls}]"
 call = "{'name': '{name}', 'parameters': {arguments}}"\nanywhere = ["["]"""
-    constraint = constrained(dialect_of(keys), as_tools(PLAIN), "auto")
+    constraint = constrained(dialect_of(keys), STRICT, "auto")
     for mask in (True, False):
         matcher = Grammars(constraint).matcher()
         for token in b"[{'name': 'now', 'parameters': {}}]":
@@ -292,9 +289,9 @@ def test_no_other_marker_begins_in_a_text_and_ends_in_its_closing(thought: str, 
     dialect = dialect_of(
         """reasoning = ["<<{reasoning}>>", "<also>{reasoning}</also>"]\ncall = "<f {name}>{arguments}</f>\""""
     )
-    constraint = constrained(dialect, as_tools(PLAIN), "auto", stage="content")
+    constraint = constrained(dialect, STRICT, "auto", stage="content")
     raw = f"<<{thought}>>answer"
-    message = unspool.parse(raw, dialect, tools=as_tools(PLAIN))
+    message = unspool.parse(raw, dialect, tools=STRICT)
     assert ((message.reasoning, message.content) == (thought, "answer")) == as_meant
     assert (not Grammars(constraint).refuses(raw)) == as_meant
     assert Reader(gbnf(constraint.grammar)).takes(raw) == as_meant
@@ -352,10 +349,9 @@ CODE = (
 
 @pytest.mark.parametrize("prose", CODE)
 def test_no_call_begins_in_a_code_span(prose: str) -> None:
-    tools = as_tools(PLAIN)
-    constraint = constrained("hermes", tools)
+    constraint = constrained("hermes", STRICT)
     raw = prose + '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
-    read = unspool.parse(raw, "hermes", tools=tools)
+    read = unspool.parse(raw, "hermes", tools=STRICT)
     assert bool(Grammars(constraint).refuses(raw)) == (not read.tool_calls)
     assert Reader(gbnf(constraint.grammar)).takes(raw) == bool(read.tool_calls)
 
@@ -365,22 +361,20 @@ HELD = ("a <think>b", "a <tHinK>b", "a</think>b", "a</THINK>b", "a</tool_call>b"
 
 @pytest.mark.parametrize("content", HELD)
 def test_content_contains_no_marker_that_would_be_read_as_one(content: str) -> None:
-    tools = as_tools(PLAIN)
     for dialect, generated in (("hermes", False), ("deepseek", True)):
-        constraint = constrained(dialect, tools, stage="content")
+        constraint = constrained(dialect, STRICT, stage="content")
         assert (not Grammars(constraint).refuses(content)) == generated, dialect
-        as_meant = unspool.parse(content, dialect, tools=tools, stage="content").content == content
+        as_meant = unspool.parse(content, dialect, tools=STRICT, stage="content").content == content
         assert as_meant or not generated
-    hermes = constrained("hermes", tools)
+    hermes = constrained("hermes", STRICT)
     assert not Reader(gbnf(hermes.grammar)).takes(content)
 
 
 def test_strings_contain_no_marker_that_would_end_them() -> None:
-    tools = as_tools(PLAIN)
     end = "<｜tool▁call▁end｜>"
     for dialect, held in (("deepseek", False), ("deepseek-r1", False), ("deepseekv31", True)):
-        constraint = constrained(dialect, tools, "required", stage="content")
-        raw = render(calling(function_call("get_weather", {"city": f"a{end}b"})), dialect, tools=tools)
+        constraint = constrained(dialect, STRICT, "required", stage="content")
+        raw = render(calling(function_call("get_weather", {"city": f"a{end}b"})), dialect, tools=STRICT)
         assert (raw.count(end) == 2) == held
         assert not Grammars(constraint).refuses(raw)
         spelled = raw.replace("\\u003c", "<")
@@ -404,6 +398,11 @@ def test_no_argument_is_named_like_a_wrapper_of_all_others(dialect: str) -> None
     for name in ("arguments", "argument"):
         raw = render(calling(function_call("f", {name: "x"})), dialect)
         assert bool(Grammars(constraint).refuses(raw)) == (name == "arguments"), raw
+    named = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    constraint = constrained(dialect, as_tools({"f": named}, strict=False), "required", stage="content")
+    for name in ("arguments", "argument"):
+        raw = render(calling(function_call("f", {"name": "f", name: "x"})), dialect)
+        assert bool(Grammars(constraint).refuses(raw)) == (name == "arguments"), raw
 
 
 def test_a_schema_that_only_json_can_keep_holds_at_every_reference() -> None:
@@ -419,7 +418,7 @@ def test_a_schema_that_only_json_can_keep_holds_at_every_reference() -> None:
 
 
 def test_json_values_may_be_spaced_but_not_without_end() -> None:
-    grammar = Grammars(constrained("hermes", as_tools(PLAIN), "required", stage="content"))
+    grammar = Grammars(constrained("hermes", STRICT, "required", stage="content"))
     text = '<tool_call>\n{"name": "get_weather", "arguments": {SPACE"city":SPACE"x"}}\n</tool_call>'
     assert not grammar.refuses(text.replace("SPACE", ""))
     assert not grammar.refuses(text.replace("SPACE", "\n    "))
@@ -450,7 +449,6 @@ def test_a_json_answer_contains_no_marker() -> None:
 
 
 def test_the_grammar_begins_at_the_given_stage() -> None:
-    tools = as_tools(PLAIN)
     call = '{"name": "now", "arguments": {}}\n</tool_call>'
     for stage, text in (
         ("content", f"<tool_call>\n{call}"),
@@ -458,10 +456,10 @@ def test_the_grammar_begins_at_the_given_stage() -> None:
         ("tool_call", call),
         ("undecided", f"plan\n</think>\n\n<tool_call>\n{call}"),
     ):
-        assert not Grammars(constrained("hermes", tools, "required", stage=stage)).refuses(text), stage
-    constraint = constrained("hermes", tools, "required", prompt="<|im_start|>assistant\n<think>\n")
+        assert not Grammars(constrained("hermes", STRICT, "required", stage=stage)).refuses(text), stage
+    constraint = constrained("hermes", STRICT, "required", prompt="<|im_start|>assistant\n<think>\n")
     assert not Grammars(constraint).refuses(f"plan\n</think>\n\n<tool_call>\n{call}")
-    open_ = constrained("hermes", tools, "required")
+    open_ = constrained("hermes", STRICT, "required")
     for text, refused in (
         (f"<tool_call>\n{call}", False),
         (f"<think>\nplan\n</think>\n\n<tool_call>\n{call}", False),
@@ -470,7 +468,7 @@ def test_the_grammar_begins_at_the_given_stage() -> None:
         (f"<think>\nplan\n</THINK>\n</think>\n\n<tool_call>\n{call}", True),
     ):
         assert bool(Grammars(open_).refuses(text)) == refused, text
-    content = constrained("hermes", tools, "required", stage=unspool.Stage.CONTENT)
+    content = constrained("hermes", STRICT, "required", stage=unspool.Stage.CONTENT)
     assert Grammars(content).refuses(f"Sure.\n<tool_call>\n{call}")
     assert Grammars(content).refuses(f"<think>\nplan\n</think>\n\n<tool_call>\n{call}")
 

@@ -15,10 +15,10 @@ from unspool import ConstraintError, ToolStrictLevel, constrain, structure_const
 from unspool.grammar.nodes import Grammar, Json, Node, children
 
 from ..support import present
-from .sampling import JSON_ONLY, PLAIN, RICH, as_tools
+from .sampling import JSON_ONLY, PLAIN, RICH, STRICT, as_tools
 from .support import WITH_CALLS, constrained, tool_choice
 
-STRICT, LOOSE = as_tools(PLAIN), as_tools(PLAIN, strict=False)
+LOOSE = as_tools(PLAIN, strict=False)
 
 
 def test_auto_is_constrained_only_with_a_strict_tool_or_level() -> None:

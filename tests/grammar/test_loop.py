@@ -11,7 +11,7 @@ import pytest
 from unspool import ConstraintError, Dialect, constrain, get_dialect, parse, render
 
 from ..support import said
-from .sampling import JSON_ONLY, PLAIN, RICH, Sampler, as_tools, words_of
+from .sampling import JSON_ONLY, PLAIN, RICH, STRICT, Sampler, as_tools, words_of
 from .support import WITH_CALLS, Grammars, constrained, eos, read, tool_choice, validate
 
 SETS: dict[str, dict[str, Any]] = {"plain": PLAIN, "rich": RICH, "json": JSON_ONLY}
@@ -80,14 +80,13 @@ ANOTHER = (
 
 @pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
 def test_text_after_a_call_is_not_read_as_another(dialect: Dialect) -> None:
-    tools = as_tools(PLAIN)
     for stage, parallel in itertools.product(("content", "tool_call"), (True, False)):
-        grammar = Grammars(constrained(dialect, tools, "auto", parallel, stage=stage))
+        grammar = Grammars(constrained(dialect, STRICT, "auto", parallel, stage=stage))
         turn = {"tool_calls": [{"function": {"name": "now", "arguments": {}}}]}
-        call = render(turn, dialect, tools=tools, stage=stage)
+        call = render(turn, dialect, tools=STRICT, stage=stage)
         for gap, text in itertools.product(("", " ", "\n", "; ", ",\n", "x "), ANOTHER):
             if not grammar.refuses(call + gap + text):
-                found = parse(call + gap + text, dialect, tools=tools, stage=stage).tool_calls
+                found = parse(call + gap + text, dialect, tools=STRICT, stage=stage).tool_calls
                 assert len(found) == 1, call + gap + text
 
 

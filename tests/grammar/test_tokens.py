@@ -14,7 +14,7 @@ from unspool.dialect.compiling import compile_plan
 from unspool.grammar import Llguidance
 from unspool.policy import Policy
 
-from .sampling import PLAIN, as_tools
+from .sampling import PLAIN, STRICT
 from .support import constrained, validate
 
 MARKER = re.compile(r"<[^<>\s=]{2,}>|\[[A-Z_/]{3,}\]")
@@ -69,17 +69,16 @@ def test_tokens_under_the_mask_parse_into_valid_calls(name: str) -> None:
     quotes = [i for i in range(tokenizer.get_vocab_size()) if tokenizer.id_to_token(i) in ('"', '"}', "}")]
     special = [id_of(tokenizer, m) for m in markers] + quotes
     engine = Llguidance(tokenizer, eos=eos)
-    tools = as_tools(PLAIN)
     done = 0
     for i in range(30):
         choice = ("auto", "required")[i % 2]
-        constraint = constrained(dialect, tools, choice, tokenizer=tokenizer)
+        constraint = constrained(dialect, STRICT, choice, tokenizer=tokenizer)
         assert any(f"<[{tokenizer.token_to_id(m)}]>" in constraint.lark for m in markers)
         ids, ended = generate(engine.matcher(constraint), rng, eos, special)
         if not ended:
             continue
         done += 1
-        parser = Parser(dialect, tools=tools, tool_choice=choice, tokenizer=tokenizer)
+        parser = Parser(dialect, tools=STRICT, tool_choice=choice, tokenizer=tokenizer)
         at = 0
         while at < len(ids):
             size = rng.choice((1, 2, 7))
@@ -97,7 +96,7 @@ def test_tokens_under_the_mask_parse_into_valid_calls(name: str) -> None:
 def test_a_matcher_masks_and_accepts_tokens_until_it_is_done() -> None:
     tokenizer = bpe(["<tool_call>", "</tool_call>"])
     eos = id_of(tokenizer, "<|eos|>")
-    constraint = constrained("hermes", as_tools(PLAIN), "required", stage="content", tokenizer=tokenizer)
+    constraint = constrained("hermes", STRICT, "required", stage="content", tokenizer=tokenizer)
     matcher = Llguidance(tokenizer, eos=eos).matcher(constraint)
     opening = id_of(tokenizer, "<tool_call>")
     mask = matcher.mask()

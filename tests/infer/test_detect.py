@@ -73,7 +73,7 @@ def test_reasoning_alone_ranks_last(model: str) -> None:
     assert len(found) > 1
 
 
-UNSEEN = ["upstage/Solar-Open3-400B", "IQuestLab/IQuest-Coder-V3", "IQuestLab/IQuest-Coder-V1-40B-Instruct"]
+UNSEEN = ["upstage/Solar-Open3-400B", "IQuestLab/IQuest-Coder-V3"]
 UNSEEN += ["deepseek-ai/DeepSeek-V3.5", "deepseek-ai/DeepSeek-V4.2", "mistralai/Mistral-Small-5", "tencent/Hy30"]
 UNSEEN += ["ai21labs/AI21-Jamba2-3B", "swiss-ai/Apertus-2-8B", "ai-sage/GigaChat3.9-10B", "CohereLabs/command-a2"]
 UNSEEN += ["nvidia/OpenMath-Nemotron-32B", "ibm-granite/granite-34b-code-instruct-8k", "huggyllama/llama-30b"]

@@ -10,7 +10,7 @@ import pytest
 from unspool import Dialect, DialectError, Message, Parser, Policy, get_dialect, parse, render
 from unspool.check.promises import literals
 from unspool.dialect.compiling import compile_plan
-from unspool.dialect.markers import CALL, Opening
+from unspool.dialect.markers import CallOpening, tags
 from unspool.dialect.markers import text as text_of
 from unspool.dialect.template import Template, unstarted
 
@@ -189,7 +189,7 @@ BACKWARDS = '{"parameters": {"cmd": "ls"}, "name": "bash"}'
 def blocks_for_objects(dialect: Dialect) -> list[tuple[str, str]]:
     """What is written around JSON objects where the dialect writes calls otherwise."""
     plan = compile_plan(dialect)
-    found = [o for o in plan.reading.edge if isinstance(o, Opening) and o.form is not None and o.form.other]
+    found = [o for o in plan.reading.edge if isinstance(o, CallOpening) and o.form.other]
     blocks = [o.block for o in found if o.block is not None]
     return [(text_of(b.opening), text_of(b.closing)) for b in blocks if "[" not in text_of(b.opening)[-1:]]
 
@@ -256,6 +256,9 @@ def test_bare_text_in_a_closed_call_is_the_only_required_string(dialect: Dialect
             assert (call.arguments.strip(), call.status) == (patch, "invalid")
         unclosed = f"{block}{head}{patch}"
         assert read(unclosed, dialect, tools=tools).content == unclosed
+        begun = head.partition("patch")[0]
+        another = read(f"{block}{head}\n{begun} x{tail}{end}", dialect, tools=tools)
+        assert begun not in "".join(c.arguments_dict().get("input", "") for c in another.tool_calls if c.status == "ok")
 
 
 @pytest.mark.parametrize("dialect", ["minimax-m2", "seed-oss", "deepseekv32"])
@@ -361,9 +364,9 @@ def test_kimi_s_section_marker_is_read_in_the_singular() -> None:
 # -- quotes of other formats, and calls without their first tag ------------------------------------------------------
 
 
-def openings_of_calls(dialect: Dialect) -> list[Opening]:
+def openings_of_calls(dialect: Dialect) -> list[CallOpening]:
     """The openings of calls at a boundary."""
-    return [o for o in compile_plan(dialect).reading.edge if isinstance(o, Opening) and o.kind == CALL]
+    return [o for o in compile_plan(dialect).reading.edge if isinstance(o, CallOpening)]
 
 
 UNTAGGED = [d for d in CALLING if any(not o.marked and o.pattern.first[:1].isalpha() for o in openings_of_calls(d))]
@@ -536,6 +539,8 @@ BACK = "<|end|><|start|>assistant<|channel|>final<|message|>ok<|return|>"
         ("<|channel|>final<|channel|>It is 4.<|return|>", "", "It is 4."),
         ("<|channel|>final<|channel|>final<|message|>ok<|return|>", "", "ok"),
         ("<|channel|>analysis<|channel|>final<|message|>ok<|return|>", "", "ok"),
+        ("<|channel|>??" + BACK, "", "??ok"),
+        ("<|channel|>Well,<|end|><|start|>assistant<|channel|>analysis<|message|>plan" + BACK, "plan", "Well,ok"),
     ],
 )
 def test_a_header_may_lack_its_end_or_have_its_beginning_twice(raw: str, reasoning: str, content: str) -> None:
@@ -641,8 +646,25 @@ def test_closings_that_close_nothing_in_a_call_are_dropped(dialect: Dialect) -> 
         message = read(f"{block}{head}{stray}{tail}{end}".replace("get_weather", "now"), dialect, tools=tools)
         assert (values(message), notices(message)) == ([("now", {})], ["stray_close"])
         if end.strip():
-            message = read(f"{block}{head}{argument}{tail}\n</invocation>{end}", dialect, tools=tools)
-            assert (values(message), message.content) == ([("get_weather", {"city": "Paris"})], "")
+            for closing in ("</invocation>", stray):
+                message = read(f"{block}{head}{argument}{tail}\n{closing}{end}", dialect, tools=tools)
+                assert (values(message), message.content) == ([("get_weather", {"city": "Paris"})], "")
+
+
+CLOSED = [d for d in TAGGED if any(tags(p.closing) for p in compile_plan(d).arguments.parameters)]
+
+
+@pytest.mark.parametrize(**named(CLOSED))
+def test_a_closing_of_an_argument_goes_with_the_closing_behind_it_that_closes_nothing(dialect: Dialect) -> None:
+    plan = compile_plan(dialect)
+    inner = next(text_of(tag) for p in plan.arguments.parameters for tag in tags(p.closing))
+    for tail in {text_of(tag) for form in plan.calls.forms for tag in tags(form.closing)}:
+        for raw in (f"Done.{inner}{tail}", f"Done.\n{inner}\n{tail}"):
+            assert read(raw, dialect).content.rstrip() == "Done.", raw
+            for way in WAYS[2:]:
+                assert read(raw, dialect, **way).content == raw
+        for raw in (f"Tag {inner} ok", f"Tag {inner}", f"{inner} and {tail}", f"`{inner}` {tail}", f"`{inner}{tail}`"):
+            assert inner in read(raw, dialect).content, raw
 
 
 @pytest.mark.parametrize(

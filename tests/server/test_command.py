@@ -33,13 +33,6 @@ def recording(tmp_path: Path) -> str:
     return f"replay:{file}"
 
 
-@pytest.fixture(autouse=True)
-def free(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Use any free port, because these tests run beside others."""
-    if "port" not in request.node.name:
-        monkeypatch.setattr("unspool.cli.serve.listen", lambda options: socket.create_server(("127.0.0.1", 0)))
-
-
 @pytest.mark.parametrize(
     ("options", "dialect", "reasoning"),
     [
@@ -144,13 +137,13 @@ def test_a_file_that_keeps_another_servers_sessions_is_reported_in_one_line(
 def test_an_unusable_engine_is_reported_in_one_line(
     engine: str, error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["serve", "--dialect", "hermes", "--engine", engine]) == 2
+    assert main(["serve", "--port", "0", "--dialect", "hermes", "--engine", engine]) == 2
     assert error in capsys.readouterr().err
 
 
 def test_a_dialect_of_another_model_points_to_the_missing_engine(capsys: pytest.CaptureFixture[str]) -> None:
     need_small_model()
-    assert main(["serve", "--tool-call-parser", "mistral"]) == 2
+    assert main(["serve", "--port", "0", "--tool-call-parser", "mistral"]) == 2
     printed = capsys.readouterr().err
     assert "--engine: is not given, so the default model is served: dialect mistral cannot read" in printed
     assert "--tokenizer" not in printed

@@ -40,14 +40,17 @@ ANSWERS = {
     "cut_please": '<tool_call>\n{"name": "add", "arguments": {"a": 1',
     "and_now": "Now this.",
 }
-Server = tuple[Live, Workshop]
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    workshop = Workshop()
+def workshop() -> Workshop:
+    return Workshop()
+
+
+@pytest.fixture(scope="module", name="live")
+def _live(workshop: Workshop) -> Iterator[Live]:
     with live(model(**ANSWERS), "hermes", servers=[workshop]) as running:
-        yield running, workshop
+        yield running
 
 
 def asked(text: str) -> Any:
@@ -57,8 +60,7 @@ def asked(text: str) -> Any:
 # -- chat completions --------------------------------------------------------------------------------------------------
 
 
-def test_chat_completions_hide_the_servers_calls_and_report_their_results(server: Server) -> None:
-    live, workshop = server
+def test_chat_completions_hide_the_servers_calls_and_report_their_results(live: Live, workshop: Workshop) -> None:
     known = len(workshop.calls)
     whole, streamed = twice(live.openai.chat.completions, model="m", messages=asked("add please"))
     for answer in (whole, streamed):
@@ -74,8 +76,9 @@ def test_chat_completions_hide_the_servers_calls_and_report_their_results(server
     assert workshop.calls[known:] == [("add", {"a": 2, "b": 3})] * 2
 
 
-def test_calls_of_one_round_run_side_by_side_and_a_mixture_ends_with_the_clients(server: Server) -> None:
-    live, workshop = server
+def test_calls_of_one_round_run_side_by_side_and_a_mixture_ends_with_the_clients(
+    live: Live, workshop: Workshop
+) -> None:
     workshop.most = 0
     twice = live.post(CHAT, messages=asked("add twice")).json()["choices"][0]["message"]
     assert ([r["content"] for r in twice["tool_results"]], workshop.most) == (["sum=5", "sum=9"], 2)
@@ -90,8 +93,7 @@ def test_calls_of_one_round_run_side_by_side_and_a_mixture_ends_with_the_clients
     assert indexes == {0}, "a client counts its own calls alone"
 
 
-def test_a_request_may_do_without_the_servers_tools_or_choose_among_them(server: Server) -> None:
-    live, _ = server
+def test_a_request_may_do_without_the_servers_tools_or_choose_among_them(live: Live) -> None:
     for without in ({"server_tools": False}, {"tool_choice": "none"}):
         answer = live.post(CHAT, messages=asked("add please"), **without).json()["choices"][0]["message"]
         assert answer["content"] == f"Let me add.{ADD}"
@@ -103,8 +105,7 @@ def test_a_request_may_do_without_the_servers_tools_or_choose_among_them(server:
     assert 'server_tools[0]: "nothing" is unknown' in refused.json()["error"]["message"]
 
 
-def test_a_call_of_an_unknown_tool_is_answered_if_the_client_has_no_tools(server: Server) -> None:
-    live, _ = server
+def test_a_call_of_an_unknown_tool_is_answered_if_the_client_has_no_tools(live: Live) -> None:
     answer = live.post(CHAT, messages=asked("unknown please")).json()["choices"][0]["message"]
     assert answer["content"] == "There is none."
     assert answer["tool_results"][0]["is_error"]
@@ -112,8 +113,7 @@ def test_a_call_of_an_unknown_tool_is_answered_if_the_client_has_no_tools(server
     assert theirs["message"]["tool_calls"][0]["function"]["name"] == "subtract"
 
 
-def test_tools_that_need_approval_are_not_offered_if_nobody_can_approve(server: Server) -> None:
-    live, workshop = server
+def test_tools_that_need_approval_are_not_offered_if_nobody_can_approve(live: Live, workshop: Workshop) -> None:
     answer = live.post(CHAT, messages=asked("guard please")).json()["choices"][0]["message"]
     assert "There is no tool 'guarded'" in answer["tool_results"][0]["content"]
     assert "guarded" not in [name for name, _ in workshop.calls]
@@ -136,8 +136,7 @@ def both(live: Live, **request: Any) -> list[Any]:
     return answers
 
 
-def test_responses_report_lists_calls_and_outputs_of_mcp(server: Server) -> None:
-    live, _ = server
+def test_responses_report_lists_calls_and_outputs_of_mcp(live: Live) -> None:
     for answer in both(live, input="add please", tools=[MCP]):
         listed, said, called, answered = answer.output
         assert "add" in [tool.name for tool in listed.tools]
@@ -147,8 +146,7 @@ def test_responses_report_lists_calls_and_outputs_of_mcp(server: Server) -> None
         assert answer.status == "completed"
 
 
-def test_responses_report_what_interpreter_and_browser_do(server: Server) -> None:
-    live, _ = server
+def test_responses_report_what_interpreter_and_browser_do(live: Live) -> None:
     tools: Any = [{"type": "code_interpreter", "container": {"type": "auto"}}, {"type": "web_search"}]
     for answer in both(live, input="code please", tools=tools):
         code, answered = answer.output
@@ -163,8 +161,7 @@ def test_responses_report_what_interpreter_and_browser_do(server: Server) -> Non
     assert steps == [".in_progress", "_code.delta", "_code.done", ".interpreting", ".completed"]
 
 
-def test_items_that_a_client_of_responses_sends_back_are_read(server: Server) -> None:
-    live, workshop = server
+def test_items_that_a_client_of_responses_sends_back_are_read(live: Live, workshop: Workshop) -> None:
     tools: Any = [MCP, {"type": "code_interpreter", "container": {"type": "auto"}}]
     for text in ("add please", "code please", "search please"):
         first = live.openai.responses.create(model="m", input=text, tools=tools)
@@ -176,8 +173,7 @@ def test_items_that_a_client_of_responses_sends_back_are_read(server: Server) ->
         assert (again.output_text, len(workshop.calls)) == ("Now this.", known)
 
 
-def test_an_approval_is_asked_for_and_answered_without_state(server: Server) -> None:
-    live, workshop = server
+def test_an_approval_is_asked_for_and_answered_without_state(live: Live, workshop: Workshop) -> None:
     workshop.calls.clear()
     for first in both(live, input="guard please", tools=[MCP]):
         asks = first.output[-1]
@@ -199,8 +195,7 @@ def test_an_approval_is_asked_for_and_answered_without_state(server: Server) -> 
         workshop.calls.clear()
 
 
-def test_a_forged_approval_is_refused(server: Server) -> None:
-    live, workshop = server
+def test_a_forged_approval_is_refused(live: Live, workshop: Workshop) -> None:
     workshop.calls.clear()
     first = live.openai.responses.create(model="m", input="guard please", tools=[MCP])
     asks = first.output[-1].model_dump()
@@ -218,8 +213,7 @@ def test_a_forged_approval_is_refused(server: Server) -> None:
     assert "guarded" not in [name for name, _ in workshop.calls]
 
 
-def test_a_request_may_ask_for_approvals_and_allow_fewer_tools_and_calls(server: Server) -> None:
-    live, _ = server
+def test_a_request_may_ask_for_approvals_and_allow_fewer_tools_and_calls(live: Live) -> None:
 
     def types(**tool: Any) -> list[str]:
         answer = live.post("/v1/responses", input="add please", tools=[{**MCP, **tool}], max_tool_calls=9).json()
@@ -245,14 +239,13 @@ def test_a_request_may_ask_for_approvals_and_allow_fewer_tools_and_calls(server:
         ({**MCP, "require_approval": "perhaps"}, 'require_approval: must be "always", "never"'),
     ],
 )
-def test_an_unknown_tool_server_is_refused(server: Server, tool: Any, text: str) -> None:
-    refused = server[0].post("/v1/responses", input="Hello", tools=[tool])
+def test_an_unknown_tool_server_is_refused(live: Live, tool: Any, text: str) -> None:
+    refused = live.post("/v1/responses", input="Hello", tools=[tool])
     assert refused.status_code == 400
     assert text in refused.json()["error"]["message"]
 
 
-def test_tool_choice_may_name_the_servers_tools(server: Server) -> None:
-    live, _ = server
+def test_tool_choice_may_name_the_servers_tools(live: Live) -> None:
     choice: Any = {"type": "mcp", "server_label": "workshop", "name": "add"}
     answer = live.openai.responses.create(model="m", input="add please", tools=[MCP], tool_choice=choice)
     assert [item.type for item in answer.output][-2:] == ["mcp_call", "message"], "one call is enough"
@@ -261,8 +254,7 @@ def test_tool_choice_may_name_the_servers_tools(server: Server) -> None:
 # -- Messages ----------------------------------------------------------------------------------------------------------
 
 
-def test_anthropics_beta_client_reads_blocks_of_mcp(server: Server) -> None:
-    live, _ = server
+def test_anthropics_beta_client_reads_blocks_of_mcp(live: Live) -> None:
     with claude(live.url) as client:
         ask: Any = {"model": "m", "max_tokens": 99, "mcp_servers": [MCP_SERVER], "betas": BETA}
         whole, streamed = twice(client.beta.messages, messages=asked("add please"), **ask)
@@ -280,8 +272,7 @@ def test_anthropics_beta_client_reads_blocks_of_mcp(server: Server) -> None:
         assert mixed.stop_reason == "tool_use"
 
 
-def test_messages_offer_mcp_servers_only_with_the_beta_header(server: Server) -> None:
-    live, _ = server
+def test_messages_offer_mcp_servers_only_with_the_beta_header(live: Live) -> None:
     body: Any = {"max_tokens": 9, "messages": asked("add please")}
     plain = live.post("/v1/messages", **body).json()
     assert [block["type"] for block in plain["content"]] == ["text"]
@@ -290,8 +281,7 @@ def test_messages_offer_mcp_servers_only_with_the_beta_header(server: Server) ->
     assert "mcp_servers: needs the header anthropic-beta" in refused.json()["error"]["message"]
 
 
-def test_blocks_of_the_history_take_tools_of_a_server_away_and_give_them_back(server: Server) -> None:
-    live, _ = server
+def test_blocks_of_the_history_take_tools_of_a_server_away_and_give_them_back(live: Live) -> None:
 
     def change(kind: str, **tool: Any) -> dict[str, Any]:
         block = {"type": f"tool_{kind}", "tool": {"server_name": "workshop", **tool}}
@@ -381,8 +371,7 @@ def activities(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return shown_last
 
 
-def test_a_run_of_ag_ui_has_results_and_a_message_for_each_round(server: Server) -> None:
-    live, _ = server
+def test_a_run_of_ag_ui_has_results_and_a_message_for_each_round(live: Live) -> None:
     events = run(live, asked("add please"))
     messages = rebuilt(events)
     assert [m["role"] for m in messages] == ["assistant", "tool", "assistant"]
@@ -393,8 +382,7 @@ def test_a_run_of_ag_ui_has_results_and_a_message_for_each_round(server: Server)
     assert rebuilt(again)[0]["content"] == "Now this."
 
 
-def test_an_interrupt_of_ag_ui_asks_for_approval_and_resume_answers_it(server: Server) -> None:
-    live, workshop = server
+def test_an_interrupt_of_ag_ui_asks_for_approval_and_resume_answers_it(live: Live, workshop: Workshop) -> None:
     workshop.calls.clear()
     events = run(live, asked("guard please"))
     (interrupt,) = events[-1]["outcome"]["interrupts"]
@@ -420,8 +408,9 @@ def test_an_interrupt_of_ag_ui_asks_for_approval_and_resume_answers_it(server: S
     assert [name for name, _ in workshop.calls].count("guarded") == 1
 
 
-def test_an_interrupt_that_nobody_answers_refuses_the_call_where_the_conversation_goes_on(server: Server) -> None:
-    live, workshop = server
+def test_an_interrupt_that_nobody_answers_refuses_the_call_where_the_conversation_goes_on(
+    live: Live, workshop: Workshop
+) -> None:
     workshop.calls.clear()
     history = [*asked("guard please"), *rebuilt(run(live, asked("guard please")))]
     assert rebuilt(run(live, [*history, *asked("and now")]))[0]["content"] == "Now this."

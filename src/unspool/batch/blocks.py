@@ -30,8 +30,6 @@ class InputError(ValueError):
 
 
 class Block(NamedTuple):
-    """A block of rows."""
-
     rows: pa.RecordBatch | list[bytes | None]  # Arrow's rows, or raw lines; ``None`` replaces a line that is too long
     file: str = ""
     recorded: bool = False  # whether each row is a recording, and so may have several lines

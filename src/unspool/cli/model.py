@@ -60,7 +60,7 @@ def model_arguments(p: Container) -> None:
     )
     p.add_argument("--engine-budgets", action="store_true", help=text)
     for name, seconds, what in (("first", 600.0, "up to the first piece"), ("next", 60.0, "between two pieces")):
-        text = f"seconds {what} of an output of the URL; keep-alives are none; default: {seconds:g}"
+        text = f"seconds {what} of an output of the URL; keep-alives do not count; default: {seconds:g}"
         p.add_argument(f"--engine-{name}", type=float, metavar="SECONDS", default=seconds, help=text)
     local_arguments(p)
     text = "speed relative to the recording; default: 1; 0 is as fast as possible"

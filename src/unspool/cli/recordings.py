@@ -1,11 +1,11 @@
 """Finds and reads the recordings that the command line names, with the settings that they contain."""
 
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..arguments import json_object
 from ..dialect.file import Dialect
 from ..errors import DialectError, UnknownDialect
 from ..infer import Case
@@ -39,13 +39,7 @@ def find_recordings(argument: str, path: str) -> "list[Recording] | None":
 
 def begins_recording(line: str) -> bool:
     """Whether a line is the first one of a recording."""
-    if not line.lstrip().startswith("{"):
-        return False
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and value.get("type") == "request"
+    return (json_object(line) or {}).get("type") == "request"
 
 
 def recordings_in(argument: str, text: str) -> "list[Recording] | None":

@@ -58,7 +58,7 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     for field, text in LIMITS.items():
         default = getattr(Limits(), field)
         limits.add_argument(
-            f"--max-{field}", type=type(default), metavar="N", default=default, help=f"{text}; default: {default:,}"
+            f"--max-{field}", type=type(default), metavar="N", default=default, help=f"{text}; default: {default:,.12g}"
         )
 
 
@@ -105,7 +105,7 @@ def _reasoning_arguments(p: Container) -> None:
         "repeat the model's turns in prompts exactly as it wrote them: never, loop (within a tool loop; default), all"
     )
     p.add_argument("--context-turns", type=OneOf(CONTEXTS), metavar="TURNS", default="loop", help=text)
-    text = "MiB of memory for such turns; default: 128; 0 is none"
+    text = "MiB of memory for the turns that --context-turns repeats; default: 128; 0 is none"
     p.add_argument("--turn-memory", type=int, metavar="MIB", default=128, help=text)
     text = "record agents' runs for training, token by token: POST /sessions makes one (the extra rl)"
     p.add_argument("--sessions", action="store_true", help=text)

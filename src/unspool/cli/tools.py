@@ -31,7 +31,8 @@ def tools_arguments(p: Container) -> None:
     )
     for field, text in (("time", "seconds for one call of a tool"), ("output", "characters of a tool's result")):
         default = getattr(limits, field)
-        p.add_argument(f"--tool-{field}", metavar="N", type=type(default), default=default, help=f"{text}; {default:,}")
+        shown = f"{text}; default: {default:,.12g}"
+        p.add_argument(f"--tool-{field}", metavar="N", type=type(default), default=default, help=shown)
 
 
 def open_tools(options: argparse.Namespace) -> "Tools | None":

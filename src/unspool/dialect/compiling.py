@@ -22,6 +22,7 @@ from .markers import (
     REASONING_END,
     START,
     Block,
+    CallOpening,
     Candidates,
     Closing,
     Form,
@@ -187,8 +188,8 @@ class _Parts(msgspec.Struct, frozen=True, dict=True):
     forms: list[Form]
     inside: list[Form]  # the calls that may come after another call
     blocks: list[Block]
-    calls: list[Opening]  # calls with their block's opening
-    forced: list[Opening]  # bare objects, if the request demands a call
+    calls: list[CallOpening]  # calls with their block's opening
+    forced: list[CallOpening]  # bare objects, if the request demands a call
     reasoning: list[Opening]
     frames: list[Opening]
     ends: list[Closing]
@@ -216,7 +217,7 @@ class _Parts(msgspec.Struct, frozen=True, dict=True):
         ]
 
     @property
-    def thought_calls(self) -> list[Opening]:
+    def thought_calls(self) -> list[CallOpening]:
         """The calls that may be in reasoning: with the opening of their block, or the token with which they begin."""
         blocks = self.blocks
         marked = [c for c in self.calls if c.marked and c.block]
@@ -230,10 +231,10 @@ class _Parts(msgspec.Struct, frozen=True, dict=True):
 
 def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     parts = _parts(d, policy, forced)
-    strays, strays_in_text = _strays(parts)
+    parameters = sorted(_parameters(d, parts, plain_arguments(d)), key=lambda p: -p.opening.weight)
+    strays, strays_in_text = _strays(parts, parameters)
     reading = _outline(d, parts, strays, calls=True, named=forced == "named")
     plain = _outline(d, parts, strays_in_text, calls=False, named=False)
-    parameters = sorted(_parameters(d, parts, plain_arguments(d)), key=lambda p: -p.opening.weight)
     calls = _calls(d, parts, reading)
     ends: Candidates[Marker] = Candidates([*parts.ends, *parts.starts])
     return Plan(
@@ -278,9 +279,9 @@ def _stray_closings(parameters: list[Parameter]) -> list[Pattern]:
 
 def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
     forms, blocks = parts.forms, parts.blocks
-    inner = ranked(Opening(CALL, f.opening, form=f) for f in parts.inside)
+    inner = ranked(CallOpening(CALL, f.opening, form=f) for f in parts.inside)
     readable = any(c.form is _OBJECT for c in parts.calls)
-    objects = [Opening(CALL, _OBJECT.opening, False, form=_OBJECT)] if readable else []
+    objects = [CallOpening(CALL, _OBJECT.opening, False, form=_OBJECT)] if readable else []
     named = _named(d, parts) if d.argument else []
     call_closings = sorted((f.closing for f in forms if f.closing), key=lambda p: -p.weight)
     closed_blocks = sorted((b for b in blocks if b.closing), key=lambda b: -b.closing.weight)
@@ -290,9 +291,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
         inner=Candidates([*inner, *objects]),
         begun=_begun(parts),
         unopened=_unopened(parts),
-        inner_bare=Candidates(
-            Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner
-        ),
+        inner_bare=Candidates(CallOpening(CALL, o.pattern, o.form.marked, form=o.form) for o in inner),
         following=Candidates(_next_calls(reading.edge)),
         following_inside=Candidates([*parts.within(_next_calls([*reading.edge, *inner])), *named]),
         separator=pattern((d.separator.calls.strip(),)) if d.separator.calls.strip(" \t\r\n,;") else pattern(()),
@@ -304,7 +303,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
         bare_closings=_bare(closed_blocks),
         closings=[*call_closings, *(b.closing for b in closed_blocks)],
         recover=_recover(parts),
-        string_ends=Scan([*_string_ends(forms, blocks), *parts.ends]),
+        string_ends=_string_ends(parts),
     )
 
 
@@ -314,20 +313,20 @@ def _behind_brackets(forms: list[Form]) -> list[Pattern]:
     return [joined(*each, f.closing) for f in forms if f.closing and f.bracketed for each in brackets]
 
 
-def _named(d: Dialect, parts: _Parts) -> list[Opening]:
+def _named(d: Dialect, parts: _Parts) -> list[CallOpening]:
     """In markup, calls that no word marks, or that begin with their name or number: they count if the tool is declared
     and no argument begins alike."""
     alike = tuple(first for t in d.argument if (first := _argument(d, t).first))
     others = [f for f in parts.inside if f.opening and not (f.marked and f.opening.first)]
     begun = [f for f in others if f.opening.atoms[0].kind in (LITERAL, NAME, DIGITS)]
-    return [Opening(CALL, f.opening, False, form=f) for f in begun if not f.opening.first.startswith(alike)]
+    return [CallOpening(CALL, f.opening, False, form=f) for f in begun if not f.opening.first.startswith(alike)]
 
 
-def _begun(parts: _Parts) -> list[Opening]:
+def _begun(parts: _Parts) -> list[CallOpening]:
     """Calls without their first marker, or without all text before their first field."""
     forms = [f for f in parts.inside if f.shape is None and f.marked and f.opening.first]
     begun = [(f, f.opening.behind(n)) for f in forms for n in sorted({1, len(f.opening.head().atoms)})]
-    return [Opening(CALL, p, form=f) for f, p in begun if p.last_name >= 0 and p.atoms[0].kind in (LITERAL, NAME)]
+    return [CallOpening(CALL, p, form=f) for f, p in begun if p.last_name >= 0 and p.atoms[0].kind in (LITERAL, NAME)]
 
 
 def _bare(blocks: list[Block]) -> list[Pattern]:
@@ -457,14 +456,14 @@ def _alike(d: Dialect, b: Block, f: Form) -> bool:
     return inside is None and around not in [t.spelled for t in d.call]
 
 
-def _call(d: Dialect, b: Block, f: Form) -> Opening:
+def _call(d: Dialect, b: Block, f: Form) -> CallOpening:
     marked = b.marked or (f.marked and not b.opening)
     anywhere = b.template is not None and f.template is not None and loose(b.template, f.template, d.anywhere)
     spaced = " " in b.lead
-    return Opening(CALL, joined(b.opening, f.opening), marked, block=b, form=f, spaced=spaced, anywhere=anywhere)
+    return CallOpening(CALL, joined(b.opening, f.opening), marked, block=b, form=f, spaced=spaced, anywhere=anywhere)
 
 
-def _objects(blocks: list[Block], forms: list[Form], framed: list[Template]) -> list[Opening]:
+def _objects(blocks: list[Block], forms: list[Form], framed: list[Template]) -> list[CallOpening]:
     """Objects, and lists of them, in the blocks of a dialect that writes none."""
     if any(f.shape is not None and f.shape.quote == '"' for f in forms):
         return []
@@ -475,18 +474,18 @@ def _objects(blocks: list[Block], forms: list[Form], framed: list[Template]) -> 
     for before, after in {(text(a), text(b)): (a, b) for a, b in pairs}.values():
         for begin, end in _LISTS:
             block = Block(joined(before, begin), joined(end, after), blocks[0].lead, "", True, blocks[0].margin)
-            found.append(Opening(CALL, joined(block.opening, _OBJECT.opening), block=block, form=_OBJECT))
+            found.append(CallOpening(CALL, joined(block.opening, _OBJECT.opening), block=block, form=_OBJECT))
     return found
 
 
-def _untagged(parts: _Parts) -> list[Opening]:
+def _untagged(parts: _Parts) -> list[CallOpening]:
     """Calls without the tag with which they begin: where content begins, a word and a declared name open a call."""
     block = next((b for b in parts.blocks if not b.opening), None)
     if block is None or parts.frames:
         return []
     forms = [(f, rest) for f in parts.forms if f.shape is None and (rest := f.opening.untagged()) is not None]
     bare = [Form(rest, f.closing, None, f.syntax, f.arguments, False) for f, rest in forms]
-    return [Opening(CALL, f.opening, False, block=block, form=f) for f in bare]
+    return [CallOpening(CALL, f.opening, False, block=block, form=f) for f in bare]
 
 
 def _unopened(parts: _Parts) -> list[Form]:  # each condition leaves it text
@@ -519,13 +518,13 @@ def _untagged_thoughts(parts: _Parts) -> list[Opening]:
     return found
 
 
-def _forced_calls() -> list[Opening]:
+def _forced_calls() -> list[CallOpening]:
     bare = Form(pattern(("{",)), pattern(()), _FORCED, Syntax.JSON, True, False, True)
-    found: list[Opening] = []
+    found: list[CallOpening] = []
     for before, after in _LISTS:
-        inner = [Opening(CALL, bare.opening, False, form=bare)]
+        inner = [CallOpening(CALL, bare.opening, False, form=bare)]
         block = Block(before, after, "", "", False, inner=Candidates(inner))
-        found.append(Opening(CALL, joined(before, bare.opening), False, block=block, form=bare))
+        found.append(CallOpening(CALL, joined(before, bare.opening), False, block=block, form=bare))
     return found
 
 
@@ -563,7 +562,7 @@ def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, nam
     )
 
 
-def _shared(calls: list[Opening], ends: list[Closing]) -> list[Opening]:
+def _shared(calls: list[CallOpening], ends: list[Closing]) -> list[CallOpening]:
     """Calls whose closings end a frame or the turn too: when calls are text, their closings are."""
     closers = {o.pattern.first for o in ends}
     return [c for c in calls if c.form and c.block and {c.form.closing.first, c.block.closing.first} & closers]
@@ -636,12 +635,12 @@ def _solid(pattern: Pattern) -> list[str]:
     return [a.text for a in pattern.atoms if a.kind != SPACE]
 
 
-def _next_calls(markers: Iterable[Marker]) -> list[Opening]:
-    calls = (o for o in markers if isinstance(o, Opening) and o.kind == CALL and o.marked and o.pattern.first)
+def _next_calls(markers: Iterable[Marker]) -> list[CallOpening]:
+    calls = (o for o in markers if isinstance(o, CallOpening) and o.marked and o.pattern.first)
     return [o for o in calls if o.form and (o.block or o.form.marked)]
 
 
-def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
+def _block_text(parts: _Parts, inner: list[CallOpening]) -> Scan:
     return Scan(
         [
             *(Closing(BLOCK_END, b.closing, block=b) for b in parts.blocks if b.closing),
@@ -660,7 +659,7 @@ def _recover(parts: _Parts) -> Scan:  # a line for each kind of marker
     marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
     # In a block, the next call ends one that nothing closes.
     inside = [] if any(f.closing for f in parts.forms) else [f for f in parts.inside if f.marked]
-    others = [*parts.starts, *marked, *(Opening(CALL, f.opening, form=f) for f in inside)]
+    others = [*parts.starts, *marked, *(CallOpening(CALL, f.opening, form=f) for f in inside)]
     blocks = [(b, b.closing) for b in parts.blocks if text(b.closing).strip("]}) ")]  # not brackets alone
     return Scan(
         [
@@ -690,7 +689,7 @@ def _outer(form: Form) -> Pattern:
     return form.closing if form.shape is None else form.closing.unbracketed()
 
 
-def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
+def _strays(parts: _Parts, parameters: list[Parameter]) -> tuple[list[Stray], list[Stray]]:
     """The markers that are dropped if they open or close nothing, and those of them that do not belong to calls."""
     if parts.policy.stray_markers != "drop":
         return [], []
@@ -711,8 +710,9 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
     # Where calls are text, so is what closes reasoning, or the turn, and may close one of them.
     called &= ends | {text(s.pattern) for s in thoughts}
     plain = _distinct([s for s in others if text(s.pattern) not in called])
-    openings = _stray_openings(parts, pairs)
-    return _distinct([*openings, *others, *closings(*(end for _, end in pairs))]), plain
+    found = [*_stray_openings(parts, pairs), *others, *closings(*(end for _, end in pairs))]
+    inner = closings(*(p.closing for p in parameters))
+    return _distinct([*found, *(Stray(s.pattern, False, [], inner=True) for s in inner)]), plain
 
 
 def _stray_openings(parts: _Parts, pairs: list[tuple[Pattern, Pattern]]) -> list[Stray]:
@@ -732,7 +732,7 @@ def _distinct(strays: list[Stray]) -> list[Stray]:
     """Each marker once, an opening with all its closings; the longest first."""
     found: dict[tuple[str, bool], Stray] = {}
     for s in strays:
-        known = found.setdefault((text(s.pattern), s.opens), Stray(s.pattern, s.opens, [], s.text))
+        known = found.setdefault((text(s.pattern), s.opens), Stray(s.pattern, s.opens, [], s.text, s.inner))
         closing_texts = {text(c) for c in known.closings}
         known.closings += [c for c in s.closings if c and text(c) not in closing_texts]
     return sorted(found.values(), key=lambda s: -s.pattern.weight)
@@ -744,16 +744,19 @@ def plain_arguments(d: Dialect) -> list[Template]:
     return [t for t in d.argument if quoted not in t.text or t.text.replace(quoted, "{value}") != d.argument[0].text]
 
 
-def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Closing]:
-    """The closings of calls, or of blocks if calls have none of their own; only those with a word in them."""
-    forms = [f for f in forms if f.arguments]
-    found = [Closing(CALL_END, _outer(f)) for f in forms if f.closing.worded]
+def _string_ends(parts: _Parts) -> Scan | None:
+    """The ends, and the closings of calls, or of blocks if calls have none of their own; only those with a word."""
+    if parts.policy.markers_in_strings != "end":
+        return None
+    forms = [f for f in parts.forms if f.arguments]
+    found: list[Marker] = [Closing(CALL_END, _outer(f)) for f in forms if f.closing.worded]
     if len(found) < len(forms):
-        found += [Closing(BLOCK_END, b.closing, block=b) for b in blocks if b.closing.worded]
-    return found
+        found += [Closing(BLOCK_END, b.closing, block=b) for b in parts.blocks if b.closing.worded]
+    found += parts.ends
+    return Scan(found) if found else None
 
 
-def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[Marker]:
+def _edge(markers: list[Marker], forced: list[CallOpening], *, named: bool) -> list[Marker]:
     best = ranked(markers)
     blank = [m for m in best if m.kind != CALL and not m.pattern.first]  # matches anything: a message without a header
     best = [m for m in best if m not in blank]

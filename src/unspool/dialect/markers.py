@@ -131,7 +131,7 @@ class Block(msgspec.Struct, eq=False):
     trail: str
     marked: bool
     margin: str = ""  # white space that it removes from the text before it: its own, or the longest of all
-    inner: "Candidates[Opening]" = msgspec.field(default_factory=lambda: Candidates())
+    inner: "Candidates[CallOpening]" = msgspec.field(default_factory=lambda: Candidates())
     """The calls that may follow in it, if they are not the dialect's."""
     template: Template | None = None
 
@@ -147,10 +147,15 @@ class Marker(msgspec.Struct, eq=False):
 
 
 class Opening(Marker, eq=False):
-    """The beginning of a part: reasoning, a frame of content, a call (with its block's opening or without), a turn."""
+    """The beginning of a part: reasoning, a frame of content, a turn; or a `CallOpening`."""
 
     template: Template | None = None
-    form: Form | None = None
+
+
+class CallOpening(Opening, eq=False, kw_only=True):
+    """The beginning of a call, with its block's opening or without."""
+
+    form: Form
     spaced: bool = False  # whether it counts after any space too, though it is not marked
     anywhere: bool = False  # whether it counts anywhere, though it is not marked
 
@@ -167,6 +172,8 @@ class Stray(msgspec.Struct, eq=False):
     closings: list[Pattern]  # if it is an opening: its closings
     text: bool = False
     """Whether it is an opening that counts only in a block: elsewhere it is text, and so are its closings."""
+    inner: bool = False
+    """Whether it closes an argument: it is stray only directly before a stray closing."""
 
 
 class Parameter(msgspec.Struct, eq=False, dict=True):
@@ -283,12 +290,12 @@ class Scan:
         self._cuts = cuts
 
     def at(self, text: str, i: int) -> int:
-        """Whether a marker is in a text at ``i``: 1, 0, or -1 if the text ends in it."""
+        """The end of the longest marker in a text at ``i``; `NO`, or `MORE` if the text ends in one."""
         m = self.find.match(text, i)
         if m is None or m.group() not in self.triggers:
-            return 0 if m is None else -1
-        ends = [marker.pattern.match(text, i, {}) for marker in self.markers.at(text, i)]
-        return 1 if max(ends, default=NO) >= 0 else -1 if MORE in ends else 0
+            return NO if m is None else MORE
+        ends = [marker.pattern.match(text, i, {}) for marker in self.markers.at(text, i)] or [NO]
+        return max(ends) if max(ends) >= 0 else min(ends)
 
     @cached_property
     def markers(self) -> "Candidates[Marker]":
@@ -359,7 +366,7 @@ def ranked(markers: Iterable[_M]) -> list[_M]:
     """Markers with the most literal first; among equals, the ends of turns come last, and other formats after all."""
 
     def rank(m: Marker) -> tuple[bool, int, bool]:
-        form = m.form if isinstance(m, Opening) else None
+        form = m.form if isinstance(m, CallOpening) else None
         other, discount = (False, 0) if form is None else (form.other, form.discount)
         return other, discount - m.pattern.weight, m.kind in (END, START)
 
@@ -368,7 +375,7 @@ def ranked(markers: Iterable[_M]) -> list[_M]:
 
 def is_spelled(o: Marker) -> bool:
     """Whether a marker is another spelling of the dialect's own."""
-    template = (o.form.template if o.form is not None else o.template) if isinstance(o, Opening) else None
+    template = o.form.template if isinstance(o, CallOpening) else o.template if isinstance(o, Opening) else None
     return template is not None and template.spelled is not None
 
 

@@ -66,6 +66,11 @@ def skip_space(text: str, i: int) -> int:
     return _ANY_SPACE.match(text, i).end()
 
 
+def rest_begins(literal: str, text: str, i: int) -> bool:
+    """Whether the rest of a text, from ``i`` on, is the beginning of a literal; a long rest is not copied."""
+    return len(text) - i <= len(literal) and literal.startswith(text[i:])
+
+
 def skip_separators(text: str, i: int) -> int:
     """The end of the white space, commas and semicolons that begin at ``i``."""
     return _SEPARATORS.match(text, i).end()
@@ -354,7 +359,7 @@ class Pattern:
                 return NO
             if text.startswith(value, i):
                 return i + len(value)
-            return MORE if value.startswith(text[i:n]) else NO
+            return MORE if rest_begins(value, text, i) else NO
         return _until(text, i, n, atom, fields)
 
     def _name(self, text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:

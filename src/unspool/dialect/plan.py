@@ -11,11 +11,11 @@ from .file import Dialect
 from .loose import Loose
 from .markers import (
     Block,
+    CallOpening,
     Candidates,
     Closing,
     Form,
     Marker,
-    Opening,
     Outline,
     Parameter,
     Scan,
@@ -41,12 +41,12 @@ class CallPlan(msgspec.Struct, eq=False):
 
     forms: list[Form]
     blocks: list[Block]
-    inner: Candidates[Opening]  # calls inside a block, without its opening
-    begun: list[Opening]  # calls without the marker they begin with, which a prompt may contain
+    inner: Candidates[CallOpening]  # calls inside a block, without its opening
+    inner_bare: Candidates[CallOpening]  # the same, if the block is not marked
+    begun: list[CallOpening]  # calls without the marker they begin with, which a prompt may contain
     unopened: list[Form]  # calls that are objects, without the marker they begin with: their closing is a tag
-    inner_bare: Candidates[Opening]  # the same, if the block is not marked
-    following: Candidates[Opening]  # marked calls that may follow one whose block is closed
-    following_inside: Candidates[Opening]
+    following: Candidates[CallOpening]  # marked calls that may follow one whose block is closed
+    following_inside: Candidates[CallOpening]
     """The same, if the block may be open; also calls without a marker, if their name is declared."""
     separator: Pattern
     block_text: Scan  # the ends of stray text in a block
@@ -58,7 +58,7 @@ class CallPlan(msgspec.Struct, eq=False):
     bare_closings: list[Pattern]  # the closings of blocks that begin with a bracket, without it
     closings: list[Pattern]  # closings of calls and of blocks
     recover: Scan  # the markers that end a call with broken arguments
-    string_ends: Scan  # the markers that end a call even inside an open string, if the policy says so
+    string_ends: Scan | None  # the markers that end a call even inside an open string; ``None``: none does
 
 
 class ArgumentPlan(msgspec.Struct, eq=False, dict=True):
@@ -126,8 +126,8 @@ class Plan(msgspec.Struct, eq=False, dict=True):
     def opening(self) -> re.Pattern[str] | None:
         """Matches text in which a call with arguments in markup may open as the dialect writes it; see `opening`."""
         begins = (*self.reading.edge, *self.calls.following_inside)
-        own = [o for o in begins if isinstance(o, Opening) and o.marked and not is_spelled(o)]
-        calls = [o.pattern for o in own if o.form is not None and o.form.arguments and o.form.syntax is None]
+        own = [o for o in begins if isinstance(o, CallOpening) and o.marked and not is_spelled(o)]
+        calls = [o.pattern for o in own if o.form.arguments and o.form.syntax is None]
         return opening(dict.fromkeys(calls), self.arguments.awaited(None, self.arguments.parameters))
 
     @property
@@ -156,7 +156,7 @@ _NUMBERED = Regex(r"\{name\}[.:]\{(?:index|number)\}")
 
 def string_ends(plan: Plan) -> tuple[str, ...]:
     """The markers that a JSON string must not contain, because they would end it under the plan's policy."""
-    if plan.policy.markers_in_strings != "end":
+    if plan.calls.string_ends is None:
         return ()
     atoms = [a for o in plan.calls.string_ends.markers for a in o.pattern.atoms if a.kind == LITERAL]
     return tuple(dict.fromkeys(a.text for a in atoms if worded(a.text)))

@@ -6,8 +6,6 @@ from ..regex import Prefix
 
 
 class Syntax:
-    """The syntax of a literal."""
-
     JSON: Final = "json"
     PYTHON: Final = "python"
     TEXT: Final = "text"  # no literal but bare text, which is the value of the only argument

@@ -8,13 +8,13 @@
   earlier ones are still there.
 """
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from ..arguments import json_object
 from ..errors import GgufError
 
 _REGISTRY: Final = "registry.ollama.ai"
@@ -30,8 +30,6 @@ _LATER: Final = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
 
 
 class Stored(NamedTuple):
-    """A model in a store."""
-
     name: str  # what ``--engine`` names it, such as ``ollama:llama3.2:1b``
     path: Path  # its GGUF
     adapters: tuple[Path, ...] = ()  # the LoRA adapters that belong to it
@@ -99,11 +97,7 @@ def _ollama() -> Iterator[Stored]:
 
 def _layers(root: Path, manifest: Path) -> dict[str, list[Path]]:
     """The blobs of a manifest that exist, by their kind; none if it is malformed."""
-    try:
-        described: Any = json.loads(_read(manifest))
-    except (ValueError, RecursionError):
-        return {}  # it is being written, or belongs to something else
-    layers = described.get("layers") if isinstance(described, dict) else None
+    layers = (json_object(_read(manifest)) or {}).get("layers")  # it may be half written, or of something else
     found: dict[str, list[Path]] = {}
     for layer in layers if isinstance(layers, list) else ():
         kind, digest = (layer.get("mediaType"), layer.get("digest")) if isinstance(layer, dict) else (None, None)
@@ -125,11 +119,7 @@ def _lmstudio_roots() -> list[Path]:
     homes[:0] = [Path(named)] if named else []
     found = [home / "models" for home in homes]
     for home in homes:
-        try:
-            settings = json.loads(_read(home / "settings.json") or "{}")
-        except (ValueError, RecursionError):
-            continue  # it is being written, or belongs to something else
-        folder = settings.get("downloadsFolder") if isinstance(settings, dict) else None
+        folder = (json_object(_read(home / "settings.json")) or {}).get("downloadsFolder")
         found += [Path(folder)] if isinstance(folder, str) and folder else []
     return list({os.path.realpath(path): path for path in reversed(found)}.values())[::-1]
 

@@ -43,7 +43,6 @@ def codes_of(events: Sequence[Event], count: int) -> Codes:
 
 
 def names_of(codes: Codes) -> NDArray[np.str_]:
-    """The names of the kinds of these codes."""
     return _NAMES[codes]
 
 

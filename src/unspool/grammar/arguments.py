@@ -16,7 +16,7 @@ from ..dialect.plan import Plan, string_ends
 from ..dialect.syntax import is_keyword
 from ..dialect.template import Step, Template, TextCall, literal, without, writable
 from ..errors import ConstraintError
-from ..parser.readers.wrapped import WRAPPERS
+from ..parser.readers.wrapped import NAME, WRAPPERS
 from ..schema import Schema, decode
 from .freeform import Freeform
 from .nodes import EMPTY, SEPARATORS, SPACES, Chars, Const, Finer, Free, Json, Node, Text, choice, seq, series
@@ -405,9 +405,10 @@ def _factored(found: list[tuple[str, Node]]) -> list[tuple[str, Node]]:
 
 
 def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters without single arguments that would be read as a wrapper around all arguments."""
+    """Parameters without arguments that would be read as a wrapper around all arguments: alone, or behind a name."""
     properties = parameters.get("properties")
-    if not properties or parameters.get("required") or parameters.get("additionalProperties") is False:
+    needed = any(key != NAME for key in parameters.get("required") or ())
+    if not properties or needed or parameters.get("additionalProperties") is False:
         return parameters
     return {**parameters, "properties": properties | {k: False for k in WRAPPERS if k not in properties}}
 

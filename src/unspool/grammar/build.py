@@ -13,7 +13,7 @@ import msgspec
 
 from ..dialect.compiling import compile_plan, loose, marked
 from ..dialect.file import Dialect
-from ..dialect.markers import ARGUMENT_KEYS, CALL, NAME_KEYS, REASONING, Opening, Scan, text
+from ..dialect.markers import ARGUMENT_KEYS, CALL, NAME_KEYS, REASONING, CallOpening, Scan, text
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined, pattern
 from ..dialect.plan import Plan
 from ..dialect.syntax import Syntax
@@ -228,20 +228,20 @@ class _Builder:
 
     def next_calls(self) -> list[Node]:
         """The beginnings that text must avoid after a call, because without a closing the block would go on."""
-        unmarked = [o for o in self.plan.calls.inner if o.form is not None and not o.form.marked]
+        unmarked = [o for o in self.plan.calls.inner if not o.form.marked]
         names = choice(map(Const, self.demand.names))
         calls = self.bare_calls([o for o in unmarked if o.pattern.first], names)
         if any(not o.pattern.first for o in unmarked):
             calls = (*calls, *(seq(_NAME, SPACES, Const(begin)) for begin in _BEGINS[Syntax.JSON]))
         return [seq(SEPARATORS, call) for call in calls]
 
-    def bare(self, without: list[str]) -> list[Opening]:
+    def bare(self, without: list[str]) -> list[CallOpening]:
         """The openings of calls that no marker distinguishes from text, and no text excludes."""
         edge = self.plan.reading.edge
-        found = [o for o in edge if isinstance(o, Opening) and o.kind == CALL and not o.marked]
+        found = [o for o in edge if isinstance(o, CallOpening) and not o.marked]
         return [o for o in found if not any(w in text(o.pattern) for w in without)]
 
-    def bare_calls(self, openings: list[Opening], names: Node, *, whole: bool = True) -> tuple[Node, ...]:
+    def bare_calls(self, openings: list[CallOpening], names: Node, *, whole: bool = True) -> tuple[Node, ...]:
         """The texts that would be read as calls without markers at the beginning of content.
 
         Inside a text they may begin anywhere, so only their beginnings can be excluded (not ``whole``): an object

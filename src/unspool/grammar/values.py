@@ -93,8 +93,6 @@ class Rules:
 
 
 class Spelling(msgspec.Struct, frozen=True):
-    """How values are spelled."""
-
     style: Style  # how the renderer writes them
     # Makes strings with a minimum and a maximum length, without certain texts.
     string: Callable[[int, int | None, tuple[str, ...]], Node]

@@ -121,7 +121,6 @@ class Asked(Renderer):
     def choose(
         self, model: str | None = None, response_template: Mapping[str, Any] | None = None, tokenizer: Any = None
     ) -> Choice:
-        """See `choose_dialect`."""
         check("model", model, (str, type(None)), "a model's name or None")
         check("response_template", response_template, (Mapping, type(None)), "an object or None")
         check_tokenizer(tokenizer)
@@ -144,7 +143,6 @@ class Asked(Renderer):
         raise UnknownDialect("no dialect is proven by the chat template; " + "; ".join(failed))
 
     def prove(self, dialect: Dialect, tokenizer: Any = None) -> list[Case]:
-        """See `prove_dialect`."""
         check("dialect", dialect, Dialect, "a Dialect, such as get_dialect(name)")
         check_tokenizer(tokenizer)
         return prove_views(dialect, self._views, self, tokenizer)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ..dialect.markers import CALL, CALL_END, Block, Opening, Scan
+from ..dialect.markers import CALL_END, Block, CallOpening, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_brackets, skip_space, worded
 from ..regex import Regex
 from . import states
@@ -111,12 +111,12 @@ class Blocks(Steps):
         return r
 
     def _stray_closing(self, j: int) -> int:
-        """A second closing of the call, or another call's: it is dropped."""
+        """A second closing of the call, or another call's, or an argument's: it is dropped."""
         thought = self._thought_closes(j)
         if thought != NO:
             return MORE if thought == MORE else NO
         found = NO
-        for closing in self._plan.calls.call_closings:
+        for closing in (*self._plan.calls.call_closings, *self._plan.arguments.stray_closings):
             r = self._look.stands(closing, j)
             if r >= 0 and worded(closing.first):
                 self._tape.i = r
@@ -196,14 +196,14 @@ class Blocks(Steps):
         self._calls.open(found[0], j, found[1])
         return j
 
-    def _opening_at(self, j: int) -> tuple[tuple[Opening, Match] | None, bool]:  # hot: asked between all calls
+    def _opening_at(self, j: int) -> tuple[tuple[CallOpening, Match] | None, bool]:  # hot: asked between all calls
         """The first opening that matches at ``j`` in a block, a weak one only if no other does, and whether an earlier
         one may still match."""
         plan, within = self._plan, self._calls.within
         # After a bare opening only declared names count; after a marked one, all do.
         calls = plan.calls.inner if within is None or within.marked else within.inner or plan.calls.inner_bare
         inner = calls.at(self._tape.buf, j)
-        weak: tuple[Opening, Match] | None = None
+        weak: tuple[CallOpening, Match] | None = None
         begun = plan.calls.begun if self._ledger.at == 0 and within is None and not self._look.replay else ()
         for n, o in enumerate((*inner, *begun) if self._look.outline.calls else ()):
             match = self._openings.match(o, j, edge=True)
@@ -267,7 +267,7 @@ class Blocks(Steps):
         """End the text if something at ``p`` ends it: 1, 0 or `MORE`."""
         tape = self._tape
         for o in scan.markers.near(tape.buf, p):
-            if isinstance(o, Opening) and o.kind == CALL:
+            if isinstance(o, CallOpening):
                 if not self._look.outline.calls:
                     continue
                 match = self._openings.match(o, p, edge=False)
@@ -278,7 +278,7 @@ class Blocks(Steps):
                 if match.end == MORE:
                     return MORE
                 form = o.form
-                if form is not None and o.marked and o.pattern.first == form.opening.first:
+                if o.marked and o.pattern.first == form.opening.first:
                     closings = (form.closing,) if tape.buf.startswith(form.opening.first, p) else ()
                     self._look.spare(p, *closings)  # the marker is text there, and so is its closing
                 continue

@@ -222,7 +222,7 @@ class Call:
         self.known = known = None if desk.names is None else self.name in desk.names
         self.started = True
         holds = ledger.holds
-        header = bool(holds) and holds[-1].why == Why.HEADER
+        header = ledger.held_for(Why.HEADER)
         refused = self._refused()
         if refused:
             self.sink = Sink.DROP if policy.unknown_tool == "drop" and known is False else Sink.TEXT

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ..dialect.markers import Block, Form, Opening
+from ..dialect.markers import Block, CallOpening, Form
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
@@ -14,15 +14,13 @@ from .ledger import CAP, Hold, Why
 from .lookout import first_of
 from .openings import Match
 from .parts import Origin, Steps
-from .readers.arguments import ArgumentsReader
-from .readers.arguments import whole_call as whole_literal
+from .readers.arguments import ArgumentsReader, whole_literal
 from .readers.broken import BrokenReader
-from .readers.literal import LiteralReader, Root
-from .readers.markup import MarkupReader
-from .readers.markup import whole_call as whole_markup
-from .readers.object import ObjectReader
-from .readers.object import whole_call as whole_object_call
+from .readers.literal import LiteralReader
+from .readers.markup import MarkupReader, whole_markup
+from .readers.object import ObjectReader, whole_object_call
 from .readers.reader import Mode, Reader, Whole
+from .readers.spelling import Root
 from .readers.strings import json_string
 from .readers.text import TextReader
 from .readers.wrapped import WRAPPED
@@ -77,11 +75,10 @@ class Calls(Steps):
         ledger.notice("call_markers_as_text", "prose before a call")
         return True
 
-    def open(self, o: Opening, i: int, match: Match) -> None:  # the steps of an opening, in their order
+    def open(self, o: CallOpening, i: int, match: Match) -> None:  # the steps of an opening, in their order
         """Open a call, whose opening is at ``buf[i:match.end]``."""
         tape, ledger, look, state = self._tape, self._ledger, self._look, self._at.state
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
-        assert form is not None
         base = tape.base
         if look.spared:
             look.spared.clear()  # a new part begins
@@ -232,7 +229,7 @@ class Calls(Steps):
         """Whether arguments that are a literal may be wrapped, or contain a marker that may end a string."""
         if WRAPPED.match(whole.arguments) and self._desk.tools.schema(whole.name) is not None:
             return True
-        scan = self._openings.string_ends()
+        scan = self._plan.calls.string_ends
         return scan is not None and scan.find.search(self._tape.buf, whole.header, whole.inside) is not None
 
     def _take_whole(self, whole: Whole, form: Form, block: Block, match: Match, start: int) -> None:
@@ -461,7 +458,7 @@ class Calls(Steps):
         call = self.call
         assert call is not None
         ledger = self._ledger
-        doubtful = next((hold for hold in ledger.holds if hold.why == Why.UNCLOSED_CALL), None)
+        doubtful = ledger.doubtful
         if doubtful is not None:
             if not closed or end - ledger.holds[0].start > CAP:
                 self._back_to_text(doubtful, end)
@@ -481,7 +478,7 @@ class Calls(Steps):
             call.cover()
             ledger.end_call(call.index, status, call.start, end)
             call.notice_late()
-            if ledger.holds and ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):
+            if ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):
                 self.back_to_thought(self.discard())
                 return
             self._settle(call, status, end)
@@ -491,7 +488,7 @@ class Calls(Steps):
     def _settle(self, call: Call, status: Status, end: int) -> None:
         """A call that was sent has ended: commit what was held because of its arguments, or discard it."""
         ledger = self._ledger
-        if ledger.holds and ledger.held_for(Why.BAD_CALL) and status == "invalid":
+        if ledger.held_for(Why.BAD_CALL) and status == "invalid":
             hold = self.discard()
             if self._plan.policy.bad_arguments == "text":
                 ledger.edge(hold.place.margin, end)
@@ -500,7 +497,7 @@ class Calls(Steps):
                 ledger.markup(end)
             ledger.notice("bad_arguments", call.name)
             return
-        if ledger.holds and ledger.held_for(Why.THOUGHT_CALL, Why.BAD_CALL):
+        if ledger.held_for(Why.THOUGHT_CALL, Why.BAD_CALL):
             ledger.holds.pop()
             ledger.commit_thought()
         ledger.count_call()
@@ -568,6 +565,8 @@ class Calls(Steps):
         at = next((i for i in closings if i >= 0), NO)
         if key is None or at < 0 or not call.block.opening or any(_contains(p.opening, raw[:at]) for p in arguments):
             return False
+        if call.form.opening.head().match(raw, skip_space(raw, 0), {}) >= 0:  # it opens another call
+            return False
         inside = raw[:at].rstrip()
         strays = ((_ending(p.closing, inside, {"key": key}), p.closing.first) for p in arguments)
         ends, tag = next((stray for stray in strays if stray[0] >= 0), (at, ""))
@@ -622,8 +621,7 @@ class Calls(Steps):
             elif ledger.held_for(Why.OPENED_REASONING):
                 ledger.notice_before("hold_overflow", "reasoning")
                 self.reopen()
-            elif any(hold.why == Why.UNCLOSED_CALL for hold in ledger.holds):
-                doubtful = next(hold for hold in ledger.holds if hold.why == Why.UNCLOSED_CALL)
+            elif (doubtful := ledger.doubtful) is not None:
                 self._back_to_text(doubtful, self._tape.here)
             else:
                 call = ledger.held_for(Why.BAD_CALL, Why.THOUGHT_CALL)
@@ -651,13 +649,13 @@ class Calls(Steps):
     def cut(self) -> None:
         call, tape = self.call, self._tape
         assert call is not None
-        broken = self.broken is not None and self._at.state is states.RECOVER
-        if broken and self.broken is not None:
-            self.broken.finish()
+        broken = self.broken if self._at.state is states.RECOVER else None
+        if broken is not None:
+            broken.finish()
         elif call.complete and (call.form.closing or call.form.shape is not None):
             call.notice_at(tape.here, "missing_close", call.name)
         tape.i = len(tape.buf)
-        self._end_call(call.status if broken or call.complete else "incomplete", tape.end, closed=False)
+        self._end_call(call.status if broken is not None or call.complete else "incomplete", tape.end, closed=False)
 
     def release_space(self) -> None:
         """Emit markup inside a call, which must not wait without limit."""

@@ -363,7 +363,7 @@ def _markup(machine: Machine, fold: Fold, call: Call, reader: MarkupReader) -> F
 
 
 def _literal(machine: Machine, fold: Fold, call: Call) -> Flow | None:
-    arguments, guard = machine.calls.arguments, machine.openings.string_ends()
+    arguments, guard = machine.calls.arguments, machine.look.plan.calls.string_ends
     literal = None if arguments is None else arguments.flows()
     if literal is None or (guard is not None and guard.find.search(machine.tape.buf, machine.tape.i)):
         return None

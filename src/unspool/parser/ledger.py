@@ -31,7 +31,7 @@ class Tape(msgspec.Struct, eq=False):
     i: int = 0
     base: int = 0  # the offset of ``buf[0]`` in the output; negative while the end of a prompt is read
     final: bool = False  # no more text will come
-    ended: bool = False  # the model ended the output; it was not cut by length
+    ended: bool = False  # the output ends because the model stopped; it was not cut by length
     # What was read before ``buf`` and is kept, from the offset ``kept_at`` on; ``None``: nothing is.
     kept: list[str] | None = None
     kept_at: int = 0
@@ -288,6 +288,11 @@ class Ledger(msgspec.Struct, eq=False):
         """Whether the innermost hold is for one of these reasons."""
         holds = self.holds
         return bool(holds) and holds[-1].why in why
+
+    @property
+    def doubtful(self) -> Hold | None:
+        """The hold on a call that is text if it is never closed, if there is one."""
+        return next((hold for hold in self.holds if hold.why == Why.UNCLOSED_CALL), None)
 
     def commit_thought(self) -> bool:
         """Commit a hold on reasoning that might have been content, if there is one."""

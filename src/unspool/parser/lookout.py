@@ -1,11 +1,11 @@
 """Looks for markers at a place: whether one is there, whether it counts, and what may follow it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
 
-from ..dialect.markers import END, Marker, Outline, Stray, tags, text
+from ..dialect.markers import END, Form, Marker, Outline, Parameter, Scan, Stray, tags, text
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.plan import Plan
 from .ledger import Ledger, Tape
@@ -22,6 +22,18 @@ def first_of(answers: Iterable[int]) -> int:
             return answer
         found = min(found, answer)
     return found
+
+
+def first_ending(ends: Scan | Parameter | Form, text: str, i: int, asks: Callable[[int], int]) -> tuple[int, int]:
+    """The first place from ``i`` on where one of some triggers counts, or may, and the answer about it; the text's end
+    and `NO` if there is none."""
+    while (m := ends.find.search(text, i)) is not None:
+        p = m.start()
+        r = MORE if m.end() == len(text) and m.group() not in ends.triggers else asks(p)
+        if r != NO:
+            return p, r
+        i = p + 1
+    return len(text), NO
 
 
 class Lookout(msgspec.Struct, eq=False):
@@ -217,14 +229,26 @@ class Lookout(msgspec.Struct, eq=False):
         buf = self._tape.buf
         return any(buf.find(text(s.pattern), i) >= 0 for s in self.plan.reading.strays if not s.opens)
 
-    def stray(self, i: int) -> tuple[int, bool]:
-        """The end of a stray marker at ``i``, which is dropped, and whether it is an opening."""
-        for stray in self.outline.strays.at(self._tape.buf, i):
+    def stray(self, i: int, *, inner: bool = True) -> tuple[int, bool]:
+        """The end of a stray marker at ``i``, which is dropped, and whether it is an opening; ``inner``: it may close
+        an argument."""
+        tape = self._tape
+        for stray in self.outline.strays.at(tape.buf, i):
+            if stray.inner and not inner:
+                continue
             r = self.stands(stray.pattern, i)
-            if r == MORE and not self._tape.final:
+            if r == MORE and not tape.final:
                 return MORE, stray.opens
             if r < 0:
                 continue
+            if stray.inner:
+                j = skip_space(tape.buf, r)
+                if j - r > MAX_SPACE or not self.stray_counts(i):
+                    continue
+                if j == len(tape.buf):
+                    return (NO if tape.final else MORE), False
+                end, opens = self.stray(j, inner=False)
+                return (end if end < 0 else NO if opens else r), False
             if not stray.opens:
                 return r if self.stray_counts(i) and not self.is_spared(i) else NO, False
             end = NO if stray.text else self._empty(stray, r)

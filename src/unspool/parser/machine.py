@@ -2,14 +2,13 @@
 
 from typing import Any, Final
 
-from ..dialect.patterns import MORE
 from ..events import Stage
 from . import states
 from .blocks import Blocks
 from .call import Desk, Sink
 from .calls import Calls
 from .ledger import CAP, Ledger, Tape, Why
-from .lookout import ALWAYS, Lookout
+from .lookout import ALWAYS, Lookout, first_ending, first_of
 from .openings import Openings
 from .parts import Parts
 from .prose import Prose
@@ -104,17 +103,9 @@ class Machine:
         buf = tape.buf
         scan = self._plan.reasoning.ends_in_text
         pos = max(tape.i, self._closed_at - tape.base)
-        while True:
-            m = scan.find.search(buf, pos)
-            if m is None:
-                self._closed_at = tape.end
-                return len(buf), False
-            p = m.start()
-            ends = [self.look.stands(o.pattern, p) for o in scan.markers]
-            if max(ends) >= 0 or MORE in ends:
-                self._closed_at = tape.base + p
-                return p, max(ends) >= 0
-            pos = p + 1
+        p, r = first_ending(scan, buf, pos, lambda at: first_of(self.look.stands(o.pattern, at) for o in scan.markers))
+        self._closed_at = tape.base + p
+        return p, r >= 0
 
     def stage(self) -> Stage:
         """The stage that the output has reached."""

@@ -11,14 +11,13 @@ from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
 from ..dialect.markers import (
     ARGUMENT_KEYS,
     BLOCK_END,
-    CALL,
     CALL_END,
     END,
     NAME_KEYS,
     Block,
+    CallOpening,
     Form,
     Marker,
-    Opening,
     Scan,
     tag_of,
     text,
@@ -31,6 +30,7 @@ from ..dialect.patterns import (
     SPACES,
     Pattern,
     names_call,
+    rest_begins,
     skip_brackets,
     skip_separators,
     skip_space,
@@ -80,12 +80,11 @@ class Openings(msgspec.Struct, eq=False):
 
     # -- openings -----------------------------------------------------------------------------------------------------
 
-    def match(self, o: Opening, i: int, *, edge: bool) -> Match:  # hot: the cheapest conditions first
+    def match(self, o: CallOpening, i: int, *, edge: bool) -> Match:  # hot: the cheapest conditions first
         """How the opening of a call matches at ``i``; ``edge``: at a boundary."""
         look = self.look
         tape = self.tape
         form = o.form
-        assert form is not None
         if tape.base + i < self.text_until or (form.other and not self.names):
             return _NONE
         if not o.marked and (self.names is None or not (edge or self._stands_apart(o, i))):
@@ -119,7 +118,7 @@ class Openings(msgspec.Struct, eq=False):
         tool = None if self.names is None else self.names.get(form.name)
         return tool is None or takes_text(tool, form.key)
 
-    def _unfinished(self, o: Opening, form: Form, i: int, fields: dict[str, str]) -> Match:
+    def _unfinished(self, o: CallOpening, form: Form, i: int, fields: dict[str, str]) -> Match:
         """How an opening matches that the text cuts: at the output's end, it is a call's if its name is complete, and
         the rest of it may still open arguments."""
         tape = self.tape
@@ -129,7 +128,7 @@ class Openings(msgspec.Struct, eq=False):
         named = not o.marked and o.pattern.atoms[0].kind == NAME
         return _NONE if named and not self._begins_name(tape.buf[i:].rstrip()) else Match(MORE, fields)
 
-    def _without_arguments(self, o: Opening, form: Form, end: int, fields: dict[str, str], *, cut: bool) -> Match:
+    def _without_arguments(self, o: CallOpening, form: Form, end: int, fields: dict[str, str], *, cut: bool) -> Match:
         """How an opening matches without arguments behind it; ``cut``: they may still come."""
         final = self.tape.final
         if not cut and form.syntax is None:
@@ -146,27 +145,27 @@ class Openings(msgspec.Struct, eq=False):
 
     def marker(self, o: Marker, i: int) -> tuple[int, Match | None]:
         """The end of a marker at ``i``, if it counts, and how it matches if it opens a call."""
-        if isinstance(o, Opening) and o.kind == CALL:
+        if isinstance(o, CallOpening):
             match = self.match(o, i, edge=False)
             return match.end, match
         return self.look.marker(o, i), None
 
-    def as_text(self, o: Opening, i: int) -> bool:
+    def as_text(self, o: CallOpening, i: int) -> bool:
         """Whether an opening at ``i`` is text because of what follows, or because it is read again."""
         form = o.form
-        if form is None or form.shape is not None or not form.opening.after_name:
+        if form.shape is not None or not form.opening.after_name:
             return False
         # Text that is read again may be cut off behind it.
         again = self.tape.base + i < self.text_until
         return again or (self._outside(o, form) and self.look.stands(o.pattern, i) >= 0)
 
-    def _outside(self, o: Opening, form: Form) -> bool:
+    def _outside(self, o: CallOpening, form: Form) -> bool:
         """Whether the opening lacks that of its block, so that it counts only if arguments, a closing or the end
         follow."""
         block = self.look.plan.calls.blocks[0]
         return o.block is not None and bool(block.opening.atoms) and not o.block.opening.atoms and quotable(form)
 
-    def _stands_apart(self, o: Opening, i: int) -> bool:
+    def _stands_apart(self, o: CallOpening, i: int) -> bool:
         """Whether an unmarked opening may count at ``i``: where a line begins, or after a space; not in code."""
         tape = self.tape
         if i > tape.i and not tape.buf[i - 1].isspace() and not o.anywhere:
@@ -176,7 +175,7 @@ class Openings(msgspec.Struct, eq=False):
             return False
         return o.anywhere or quoting.blank() or (o.spaced and i > tape.i and tape.buf[i - 1] == " ")
 
-    def _declared(self, o: Opening, i: int, fields: dict[str, str]) -> bool:
+    def _declared(self, o: CallOpening, i: int, fields: dict[str, str]) -> bool:
         """Whether the name may be a call's. If it is unmarked or has unusual characters, it must be declared.
 
         A longer declared name is not split (`{name}.{name}`, `{name}:{index}`).
@@ -191,7 +190,7 @@ class Openings(msgspec.Struct, eq=False):
         """Whether a text may be the name of a declared tool, or its beginning."""
         return self.names is None or any(name.startswith(text) for name in self.names)
 
-    def _object_begins(self, o: Opening, form: Form, i: int) -> int:
+    def _object_begins(self, o: CallOpening, form: Form, i: int) -> int:
         """``i`` if an object that may be a call begins there."""
         tape = self.tape
         buf = tape.buf
@@ -230,7 +229,7 @@ class Openings(msgspec.Struct, eq=False):
             known = key == "type" or key in ARGUMENT_KEYS | NAME_KEYS or any(k == key for k, _ in shape.keys)
         return i if known else NO
 
-    def _arguments_begin(self, o: Opening, form: Form, i: int, *, demands: bool) -> int:
+    def _arguments_begin(self, o: CallOpening, form: Form, i: int, *, demands: bool) -> int:
         """``i`` if arguments begin there, or, unless there must be some, the closing of the call or of its block."""
         if not form.arguments or form.syntax == Syntax.PYTHON or form.syntax == Syntax.TEXT:
             return i
@@ -294,7 +293,7 @@ class Openings(msgspec.Struct, eq=False):
             return i if buf.startswith(NULL, i) else MORE
         return NO
 
-    def _closings(self, o: Opening, form: Form) -> list[Pattern]:
+    def _closings(self, o: CallOpening, form: Form) -> list[Pattern]:
         """What may close a call without arguments; its block's closing, if it has none of its own."""
         calls = self.look.plan.calls
         blocks = calls.blocks if o.block is None else [o.block]
@@ -307,12 +306,12 @@ class Openings(msgspec.Struct, eq=False):
         name = json.dumps(self.named)
         return self._spells(i, ('"name"',), (":",), (name,), (",",), ('"arguments"', '"parameters"'), (":",))
 
-    def _is_native(self, o: Opening, i: int) -> int:
+    def _is_native(self, o: CallOpening, i: int) -> int:
         """The same for a call that the dialect writes as an object without a marker: 1, 0 or `MORE`."""
         if self.names is None or self.named not in self.names:
             return 0
-        edge = (m for m in self.look.outline.edge if isinstance(m, Opening) and text(m.pattern) == text(o.pattern))
-        forms = (m.form for m in edge if m.form is not None and not m.form.forced)
+        edge = (m for m in self.look.outline.edge if isinstance(m, CallOpening) and text(m.pattern) == text(o.pattern))
+        forms = (m.form for m in edge if not m.form.forced)
         found = [self._spells(i, *_spelling(f.shape, self.named)) for f in forms if f.shape is not None]
         return 1 if 1 in found else MORE if MORE in found else 0
 
@@ -335,7 +334,7 @@ class Openings(msgspec.Struct, eq=False):
             i = j
             if texts:
                 found = next((len(e) for e in texts if buf.startswith(e, i)), 0)
-                doubt = any(e.startswith(buf[i:]) for e in texts)
+                doubt = any(rest_begins(e, buf, i) for e in texts)
             else:
                 m = _SHORT.match(buf, i)
                 found = 0 if m is None or m.end() == len(buf) else m.end() - i
@@ -371,7 +370,7 @@ class Openings(msgspec.Struct, eq=False):
         if i >= len(buf):
             return False
         for o in self.look.outline.edge:
-            if not isinstance(o, Opening) or o.kind != CALL or not o.marked or o.block is None or o.form is None:
+            if not isinstance(o, CallOpening) or not o.marked or o.block is None:
                 continue
             marker = o.block.opening if o.block.opening and o.block.marked else o.form.opening
             if marker.first and buf.startswith(marker.first, i) and self.look.stands(o.pattern, i) != NO:
@@ -404,29 +403,23 @@ class Openings(msgspec.Struct, eq=False):
         return skip_separators(buf, r) if r >= 0 else j
 
     def goes_on(self, i: int) -> int:
-        """The same for the next call of the same block, with a marker or a declared name."""
+        """The end of the opening of the next call of the same block at ``i``, with a marker or a declared name."""
         inner = self.look.plan.calls.inner_bare.at(self.tape.buf, i)
         return self._opens([o for o in inner if o.pattern.first or not o.marked], i, edge=True)
 
-    def _opens(self, openings: Iterable[Opening], i: int, *, edge: bool) -> int:
+    def _opens(self, openings: Iterable[CallOpening], i: int, *, edge: bool) -> int:
         r = first_of(self.match(o, i, edge=edge).end for o in openings)
         return NO if r == MORE and self.tape.final else r
 
-    def follows_call(self, i: int, closed: Block | None = None) -> int:
+    def follows_call(self, i: int, *, closed: bool = False) -> int:
         """``i`` if what follows may follow a call: its block's closing (unless ``closed``), another call, the end."""
         tape = self.tape
-        j = skip_separators(tape.buf, i)
-        separator = self.look.plan.calls.separator
-        if separator and j < len(tape.buf):
-            r = self.look.stands(separator, j)
-            if r == MORE and not tape.final:
-                return MORE
-            j = skip_separators(tape.buf, r) if r >= 0 else j
-        if j - i > MAX_SPACE:
-            return NO
+        j = self.separated(i)
+        if j == MORE or j - i > MAX_SPACE:
+            return min(j, NO)
         if j == len(tape.buf):
             return i if tape.ended else MORE
-        r = self.behind(CALL_END, j, closed=closed is not None)
+        r = self.behind(CALL_END, j, closed=closed)
         return i if r >= 0 or (r == MORE and tape.ended) else r
 
     def surplus(self, i: int, closings: Iterable[Pattern]) -> int:
@@ -458,7 +451,7 @@ class Openings(msgspec.Struct, eq=False):
             closed: the block is closed as well.
         """
         inside = closing == ARGUMENT_END
-        kinds = [kind for kind in FOLLOWERS[closing] if kind != ARGUMENT and not (closed and kind == BLOCK_END)]
+        kinds = (kind for kind in FOLLOWERS[closing] if kind != ARGUMENT and not (closed and kind == BLOCK_END))
         r = first_of(self._stands(kind, i, inside=inside) for kind in kinds)
         return i if r >= 0 else r
 
@@ -491,11 +484,6 @@ class Openings(msgspec.Struct, eq=False):
         self._searched = begin, tape.base + (len(tape.buf) if m is None else m.start())
         return m
 
-    def string_ends(self) -> Scan | None:
-        """Finds text that may end an open string, if the policy allows that."""
-        scan = self.look.plan.calls.string_ends
-        return scan if scan.markers and self.look.plan.policy.markers_in_strings == "end" else None
-
     def ends_string(self, scan: Scan, p: int, m: re.Match[str]) -> int:
         """The end of the closing at ``p``, found as ``m``, if it ends both an open string and the call."""
         final = self.tape.final
@@ -507,11 +495,11 @@ class Openings(msgspec.Struct, eq=False):
     def _ends_call(self, o: Marker, p: int) -> int:
         """The end of a closing at ``p``, if it ends the call."""
         r = self.look.marker(o, p)
-        return r if r < 0 or o.kind == END or self.look.certain(p) else self.follows_call(r, o.block)
+        return r if r < 0 or o.kind == END or self.look.certain(p) else self.follows_call(r, closed=o.block is not None)
 
     def marker_within(self, i: int, end: int) -> tuple[int, int]:
         """The first marker between two places in a broken string that may end the call: its place, and whether."""
-        scan = self.string_ends()
+        scan = self.look.plan.calls.string_ends
         buf = self.tape.buf
         while scan is not None:
             m = scan.find.search(buf, i, end)

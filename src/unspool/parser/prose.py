@@ -12,6 +12,7 @@ from ..dialect.markers import (
     REASONING_END,
     START,
     Block,
+    CallOpening,
     Candidates,
     Form,
     Marker,
@@ -172,7 +173,7 @@ class Prose(Steps):
                     if r >= 0:
                         self._resume_with(o, j, r)
                         return True
-                elif r >= 0 and not match.weak and isinstance(o, Opening) and not self._calls.refused(j):
+                elif r >= 0 and not match.weak and isinstance(o, CallOpening) and not self._calls.refused(j):
                     self._calls.open(o, j, match)
                     return True
                 if r == MORE and not tape.final:
@@ -296,7 +297,7 @@ class Prose(Steps):
         """The end of a marker at ``i``, if it counts, and how it matches if it opens a call."""
         look = self._look
         match: Match | None = None
-        if o.kind == CALL and isinstance(o, Opening) and (edge or look.outline.calls):
+        if isinstance(o, CallOpening) and (edge or look.outline.calls):
             match = self._openings.match(o, i, edge=edge)
             r = match.end
         else:
@@ -325,7 +326,7 @@ class Prose(Steps):
             if not o.pattern.first:  # a blank opening: text begins here
                 self._note_header(i)
             return self._parts.begin(o, i, end)
-        if isinstance(o, Opening) and o.kind == CALL:  # calls are text, with their closings
+        if isinstance(o, CallOpening):  # calls are text, with their closings
             self._spare(o, i)
             return NO
         return self._act(o, i, end)
@@ -446,7 +447,7 @@ class Prose(Steps):
         self._at.state = states.TEXT
         return True
 
-    def _is_begun_marker(self, o: Opening, p: int) -> bool:
+    def _is_begun_marker(self, o: CallOpening, p: int) -> bool:
         """Whether enough of an opening is at ``p`` to be a marker, although it does not match.
 
         A word alone (``function``) and the beginning of a longer word (``<call`` in ``<caller>``) are text. So is a
@@ -463,15 +464,14 @@ class Prose(Steps):
     def _is_cut_marker(self, o: Marker, p: int) -> bool:
         """Whether enough of a marker is at ``p``, where the output's end cuts it: a whole tag or special token, or what
         `_is_begun_marker` asks of a call's opening."""
-        call = o.kind == CALL
-        if not o.marked or (call and (self._ledger.thinking or not self._look.outline.calls)):
+        if not o.marked or (o.kind == CALL and (self._ledger.thinking or not self._look.outline.calls)):
             return False
         if not self._openings.begun(o.pattern, p):
             return False
         if isinstance(o, Opening) and self._plan.headed and self._tape.here == self._parts.started:
             # A header must follow; a mere word begins one only if it may be a tool's name.
             return bool(o.pattern.first) or (self._openings.names is not None and self._openings.may_name(p))
-        if isinstance(o, Opening) and call and self._is_begun_marker(o, p):
+        if isinstance(o, CallOpening) and self._is_begun_marker(o, p):
             return True
         tag = tag_of(o.pattern)
         return bool(tag) and self._tape.buf.startswith(tag, p)
@@ -541,7 +541,7 @@ class Prose(Steps):
         begun, strays = self._begun_calls(markers.near(buf, p), p), look.stray_closings(p)
         if not (begun or strays) or look.quoted(p):
             return NO
-        pairs = [(o.block, o.form) for o in begun if o.block is not None and o.form is not None]
+        pairs = [(o.block, o.form) for o in begun if o.block is not None]
         look.spare(p, *(closing for b, f in pairs for closing in (b.closing, f.closing)), *strays)
         if not begun:
             return NO
@@ -551,10 +551,10 @@ class Prose(Steps):
         self._ledger.notice("opening_as_text" if whole else "call_without_name", begun[0].pattern.first)
         return self._enter_nameless(pairs, p)
 
-    def _begun_calls(self, markers: list[Marker], p: int) -> list[Opening]:  # each condition excludes other text
+    def _begun_calls(self, markers: list[Marker], p: int) -> list[CallOpening]:  # each condition excludes other text
         """The openings of calls of which enough is at ``p`` to be markers, although they do not match."""
         look = self._look
-        calls = [o for o in markers if o.kind == CALL and o.marked and isinstance(o, Opening)]
+        calls = [o for o in markers if isinstance(o, CallOpening) and o.marked]
         # Text may begin like another spelling, so all of its opening must be there.
         found = [o for o in calls if not is_spelled(o) and self._is_begun_marker(o, p)]
         found += [o for o in calls if is_spelled(o) and self._openings.as_text(o, p)]
@@ -633,7 +633,7 @@ class Prose(Steps):
         if j == len(tape.buf):
             return NO if tape.final else MORE
         for o in self._look.outline.edge.at(tape.buf, j):
-            if isinstance(o, Opening) and o.kind == CALL and o.marked:
+            if isinstance(o, CallOpening) and o.marked:
                 r = self._openings.match(o, j, edge=True).end
             else:
                 r = self._look.stands(o.pattern, j) if o.kind == REASONING and o.marked else NO
@@ -675,13 +675,13 @@ class Prose(Steps):
         self._at.state = states.EDGE
         return True
 
-    def _spare(self, o: Opening, i: int) -> None:
+    def _spare(self, o: CallOpening, i: int) -> None:
         """Leave the call that opens at ``i`` as text, with its closing and its block's."""
-        closings = (o.form and o.form.closing, o.block and o.block.closing)
+        closings = (o.form.closing, o.block and o.block.closing)
         self._look.spare(i, *(c for c in closings if c))
 
     def _begin_call(self, o: Marker, i: int, match: Match) -> int:
-        assert isinstance(o, Opening)
+        assert isinstance(o, CallOpening)
         if self._calls.refused(i):
             self._spare(o, i)
             return NO

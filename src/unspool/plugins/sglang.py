@@ -112,7 +112,6 @@ class ToolDetector:
         return self._read(None).whole(text).content != text
 
     def detect_and_parse(self, text: str, tools: Sequence[Any]) -> Any:
-        """Parse a whole text."""
         delta = self._read(tools).whole(text)
         items = [self.item_type(tool_index=c.index, name=c.name, parameters=c.arguments) for c in delta.calls]
         return self.result_type(normal_text=delta.content, calls=items)
@@ -311,7 +310,6 @@ class ReasoningDetector:
         super().__init__()
 
     def detect_and_parse(self, text: str) -> Any:
-        """Parse a whole text."""
         delta = self._read().whole(text)
         if self._force_content and not delta.content:
             delta.content, delta.reasoning = delta.reasoning, ""

@@ -87,12 +87,10 @@ class ReasoningHalf:
 
     @property
     def reasoning_start_str(self) -> str | None:
-        """The opening of reasoning."""
         return (*closings(self.dialect), ("", ""))[0][0] or None
 
     @property
     def reasoning_end_str(self) -> str | None:
-        """The closing of reasoning."""
         return (*closings(self.dialect), ("", ""))[0][1] or None
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
@@ -103,7 +101,6 @@ class ReasoningHalf:
         return not self._may_reason or self._follow().over(input_ids)
 
     def is_reasoning_end_streaming(self, input_ids: Sequence[int], delta_ids: Iterable[int]) -> bool:
-        """Whether the newest ids end the reasoning."""
         return not self._may_reason or self._follow().ends(input_ids, len(list(delta_ids)))
 
     @property
@@ -120,7 +117,6 @@ class ReasoningHalf:
         return self._ended
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
-        """The ids after the reasoning."""
         if self.mate is not None:
             return list(input_ids)
         return content_ids(self.dialect, input_ids, self.tokenizer, {**self.beginning, "policy": ids_policy()})

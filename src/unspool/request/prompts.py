@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ..arguments import json_shown
+from ..arguments import json_object, json_shown
 from ..chat_templates.bridge import Bridge, behind, between
 from ..chat_templates.forms import ASKED, IDS, TOOL, Form, reads, shown
 from ..chat_templates.pool import Pool, Waiting
@@ -415,7 +415,6 @@ class _Writing:
         self._messages: dict[tuple[Change, int], tuple[Mapping[str, Any], dict[str, Any]]] = {}
 
     def spoken(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-        """See `Prompts.spoken`."""
         prompt = self.write(messages)
         shaped, text = self._given
         if text != prompt:
@@ -762,8 +761,5 @@ def _one_by_one(messages: Sequence[Mapping[str, Any]], at: int) -> list[list[Map
 def _as_object(arguments: Any) -> Any:
     if not arguments:
         return {}
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) and not nests_deeper(value, _DEEPEST) else {INVALID_JSON: arguments}
+    value = json_object(arguments)
+    return {INVALID_JSON: arguments} if value is None or nests_deeper(value, _DEEPEST) else value

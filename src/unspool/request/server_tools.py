@@ -104,7 +104,6 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
         return name in self.tools or not self.clients
 
     def form_of(self, name: str) -> Form:
-        """The form of a tool for the client."""
         return self.tools[name].form if name in self.tools else "mcp"
 
 

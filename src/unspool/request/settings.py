@@ -31,9 +31,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     text: Annotated[int, "characters of a request's messages and tools together, or of a text to parse"] = 4 << 20
     held: Annotated[int, "bytes of all requests that are being read and answered; beyond, 429"] = 256 << 20
     headers: Annotated[int, "bytes of a request's line and headers"] = 64 << 10
-    messages: Annotated[int, "messages of a request, where each result of a tool is one, and its calls"] = 4096
+    messages: Annotated[int, "messages of a request, results of tools included; also its calls"] = 4096
     parts: Annotated[int, "images and other parts of a request that are not text"] = 100
-    media: Annotated[int, "bytes of all these parts together"] = 64 << 20
+    media: Annotated[int, "bytes of all images and other parts of a request together"] = 64 << 20
     pixels: Annotated[int, "pixels of an image, all its frames together"] = 50_000_000
     fetch: Annotated[float, "seconds for fetching the parts of a request from their URLs"] = 10.0
     tools: Annotated[int, "tools of a request"] = 1024

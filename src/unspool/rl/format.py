@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ..arguments import wrong_type
+from ..arguments import json_object, wrong_type
 from ..chat_templates.bridge import Bridge, behind, between
 from ..chat_templates.forms import ASKED, NAME, TOOL, Form, reads, shown
 from ..dialect.compiling import compile_plan
@@ -224,11 +224,8 @@ def format_of(
 
 def _as_object(arguments: str) -> Any:
     """Arguments as an object. Anything else becomes text under a single key."""
-    try:
-        value = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {"arguments": arguments}
+    value = json_object(arguments or "{}")
+    return {"arguments": arguments} if value is None else value
 
 
 def reads_the_same(

@@ -52,7 +52,6 @@ class Capture:
         self._missing = False
 
     def take(self, delta: Delta) -> None:
-        """Take the next piece."""
         self._texts.append(delta.text)
         sampled = delta.sampled
         if sampled is None:

@@ -56,7 +56,6 @@ def is_public(address: str) -> bool:
 
 
 def _inner(address: Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address inside an IPv6 address."""
     if isinstance(address, ipaddress.IPv4Address):
         return None
     if address in _NAT64:

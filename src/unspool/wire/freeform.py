@@ -4,12 +4,12 @@ The model only calls functions. `Kind` describes what such a call is for the cli
 a custom tool from the arguments as they stream.
 """
 
-import json
 import re
 from typing import Final, Literal
 
 import msgspec
 
+from ..arguments import json_object
 from ..regex import Regex
 from .encoding import clean
 
@@ -94,11 +94,7 @@ def _character(escape: re.Match[str]) -> str:
 
 def _other(arguments: str) -> str:
     """The text of arguments in another form, such as in another order, or without a text."""
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments
-    text = value.get(INPUT) if isinstance(value, dict) else None
+    text = (json_object(arguments) or {}).get(INPUT)
     return text if isinstance(text, str) else arguments
 
 

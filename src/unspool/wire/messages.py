@@ -43,7 +43,6 @@ def tool_input(arguments: str) -> str:
 
 
 def tool_arguments(given: Mapping[str, Any]) -> str:
-    """The arguments of a `tool_input`."""
     wrapped = given.get(INVALID_JSON)
     if len(given) == 1 and isinstance(wrapped, str) and tool_input(wrapped) != wrapped:
         return wrapped

@@ -1,8 +1,8 @@
 """Items of Responses for the server's tools: MCP calls, calls of the interpreter, calls of the browser."""
 
-import json
 from typing import Any, Final
 
+from ..arguments import json_object
 from .server_tools import Form, ServerCallResult, ServerCallStart
 
 _KINDS: Final[dict[Form, tuple[str, str]]] = {
@@ -77,8 +77,4 @@ class ServerItem:
         return {"type": "search", "query": query, "queries": [query], **({"sources": sources} if sources else {})}
 
     def _values(self) -> dict[str, Any]:
-        try:
-            value = json.loads(self.text or "{}")
-        except (ValueError, RecursionError):  # the tool refuses them, and its result says so
-            return {}
-        return value if isinstance(value, dict) else {}
+        return json_object(self.text) or {}  # the tool refuses what is none, and its result says so

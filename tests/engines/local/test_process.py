@@ -240,6 +240,29 @@ async def test_a_model_that_cannot_be_loaded_is_one_sentence(stand_in: StandIn) 
         assert await output(engine) == f"503: {sentence}"
 
 
+@pytest.mark.parametrize(
+    ("changed", "fields", "why"),
+    [
+        ({b"output_norm.weight": b"output_norm.weighs"}, {}, "tensor 'output_norm.weight' not found"),
+        ({}, {"n_parallel": 300}, "llama.cpp has at most 256 slots; --slots says less"),
+    ],
+    ids=["a tensor is missing", "too many slots"],
+)
+def test_the_cause_is_told_and_not_what_followed_from_it(
+    changed: dict[bytes, bytes], fields: dict[str, int], why: str, tmp_path: Path
+) -> None:
+    file, content = tmp_path / "m.gguf", need_small_model().read_bytes()
+    for old, new in changed.items():
+        content = content.replace(old, new, 1)
+    file.write_bytes(content)
+    faults: list[str] = []
+    process = LlamaProcess(Launch(model=str(file), fields=fields, log=str(tmp_path / "log")), faults.append)
+    process.start()
+    process._thread.join()
+    process.close()
+    assert [fault.endswith(why) for fault in faults] == [True], faults
+
+
 def test_an_empty_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need_small_model()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

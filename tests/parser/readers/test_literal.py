@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from unspool.dialect.syntax import Syntax
-from unspool.parser.readers.literal import DONE, ERROR, LiteralReader, Root
+from unspool.parser.readers.literal import DONE, ERROR, LiteralReader
+from unspool.parser.readers.spelling import Root
 from unspool.parser.readers.strings import JSON_RUN, LONG, escaped, json_run, json_string
 from unspool.parser.readers.wrapped import UnwrapReader
 

@@ -1,6 +1,7 @@
 """Errors of models in marked-up arguments: missing closings, repeated keys, all arguments in one."""
 
 import itertools
+import json
 import random
 from typing import Any
 
@@ -346,6 +347,14 @@ def test_json_arguments_in_one_more_object_are_taken_apart_where_the_schema_tell
         (f'{{"{name}": {{"other": 1}}}}', f'{{"{name}": {{"other": 1}}}}', TOOLS),
         (f'{{"{name}": 1}}', f'{{"{name}": 1}}', TOOLS),
         (f'{{"{name}": {inner}}}', f'{{"{name}": {inner}}}', [tool("h", **{name: "object", "city": "string"})]),
+        (f'{{"{name}": {json.dumps(inner)}}}', inner, TOOLS),
+        (f'{{"{name}": "{{\\"other\\": 1}}"}}', f'{{"{name}": "{{\\"other\\": 1}}"}}', TOOLS),
+        (f'{{"name": "h", "{name}": {inner}}}', inner, TOOLS),
+        (f'{{"name" : "h","{name}":{json.dumps(inner)}}}', inner, TOOLS),
+        (f'{{"name": "h2", "{name}": {inner}}}', f'{{"name": "h2", "{name}": {inner}}}', TOOLS),
+        (f'{{"name": "h", "{name}": {inner}, "n": 1}}', f'{{"name": "h", "{name}": {inner}, "n": 1}}', TOOLS),
+        (f'{{"name": "h", "{name}": {{"name": "h"}}}}', '{"name": "h"}', [tool("h", name="string")]),
+        ('{"name": "h", "city": "x"}', '{"name": "h", "city": "x"}', [tool("h", name="string", city="string")]),
     ]:
         raw = write_calls(dialect, [("h", written)])
         for chunks in itertools.islice(chunkings(raw), 0, None, 19):

@@ -159,6 +159,7 @@ REF = {
 }
 SCHEMAS: list[tuple[Any, str, Any]] = [
     ("integer", "3", 3),
+    ("integer", "3.0", 3),
     ("number", "3.5", 3.5),
     ("boolean", "true", True),
     ("boolean", "True", True),
@@ -211,6 +212,8 @@ def test_the_schema_tells_the_type_of_text(dialect: Dialect) -> None:
 def test_a_value_that_does_not_fit_its_type_stays_a_string_with_a_notice(dialect: Dialect) -> None:
     for schema, written in (
         ("integer", "three"),
+        ("integer", "3.5"),
+        ("integer", "1e2"),
         ("boolean", "yes"),
         ("array", "[1,"),
         ("array", '["a", "b'),

@@ -43,8 +43,6 @@ _PREFIX: Final = re.compile(r"^[\d.]+ [EWI] +(?:\S+ +\S+: )?")
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is started."""
-
     # model, adapters: the paths of the GGUF, and of LoRA adapters, each with its scale.
     model: str
     adapters: Sequence[tuple[str, float]] = ()
@@ -340,13 +338,18 @@ _KNOWN: Final = (
         re.compile(r"(?i)(?:failed|unable) to allocate|out of memory|bad_alloc"),
         "there is not enough memory; --context and --slots say less",
     ),
+    (re.compile(r"n_seq_max must be <= (\d+)"), "llama.cpp has at most {0} slots; --slots says less"),
+    (
+        re.compile(r"Resource temporarily unavailable"),
+        "it may not start so many threads; --slots and --threads say less",
+    ),
     (re.compile(r"failed to (?:init|load|apply) lora[^\n]{0,40}"), "the adapter does not fit the model"),
     (
         re.compile(r"failed to load multimodal model, '([^'\n]{1,400})'"),
         "the projector {0} does not fit it; --mmproj names another one",
     ),
     (re.compile(r"GGML_ASSERT\(([^\n]{1,200})\) failed"), "llama.cpp's condition {0!r} does not hold"),
-    (re.compile(r"data is not within the file bounds"), "the file is not complete"),
+    (re.compile(r"data is not within the file bounds|failed to read tensor info"), "the file is not complete"),
 )
 
 
@@ -357,10 +360,17 @@ def _why(number: int, written: str) -> str:
             return words.format(*found.groups())
     if number == signal.SIGKILL:
         return "llama.cpp was killed, perhaps because memory is used up; --context and --slots say less"
-    return _last(written) or f"llama.cpp ended ({_reason(-number)})"
+    errors = _errors(written)  # the first is the cause of the others
+    return _shown(errors[0]) if errors else _last(written) or f"llama.cpp ended ({_reason(-number)})"
 
 
 def _last(written: str) -> str:
-    lines = [line for line in written.splitlines() if line.strip()]
-    errors = [line for line in lines if " E " in line[:24]]
-    return _PREFIX.sub("", (errors or lines or [""])[-1]).strip()[:300]
+    return _shown((_errors(written) or [line for line in written.splitlines() if line.strip()] or [""])[-1])
+
+
+def _errors(written: str) -> list[str]:
+    return [line for line in written.splitlines() if " E " in line[:24]]
+
+
+def _shown(line: str) -> str:
+    return _PREFIX.sub("", line).strip()[:300]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from ...wire.decoding import decode
 from ..base import EngineError
 from ..threads import Threads
 from .answers import complaint, failure
@@ -213,17 +214,12 @@ async def _pieces(body: bytes) -> AsyncIterator[bytes]:
 
 def _read(data: bytes | bytearray) -> Any:
     try:
-        return msgspec.json.decode(data)
-    except (ValueError, RecursionError):
-        pass  # it may be NaN, a lone surrogate or a mark of the byte order, which msgspec does not take
-    try:
-        return json.loads(data)
+        return decode(data)
     except (ValueError, RecursionError):
         return None
 
 
 def written(asked: dict[str, Any]) -> bytes:
-    """A request's JSON."""
     try:
         return msgspec.json.encode(asked)
     except UnicodeEncodeError:  # lone surrogates

@@ -16,8 +16,6 @@ _FRESH: Final = 1.0  # how long an answer counts for `Pool.health`, in seconds
 
 
 class Backend:
-    """One server."""
-
     def __init__(self, url: str, kind: Kind | None) -> None:
         self.url = url
         self.kind = kind  # its kind, given or detected; ``None`` until then

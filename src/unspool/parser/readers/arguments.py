@@ -3,14 +3,15 @@
 from typing import Final
 
 from ...dialect.markers import Form
-from ...dialect.patterns import MAX_SPACE, MORE, skip_space
+from ...dialect.patterns import MAX_SPACE, MORE, rest_begins, skip_space
 from ...dialect.syntax import Syntax
 from ..call import Call
 from ..ledger import CAP
 from ..lookout import first_of
 from ..openings import NULL, Openings
-from .literal import DONE, ERROR, STRING, LiteralReader, Root
+from .literal import DONE, ERROR, STRING, LiteralReader
 from .reader import Mode, Reader, Whole
+from .spelling import Root
 from .whole import whole_members, whole_object
 from .wrapped import UNWRAPPED, Unwrapping, UnwrapReader, unwrapping
 
@@ -97,12 +98,10 @@ class ArgumentsReader(Reader):
         """Read more of the literal; true if a marker in an open string ended it."""
         tape = self._tape
         openings = self._openings
-        ends = openings.look.plan.policy.markers_in_strings == "end"
-        scan = openings.string_ends() if ends else None
+        scan = self._plan.calls.string_ends
         pos = tape.i
         while True:
-            m = None if scan is None else openings.string_end(scan, pos)
-            if m is None or scan is None:
+            if scan is None or (m := openings.string_end(scan, pos)) is None:
                 self._read_to(literal, len(tape.buf))
                 return False
             p = m.start()
@@ -145,7 +144,7 @@ class ArgumentsReader(Reader):
         if not self._looked:
             self._looked = True
             if call.started and not UNWRAPPED.match(fragment):
-                self._unwrapping = unwrapping(call.desk.tools.schema(call.name))
+                self._unwrapping = unwrapping(call.desk.tools.schema(call.name), call.name)
         watch = self._unwrapping
         if watch is not None:
             passed = watch.push(fragment)
@@ -178,7 +177,7 @@ class ArgumentsReader(Reader):
             tape.i = i + len(NULL)
             return self._done("{}")
         closing = self._look.closing(i)
-        if closing == MORE or NULL.startswith(buf[i:]):
+        if closing == MORE or rest_begins(NULL, buf, i):
             if tape.final:
                 tape.i = len(buf)
             return False
@@ -242,7 +241,7 @@ class ArgumentsReader(Reader):
         return True
 
 
-def whole_call(openings: Openings, form: Form, fields: dict[str, str], text: str, i: int) -> Whole | None:
+def whole_literal(openings: Openings, form: Form, fields: dict[str, str], text: str, i: int) -> Whole | None:
     """The call whose arguments begin at ``i``, if all of it is there and plain."""
     if form.syntax == Syntax.PYTHON:
         arguments, end = whole_members(text, i, python=True, quote="")

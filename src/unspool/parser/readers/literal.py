@@ -11,43 +11,34 @@ complete in the text is read at once.
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, Final
 
-from ...dialect.syntax import KEYWORD, Syntax
+from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
+from ...dialect.syntax import KEYWORD
 from ...regex import Prefix, Regex
 from .memory import Changes
-from .numbers import SHORT, Magnitude, is_finite
+from .numbers import Figures
 from .pieces import JSON_STRINGS, StringKind, python_strings, quoted_strings
+from .spelling import MAX_KEY, Root, spelling
 from .strings import (
     JSON_PARTIAL,
     JSON_RUN,
     PYTHON_RUN,
     RAW_RUN,
     STRETCH,
+    escape_at,
     escaped,
     json_run,
-    marker_scan,
     quote_in,
     translated,
     unescaped,
 )
-from .whole import MAX_DEPTH, MAX_WORD, PYTHON_WORDS, WORDS, whole_value
+from .whole import MAX_DEPTH, MAX_WORD, whole_value
 
-MAX_KEY: Final = 1024
 MAX_KEYS: Final = 1024  # how many keys of one object are remembered, to find repeated ones
 MAX_HELD: Final = 65_536  # how many characters may be held back until their meaning is certain
 MAX_DIGITS: Final = 256  # how many characters of an integer of another base are read
-MAX_SPACE: Final = 4096  # how much white space after a quote is examined before the quote counts as text
-
-
-class Root:
-    """The required kind of the outermost value."""
-
-    OBJECT: Final = "object"
-    KEYWORDS: Final = "keywords"  # Python keyword arguments, which end before the closing parenthesis
-    ANY: Final = "any"
 
 
 # Modes: what is expected next, or what the reader is inside of.
@@ -56,20 +47,13 @@ VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, AFTER, STRING, NUMBER, WORD, DONE, ERR
 # States of a number, named after its last part so far.
 SIGN, ZERO, INT, DOT, FRACTION, EXP, EXP_SIGN, EXP_DIGITS = range(8)
 
-_SPACE = Prefix(r"[ \t\n\r]*+")
-PYTHON_SPACE = Prefix(r"\s*+")
 _DIGITS = Prefix(r"[0-9]*+")
 _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
 _BASED = Regex(r"0(?:[xX][0-9a-fA-F_]*+|[oO][0-7_]*+|[bB][01_]*+)")
-_EXPONENT = Regex(r"[eE][+-]?[0-9]++")
 _JSON_SPACE = Regex(r"[ \t\n\r]*+")
 _BARE_KEY = Prefix(r"[^:,{}\[\]<]*+")  # no marker is part of a key
 _EQUALS = Regex(r"([A-Za-z_][\w.-]{0,255}+)\s{0,64}+=\s{0,64}+")
 """Matches a key and what some models write in place of a colon."""
-_NEXT_KEY = Regex(r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+|"[^"\n]{1,64}+")\s{0,64}+:""")
-"""Matches a key behind a value that lacks its quotes, or the comma after it."""
-_NEXT_KEY_MAYBE = Regex(r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+\s{0,64}+|"[^"\n]{0,64}+(?:"\s{0,64}+)?)?\Z""")
-_PLAIN_VALUE = re.compile(rf"[\"'\[{{0-9-]|{'|'.join(PYTHON_WORDS)}")
 
 _ITEMS = Regex(
     r'(?:(?:"[^"\\\x00-\x1f]*+"|-?(?:0|[1-9][0-9]{0,200}+)(?:\.[0-9]{1,90}+)?|true|false|null)'
@@ -88,47 +72,9 @@ _GOES_ON = {
 _AROUND = frozenset(("{}", "[]", "()"))
 _PAIRS = frozenset(("{}", "[]", "p)", "t)", "s}", "d}"))
 
-STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
-_FORMATTED = Regex(r"([fF])('''|\"\"\"|'|\")")
 _STRING_MAYBE = Regex(r"[rRuUfF]?(?:''?|\"\"?)?\Z")
 _SPREAD = Regex(r"\*(?:\*\s{0,64}+(\{?)|\Z)")
-_NUMERIC = Regex(rf"[-+.\w]{{0,{MAX_WORD + 1}}}+")
-_NUMBER = Regex(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
 _BRACES = Regex(r"[{}]")
-_ESCAPE = Regex(r"\\(?:\r\n|\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(.))", re.S)
-_ESCAPE_MAYBE = Regex(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?\Z")
-_SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
-
-
-class Spelling:
-    """How a literal is written, and what kind of value it must be."""
-
-    def __init__(
-        self, syntax: str, root: str, repair: bool, quote: str, stops: Callable[[str, int], int] | None
-    ) -> None:
-        self.python = syntax == Syntax.PYTHON  # whether it is a Python literal
-        # Whether its strings have a quote of their own, which is ``quote``; ``scan`` finds it, and ``bare`` what may
-        # end a string whose opening quote is missing.
-        self.quoted = syntax == Syntax.QUOTE
-        self.whole = root == Root.OBJECT  # whether it must be an object
-        # Whether to repair errors that can be repaired from left to right; ``repair``: the same, but only in JSON.
-        self.mend = repair
-        self.repair = repair and syntax == Syntax.JSON  # also read JSON as other languages write it
-        # Returns whether the text at an index ends the call (1: yes, 0: no, -1: perhaps). A quote directly before such
-        # a text closes its string.
-        self.stops = stops
-        # Whether the literal is passed on unchanged, which is so for JSON; ``strict``: and nothing is repaired.
-        self.keep = syntax == Syntax.JSON
-        self.strict = self.keep and not repair
-        self.lenient = self.python or self.repair  # whether numbers are read as Python writes them
-        self.space = _SPACE if syntax == Syntax.JSON and not repair else PYTHON_SPACE  # matches white space
-        self.words = WORDS if self.strict else PYTHON_WORDS  # the words that are values, with their JSON text
-        self.quote = quote
-        self.scan = marker_scan(quote) if self.quoted else None
-        self.bare = None if self.scan is None else re.compile(rf"\s{{0,64}}+(?:{self.scan.pattern}|[,}}\])<\[◁]|\Z)")
-
-
-spelling = lru_cache(256)(Spelling)  # make a `Spelling`, or return a cached one
 
 
 class Doubt:
@@ -197,9 +143,7 @@ class LiteralReader:
         self._given: list[dict[int, None]] = []  # hashes of the keys of the open objects
         self._key_text: str | None = ""  # of a key that is passed on unchanged; ``None`` if it is too long
         self._key_at = 0  # where the text of a translated key begins in the held output
-        self._figures = ""  # the text of the open number, or of the last one, that ``_size`` does not count
-        self._size: Magnitude | None = None  # counts a number that is not short
-        self._finished: str | None = None  # the figures of the first number that ended since `marks`; empty: a long one
+        self._figures = Figures()  # the open number, or the last one
         self.delimiter = ""  # inside a string, the quote that ends it
         self.mode = VALUE  # `DONE` when the value is complete, `ERROR` when it cannot be a value
         self._broken = VALUE  # the mode in which the error occurred
@@ -253,6 +197,9 @@ class LiteralReader:
             return JSON_STRINGS if quote == '"' and not self._pending else None
         return python_strings(quote)
 
+    def _top(self) -> str:
+        return self.stack[-1] if self.stack else ""
+
     # -- remembered states ----------------------------------------------------------------------------------------
 
     def state(self) -> tuple[Any, ...] | None:
@@ -281,14 +228,13 @@ class LiteralReader:
 
     def marks(self) -> tuple[Any, ...]:
         """What `changes` compares the reader with."""
-        self._finished = None
         given = self._given
-        return [*given], [*map(len, given)], len(self._figures) if self.mode == NUMBER else None
+        return [*given], [*map(len, given)], self._figures.mark(is_open=self.mode == NUMBER)
 
     def changes(self, marks: tuple[Any, ...]) -> Changes | None:  # compares every part of the state
         """What has changed since `marks`, apart from the state; ``None`` if it depends on more than the state."""
         before, counts, length = marks
-        given, number = self._given, self._figures if self.mode == NUMBER else None
+        given = self._given
         same = 0
         while same < min(len(before), len(given)) and before[same] is given[same]:
             same += 1
@@ -299,13 +245,11 @@ class LiteralReader:
             if len(given[same - 1]) > counts[same - 1] + 1:
                 return None
             key = next(reversed(given[same - 1]))
-        ended = self._finished if length is not None else None
-        if ended == "" or (number is not None and self._size is not None):
+        number = self._figures.changes(length, is_open=self.mode == NUMBER)
+        if number is None:
             return None
-        digits = "" if length is None else (number or "" if ended is None else ended)[length:]
-        begun = number if length is None or ended is not None else None
         objects = tuple([tuple(keys) for keys in given[same:]])
-        return digits, ended is not None, begun, len(before) - same, key, objects
+        return *number, len(before) - same, key, objects
 
     def follow(self, changes: Changes) -> bool:
         """Repeat what a piece of text changes apart from the state.
@@ -314,14 +258,9 @@ class LiteralReader:
         number may be too large.
         """
         digits, ends, number, left, key, objects = changes
-        if ends:
-            if self._size is not None or not is_finite(self._figures + digits):
-                return False
-        elif digits:
-            figures = self._figures + digits
-            if len(figures) > SHORT:
-                return False
-            self._figures = figures
+        if not self._figures.goes_on(digits, ends=ends):
+            return False
+        if digits and not ends:
             return True
         if key is not None:
             keys = self._given[-1 - left]
@@ -333,8 +272,7 @@ class LiteralReader:
         if objects:
             self._given += map(dict.fromkeys, objects)
         if number is not None:
-            self._figures = number
-            self._size = None
+            self._figures.begin(number)
         return True
 
     # -- what is undecided ----------------------------------------------------------------------------------------
@@ -428,7 +366,7 @@ class LiteralReader:
         self._broken = self.mode
         self.mode = ERROR
         self.error = why
-        return -1
+        return NO
 
     def _flush(self, text: str, i: int) -> None:
         if self._how.keep and i > self._mark:
@@ -492,13 +430,13 @@ class LiteralReader:
         while i < n:
             mode = self.mode
             if mode == STRING:
-                j = self._string(text, i, n)
+                j = self._string(text, i)
                 if j == i and self.mode == STRING:  # the beginning of an escape or of a delimiter
                     break
             elif mode >= DONE:
                 break
             elif mode == NUMBER:
-                j = self._digits(text, i, n)
+                j = self._digits(text, i)
             else:
                 c = text[i]
                 if c <= " " or c > "\x7f":
@@ -507,7 +445,7 @@ class LiteralReader:
                         self._space(text, i, j)
                         i = j
                         continue
-                j = (strict and mode <= FIRST_ITEM and self._plain(text, i, c)) or _STEPS[mode](self, text, i, n, c)
+                j = (strict and mode <= FIRST_ITEM and self._plain(text, i, c)) or _STEPS[mode](self, text, i, c)
             if j < 0:
                 if self.mode == ERROR:
                     i = self._mark
@@ -590,7 +528,7 @@ class LiteralReader:
 
     # -- between strings and numbers ----
 
-    def _after(self, text: str, i: int, n: int, c: str) -> int:
+    def _after(self, text: str, i: int, c: str) -> int:
         """After a value: a comma, which Python keywords may lack, or a bracket."""
         if c == ",":
             self._comma = True
@@ -601,31 +539,33 @@ class LiteralReader:
                 self._replace(text, i, i + 1)
             self.mode = VALUE if self.stack[-1] in "[ts" else KEY
             return i + 1
-        named = self._key_follows(text, i) if self._how.quoted else self._name_follows(text, i, n) if c != ")" else 0
-        if named > 0:
+        how, follows = self._how, NO
+        if c != ")":
+            follows = (how.key_follows if how.quoted else how.name_follows)(text, i, self._top())
+        if follows >= 0:
             self._comma = True
             self.mode = KEY
             return i
-        return named or self._close(text, i, c)
+        return MORE if follows == MORE else self._close(text, i, c)
 
-    def _item(self, text: str, i: int, n: int, c: str) -> int:
+    def _item(self, text: str, i: int, c: str) -> int:
         """A value, or the bracket that closes the container around it."""
         if c == "]" or c == ")" or (c == "}" and self.stack and self.stack[-1] == "s"):
-            if self.mode == FIRST_ITEM or (self._comma and self._lenient("trailing comma")):
+            if self.mode == FIRST_ITEM or (self._comma and self._may_end()):
                 return self._close(text, i, c)
             return self._fail(text, i, f"{c!r} where a value is expected")
-        return self._value(text, i, n, c)
+        return self._value(text, i, c)
 
-    def _member(self, text: str, i: int, n: int, c: str) -> int:
+    def _member(self, text: str, i: int, c: str) -> int:
         """A key, or the bracket that closes the object around it."""
         if c == "}" or c == ")":
             empty = self.mode == FIRST_KEY and (self._how.quoted or self.stack[-1] != "d")
-            if empty or (self._comma and self._lenient("trailing comma")):
+            if empty or (self._comma and self._may_end()):
                 return self._close(text, i, c)
             return self._fail(text, i, f"{c!r} where a key is expected")
-        return self._key(text, i, n, c)
+        return self._key(text, i, c)
 
-    def _colon(self, text: str, i: int, n: int, c: str) -> int:
+    def _colon(self, text: str, i: int, c: str) -> int:
         if self._doubt.maybe_set:
             if c in ",}" and not self._too_much(i):
                 self._is_set()
@@ -640,26 +580,26 @@ class LiteralReader:
         self._comma = False
         return i + 1
 
-    def _lenient(self, what: str) -> bool:
-        if self._how.keep and not self._how.repair:
-            return False
-        self._fix(what)
-        return True
+    def _may_end(self) -> bool:
+        """Whether a container may end behind a comma."""
+        if not self._how.strict:
+            self._fix("trailing comma")
+        return not self._how.strict
 
-    def _key(self, text: str, i: int, n: int, c: str) -> int:
+    def _key(self, text: str, i: int, c: str) -> int:
         if self._how.quoted:
-            return self._quoted_key(text, i, n)
+            return self._quoted_key(text, i)
         if self.stack[-1] == "(":
-            return self._keyword(text, i, n)
+            return self._keyword(text, i)
         if c == '"' or (c in "'rRuU" and self._how.python) or (c == "'" and self._how.repair):
-            return self._open_string(text, i, n, True)
+            return self._open_string(text, i, True)
         if self._how.repair and (c.isalpha() or c == "_"):
             m = _WORD.match(text, i)
             if m is not None:
                 if m.end() - i > MAX_KEY:
                     return self._fail(text, i, "an unterminated key")
-                if m.end() == n:
-                    return -1
+                if m.end() == len(text):
+                    return MORE
                 self._fix("bare key")
                 self._replace(text, i, m.end())
                 self._doubt.decide()
@@ -667,15 +607,15 @@ class LiteralReader:
         if self._doubt.maybe_set:
             self._is_set()
             self.mode = VALUE
-            return self._value(text, i, n, c)
+            return self._value(text, i, c)
         return self._fail(text, i, f"{c!r} where a key is expected")
 
-    def _keyword(self, text: str, i: int, n: int) -> int:
+    def _keyword(self, text: str, i: int) -> int:
         """Read the name of a keyword argument."""
         spread = _SPREAD.match(text, i) if self._how.mend and text[i] == "*" else None
         if spread is not None:
-            if spread.end() == n and not spread.group(1):
-                return -1
+            if spread.end() == len(text) and not spread.group(1):
+                return MORE
             if spread.group(1):
                 self._mended("spread arguments")
                 self.stack.append("d")
@@ -685,66 +625,38 @@ class LiteralReader:
         end = self._how.space.match(text, name.end()).end()
         if end - i > MAX_KEY:
             return self._fail(text, i, "an unterminated name")
-        if end == n:
-            return -1
+        if end == len(text):
+            return MORE
         if text[end] != "=":
-            stops = self._stops(text, end) if self._how.mend and name.group() else 0
-            if stops < 0:
-                return -1
-            if not stops:
+            ends = self._how.ends_call(text, end) if self._how.mend and name.group() else NO
+            if ends == MORE:
+                return ends
+            if ends == NO:
                 return self._fail(text, i, "a positional argument (allowed are keyword arguments)")
         return self._bare_key(name.group(), i, end)
 
-    def _quoted_key(self, text: str, i: int, n: int) -> int:
+    def _quoted_key(self, text: str, i: int) -> int:
         """Read a key in JSON with other quotes, where keys may be bare, or the object's opening in parentheses."""
         if text[i] == "{" and self.stack[-1] == "(" and self.mode == FIRST_KEY:  # parentheses around the object
             self.stack.append("d")
             return i + 1
-        opens = self._string_opens(text, i, n, text[i])
-        if opens:
-            return self._open_string(text, i, n, True) if opens > 0 else -1
+        opens = self._how.string_opens(text, i, text[i])
+        if opens != NO:
+            return self._open_string(text, i, True) if opens >= 0 else opens
         bare = _BARE_KEY.match(text, i)
         equals = _EQUALS.match(text, i) if "=" in bare.group() else None
-        begins = 0 if equals is None else self._value_begins(text, equals.end())
-        if begins < 0:
-            return -1
-        if begins and equals is not None:
+        begins = NO if equals is None else self._how.value_begins(text, equals.end())
+        if begins == MORE:
+            return begins
+        if begins >= 0 and equals is not None:
             return self._bare_key(equals.group(1), i, equals.end(1))
         if bare.end() - i > MAX_KEY:
             return self._fail(text, i, "an unterminated key")
-        if bare.end() == n:
-            return -1
+        if bare.end() == len(text):
+            return MORE
         if bare.end() == i or text[bare.end()] != ":":
             return self._fail(text, i, "an object without a key")
         return self._bare_key(bare.group().rstrip(), i, bare.end())
-
-    def _value_begins(self, text: str, i: int) -> int:
-        """Whether a value with other quotes begins at ``i``: 1, 0, or -1 if that is undecided."""
-        if _PLAIN_VALUE.match(text, i) or text.startswith(self._how.quote, i):
-            return 1
-        rest = text[i : i + len(self._how.quote) + MAX_WORD]
-        return -1 if any(value.startswith(rest) for value in (self._how.quote, *PYTHON_WORDS)) else 0
-
-    def _key_follows(self, text: str, i: int) -> int:
-        """Whether a key follows at ``i``, in an object with other quotes: 1, 0, or -1 if that is undecided."""
-        if not self.stack or self.stack[-1] == "[":
-            return 0
-        return 1 if _NEXT_KEY.match(text, i) else -1 if _NEXT_KEY_MAYBE.match(text, i) else 0
-
-    def _name_follows(self, text: str, i: int, n: int) -> int:
-        """Whether a keyword argument begins where a comma was left out: 1, 0, or -1 if that is undecided."""
-        if not self.stack or self.stack[-1] != "(" or self._how.quoted:
-            return 0
-        m = KEYWORD.match(text, i)
-        end = self._how.space.match(text, m.end()).end()
-        if end - i > MAX_KEY:
-            return 0
-        if end == n:
-            return -1
-        exponent = _EXPONENT.match(text, i) if self.mode == NUMBER else None
-        if exponent is not None and exponent.end() < m.end():
-            return 0  # the name begins after the exponent
-        return int(m.end() > i and text[end] == "=")
 
     def _bare_key(self, key: str, i: int, end: int) -> int:
         """Read a complete key without quotes, from ``i`` to ``end``."""
@@ -760,44 +672,30 @@ class LiteralReader:
         self.mode = COLON
         return end
 
-    def _string_opens(self, text: str, i: int, n: int, c: str) -> int:
-        """Whether a string opens at ``i``: 1, 0, or -1 if that is undecided."""
-        how = self._how
-        if how.quoted:  # or as in other formats
-            found = c in "\"'" or text.startswith(how.quote, i)
-            return 1 if found else -1 if how.quote.startswith(text[i:n]) else 0
-        if c == '"' or not how.python:
-            return int(c == '"' or (c == "'" and how.repair))
-        return 1 if c == "'" or self._opens_string(text, i) else -1 if c in "rRuUfF" and i + 1 == n else 0
-
-    def _value(self, text: str, i: int, n: int, c: str) -> int:  # a branch for each character that may begin a value
+    def _value(self, text: str, i: int, c: str) -> int:  # a branch for each character that may begin a value
         how = self._how
         around = c == "(" and how.quoted and not self.stack
         if how.whole and not self.stack and c != "{" and not around:
             return self._fail(text, i, "not an object")
-        opens = self._string_opens(text, i, n, c)
-        if opens:
-            return self._open_string(text, i, n, False) if opens > 0 else -1
+        opens = how.string_opens(text, i, c)
+        if opens != NO:
+            return self._open_string(text, i, False) if opens >= 0 else opens
         if c in "{[" or (c == "(" and how.python) or around:
             if len(self.stack) >= MAX_DEPTH:
                 return self._fail(text, i, f"nested deeper than {MAX_DEPTH}")
             return self._open_bracket(text, i, c)
-        if c in "-0123456789" or (c in "+." and not how.quoted and (how.repair or not how.keep)):
-            return self._number_or_bare(text, i, n, c)
-        return self._word(text, i, n, c)
-
-    def _number_or_bare(self, text: str, i: int, n: int, c: str) -> int:
-        """Open a number, or a string without its quotes that begins like one."""
-        ends = self._number_ends(text, i, n) if self._how.quoted and self.stack else 1
-        if not ends:
-            return self._open_bare(text, i)
-        return self._open_number(text, i, c) if ends > 0 else ends
+        if c in "-0123456789" or (c in "+." and how.lenient):
+            # In an object with other quotes, it may also begin a string whose quotes are missing.
+            ends = how.number_ends(text, i, self._top()) if how.quoted and self.stack else i
+            if ends == NO:
+                return self._open_bare(text, i)
+            return self._open_number(text, i, c) if ends >= 0 else ends
+        return self._word(text, i, c)
 
     def _open_number(self, text: str, i: int, c: str) -> int:
         self._begin(text, i)
         self._number = SIGN
-        self._figures = ""
-        self._size = None
+        self._figures.begin()
         self.mode = NUMBER
         if c == "-":
             self._write("-")
@@ -809,7 +707,7 @@ class LiteralReader:
         if c == ".":
             self.out.append("0.")
             self._number = DOT
-            self._add_figures(c)
+            self._figures.add(c)
         return i + 1
 
     def _open_bracket(self, text: str, i: int, c: str) -> int:
@@ -838,30 +736,30 @@ class LiteralReader:
         self._undecided.append(len(self.out) - 1)
         return "p"
 
-    def _word(self, text: str, i: int, n: int, c: str) -> int:  # a word may be whole, cut, or joined to a name
+    def _word(self, text: str, i: int, c: str) -> int:  # a word may be whole, cut, or joined to a name
         m = _WORD.match(text, i)
         quoted = self._how.quoted and bool(self.stack)
         if m is None:
             bare = quoted and c not in ":=,}])<"
             return self._open_bare(text, i) if bare else self._fail(text, i, f"{c!r} where a value is expected")
-        if quoted and m.end() < n:
-            ends = self._ends_bare(text, m.end(), n) if m.group() in self._how.words else 0
-            if ends < 0:
+        if quoted and m.end() < len(text):
+            ends = self._how.bare_ends(text, m.end(), self._top()) if m.group() in self._how.words else NO
+            if ends == MORE:
                 self.mode = WORD
-                return -1
-            if not ends:
+                return ends
+            if ends == NO:
                 return self._open_bare(text, i)
         if m.end() - i > (MAX_KEY if self.stack[-1:] == ["("] else MAX_WORD):
             return self._fail(text, i, "an unknown word where a value is expected")
-        if m.end() == n:
+        if m.end() == len(text):
             # A word ends where another character begins.
             self.mode = WORD
-            return -1
-        written, counts = self._word_in(text, m, n)
-        if counts < 0:
+            return MORE
+        written, counts = self._how.word_in(text, m, self._top())
+        if counts == MORE:
             self.mode = WORD
-            return -1
-        if not counts:
+            return counts
+        if counts == NO:
             return self._fail(text, i, f"{m.group()[:MAX_WORD]} is not a value")
         word = next(w for k, w in self._how.words.items() if k.startswith(written))
         self._begin(text, i)
@@ -874,51 +772,12 @@ class LiteralReader:
         self._ended()
         return end
 
-    def _ends_bare(self, text: str, i: int, n: int) -> int:
-        """Whether a number or word may end at ``i``, among strings with a quote of their own: 1, 0 (it begins a string
-        whose opening quote is missing), or -1 if that is undecided."""
-        j = PYTHON_SPACE.match(text, i).end()
-        if j - i > MAX_SPACE:
-            return 1
-        if j == n or self._how.quote.startswith(text[j:]):
-            return -1
-        return 1 if text[j] in ",}])" else max(self._stops(text, j), self._key_follows(text, j), key=abs)
-
-    def _number_ends(self, text: str, i: int, n: int) -> int:
-        """The same for what may be a number at ``i``; a longer one is one."""
-        m = _NUMERIC.match(text, i)
-        end = i if m is None else m.end()
-        ends = 1 if end - i > MAX_WORD else self._ends_bare(text, end, n)
-        return ends if ends < 0 or _NUMBER.fullmatch(text, i, end) else 0
-
-    def _word_in(self, text: str, m: re.Match[str], n: int) -> tuple[str, int]:
-        """The word that a name is, with which it begins, or which it begins, and whether it counts: 1, 0, or -1 if it
-        may."""
-        if m.group() in self._how.words:
-            return m.group(), 1
-        written = next((w for w in self._how.words if m.group().startswith(w)), "")
-        if written:  # a name may follow directly, if a comma was left out
-            return written, self._name_follows(text, m.start() + len(written), n)
-        return m.group(), self._cut_word(text, m)
-
-    def _cut_word(self, text: str, m: re.Match[str]) -> int:
-        """Whether the call ends behind the beginning of just one word (repair): 1, 0, or -1 if that is undecided."""
-        words = {json for word, json in self._how.words.items() if word.startswith(m.group())}
-        return self._stops(text, m.end()) if self._how.mend and len(words) == 1 else 0
-
-    def _stops(self, text: str, i: int) -> int:
-        """Whether the call ends at ``i`` or behind the white space there: 1, 0, or -1 if that is undecided."""
-        j = PYTHON_SPACE.match(text, i).end()
-        if self._how.stops is None or j - i > MAX_SPACE:
-            return 0
-        return -1 if j == len(text) else self._how.stops(text, j)
-
     def _close(self, text: str, i: int, c: str) -> int:  # a branch for each thing that a bracket may end
         top = self.stack[-1]
         if c == ")" and top == "(":
             self.out.append("}")
             self.mode = DONE
-            return i + 1 if self._how.quoted else -1
+            return i + 1 if self._how.quoted else MORE
         if top + c not in _PAIRS and not self._misses_bracket(text, i, c):
             return self._fail(text, i, f"{c!r} where ',' or the end of a value is expected")
         top = self.stack[-1]
@@ -958,31 +817,32 @@ class LiteralReader:
 
     # -- numbers --------------------------------------------------------------------------------------------------
 
-    def _digits(self, text: str, i: int, n: int) -> int:
+    def _digits(self, text: str, i: int) -> int:
         """Read digits of a number, or the character after them."""
         j = _DIGITS.match(text, i).end()
         if j == i:
-            return self._after_digits(text, i, n)
+            return self._after_digits(text, i)
         state = self._number
         if state == SIGN and text[i] == "0":
-            return self._zero(text, i, n)
+            return self._zero(text, i)
         if state == ZERO:
             return self._fail(text, i, "a number with a leading zero")
         self._number = _AFTER_DIGITS.get(state, state)
         digits = text[i:j]
-        self._add_figures(digits)
+        self._figures.add(digits)
         self._write(digits)
         return j
 
-    def _after_digits(self, text: str, i: int, n: int) -> int:  # a branch for each character that may follow
+    def _after_digits(self, text: str, i: int) -> int:  # a branch for each character that may follow
         """Read a character that is no digit: a point, a sign, an exponent, or what ends the number."""
         c = text[i]
         state = self._number
         complete, lenient = state in _COMPLETE, self._how.lenient
-        named = self._name_follows(text, i, n) if complete and (c.isalpha() or c == "_") else 0
-        if named < 0:
-            return -1
-        if named and not self._endless():
+        may_name = complete and (c.isalpha() or c == "_")
+        named = self._how.name_follows(text, i, self._top(), in_number=True) if may_name else NO
+        if named == MORE:
+            return named
+        if named >= 0 and not self._endless():
             self._number_ended()
             return i
         bare_point = state == DOT and lenient
@@ -991,7 +851,7 @@ class LiteralReader:
             if then == EXP:
                 self._add_fraction(text, i)
             self._number = then
-            self._add_figures(c)
+            self._figures.add(c)
             self._write(c)
             return i + 1
         if c == "_" and state in (INT, FRACTION, EXP_DIGITS) and lenient:
@@ -1014,10 +874,10 @@ class LiteralReader:
         self.out.append("0")
         return True
 
-    def _zero(self, text: str, i: int, n: int) -> int:
+    def _zero(self, text: str, i: int) -> int:
         """Read a leading zero: it is all of the integer part, one too many, or the beginning of another base."""
-        if i + 1 == n and (self._how.lenient or self._how.mend):
-            return -1
+        if i + 1 == len(text) and (self._how.lenient or self._how.mend):
+            return MORE
         based = _BASED.match(text, i) if self._how.lenient else None
         if based is not None:
             return self._based(text, based)
@@ -1025,7 +885,7 @@ class LiteralReader:
             self._mended("leading zero")
             return self._replace(text, i, i + 1)
         self._number = ZERO
-        self._add_figures("0")
+        self._figures.add("0")
         self._write("0")
         return i + 1
 
@@ -1034,43 +894,27 @@ class LiteralReader:
         begin, end = number.span()
         if end - begin <= MAX_DIGITS:
             if end == len(text):
-                return -1
+                return MORE
             value = "" if text[end].isalnum() or text[end] == "." else _decimal(number.group())
             if value:
                 self._fix("number")
-                self._add_figures(value)
+                self._figures.add(value)
                 self._number = INT
                 return self._replace(text, begin, end, value)
         return self._fail(text, begin, "an invalid integer of another base")
 
     def _endless(self) -> bool:
         """Whether the number so far rounds to infinity, if it has a point or an exponent."""
-        if self._number in (ZERO, INT):
-            return False
-        if self._size is None:
-            return not is_finite(self._figures)
-        self._size.count(self._figures)
-        self._figures = ""
-        return self._size.infinite()
-
-    def _add_figures(self, text: str) -> None:
-        """Add text of the number, of which a long one is only counted."""
-        self._figures += text
-        if len(self._figures) > SHORT:
-            if self._size is None:
-                self._size = Magnitude()
-            self._size.count(self._figures)
-            self._figures = ""
+        return self._number not in (ZERO, INT) and self._figures.infinite()
 
     def _number_ended(self) -> None:
         """The open number ends here."""
-        if self._finished is None:
-            self._finished = self._figures if self._size is None else ""
+        self._figures.end()
         self._ended()
 
     # -- strings ------------------------------------------------------------------------------------------------------
 
-    def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:  # each syntax opens strings in its way
+    def _open_string(self, text: str, i: int, is_key: bool) -> int:  # each syntax opens strings in its way
         how = self._how
         self._prefix = ""
         own = how.quoted and text.startswith(how.quote, i)
@@ -1082,8 +926,8 @@ class LiteralReader:
         else:
             # `''` may be an empty string or the beginning of a triple quote.
             if _STRING_MAYBE.match(text, i):
-                return -1
-            m = self._opens_string(text, i)
+                return MORE
+            m = self._how.opens_string(text, i)
             if m is None:
                 return self._fail(text, i, f"{text[i]!r} where a key is expected")
             if m.group(1) in ("f", "F"):
@@ -1108,23 +952,14 @@ class LiteralReader:
             self._key_at = len(self.out) - self._doubt.since if translated_text else -1
         return end
 
-    def _ends_apart(self, text: str, i: int) -> bool:
-        """Whether a line ends, or white space and another string follow, behind a quote: something lacks there."""
-        j = PYTHON_SPACE.match(text, i).end()
-        return "\n" in text[i:j] or (j > i and text.startswith('"', j))
-
-    def _opens_string(self, text: str, i: int) -> re.Match[str] | None:
-        """A quote of Python at ``i``, with its prefix; a formatted string counts if errors are repaired."""
-        return STRING_OPEN.match(text, i) or (_FORMATTED.match(text, i) if self._how.mend else None)
-
-    def _string(self, text: str, i: int, n: int) -> int:
+    def _string(self, text: str, i: int) -> int:
         if self._how.keep and self.delimiter == '"':
-            return self._json_string(text, i, n)
+            return self._json_string(text, i)
         if not self.delimiter:
             return self._bare_string(text, i)
         if self._how.quoted and self.delimiter == self._how.quote:
-            return self._quote_string(text, i, n)
-        return self._python_string(text, i, n)
+            return self._quote_string(text, i)
+        return self._python_string(text, i)
 
     def _string_ended(self, end: int) -> None:
         """A string ends; the text up to ``end`` was read."""
@@ -1149,25 +984,25 @@ class LiteralReader:
         elif not self._how.mend:
             self._doubt.decide()
 
-    def _json_string(self, text: str, i: int, n: int) -> int:  # a branch for each thing that may end a run
+    def _json_string(self, text: str, i: int) -> int:  # a branch for each thing that may end a run
         j = JSON_RUN.match(text, i).end() if self.repaired else json_run(text, i)
         if self._is_key and self._key_text is not None:
             self._key_text = self._key_text + text[i:j] if len(self._key_text) + j - i <= MAX_KEY else None
-        if j == n:
+        if j == len(text):
             return j
         c = text[j]
         if c == '"':
-            closes = self._closes(text, j + 1, n) if self._how.repair and self.stack and not self._is_key else 1
-            if closes < 0:
-                return j if j > i else -1
-            if closes or self._ends_apart(text, j + 1):
+            closes = self._how.closes(text, j + 1) if self._how.repair and self.stack and not self._is_key else j
+            if closes == MORE:
+                return j if j > i else MORE
+            if closes >= 0 or self._how.ends_apart(text, j + 1):
                 self._string_ended(j + 1)
                 return j + 1
             self._fix("quotes in a string")
             return self._replace(text, j, j + 1, '\\"')
         if c == "\\" and JSON_PARTIAL.match(text, j):
             # Consume what is complete; the beginning of an escape waits.
-            return j if j > i else -1
+            return j if j > i else MORE
         return self._mend_character(text, j, c)
 
     def _mend_character(self, text: str, j: int, c: str) -> int:
@@ -1211,14 +1046,14 @@ class LiteralReader:
                 return i
             at = end - 1
             if mark in "<[◁":
-                follows = self._stops(text, at)
+                follows = self._how.ends_call(text, at)
             elif mark == "," and top != "[":
-                follows = self._key_follows(text, at)
+                follows = self._how.key_follows(text, at, top)
             else:
-                follows = mark == "," or top + mark in _AROUND
-            if follows < 0:
+                follows = at if mark == "," or top + mark in _AROUND else NO
+            if follows == MORE:
                 return i
-            if not follows:
+            if follows == NO:
                 self.out.append(escaped(m.group()))
                 return end
             end = at
@@ -1226,24 +1061,24 @@ class LiteralReader:
         self._string_ended(end)
         return end
 
-    def _quote_string(self, text: str, i: int, n: int) -> int:
+    def _quote_string(self, text: str, i: int) -> int:
         assert self._how.scan is not None
         m = self._how.scan.search(text, i)
-        end = n if m is None else m.start()
+        end = len(text) if m is None else m.start()
         if end > i:
             self.out.append(escaped(text[i:end]))
         if m is None:
-            return n
+            return end
         if m.group() == self._how.quote:
             self.out.append('"')
             self._string_ended(m.end())
             return m.end()
-        return end if end > i else -1
+        return end if end > i else MORE
 
-    def _python_string(self, text: str, i: int, n: int) -> int:  # a branch for each thing that may end a run
+    def _python_string(self, text: str, i: int) -> int:  # a branch for each thing that may end a run
         delimiter = self.delimiter
         run, to_json = (RAW_RUN, escaped) if self._prefix == "r" else (PYTHON_RUN, translated)
-        out = self.out
+        out, n = self.out, len(text)
         quote = -1  # where the next one may be
         while i < n:
             if i > quote:
@@ -1256,23 +1091,25 @@ class LiteralReader:
                 self._mark = i = j
                 continue
             if text[i] == "\\":
-                k = self._escape(text, i, n)
-                if k < 0:
+                json, end = escape_at(text, i, raw=self._prefix == "r", slash=self._how.quoted)
+                if end == MORE:
                     return i
-                self._mark = i = k
+                if json:
+                    out.append(json)
+                self._mark = i = end
                 continue
             if not text.startswith(delimiter, i):  # its beginning, at the end of the text
                 return i
-            another = self._adjoins(text, i + len(delimiter), n)
-            if another:
-                if another > 0:
-                    self._mark = another
+            another = self._adjoins(text, i + len(delimiter))
+            if another >= 0:
+                self._mark = another
+            if another != NO:
                 return max(another, i)
             if self._how.mend and len(delimiter) == 1:
-                closes = self._closes(text, i + 1, n)
-                if closes < 0:
+                closes = self._how.closes(text, i + 1)
+                if closes == MORE:
                     return i
-                if not closes:
+                if closes == NO:
                     self._mended("quotes in a string")
                     out.append(escaped(text[i]))
                     i += 1
@@ -1285,60 +1122,20 @@ class LiteralReader:
             return i
         return i
 
-    def _adjoins(self, text: str, i: int, n: int) -> int:
-        """Go on with the string that follows one directly, as in ``'a' 'b'``: where it begins, 0, or -1: undecided."""
-        j = PYTHON_SPACE.match(text, i).end()
+    def _adjoins(self, text: str, i: int) -> int:
+        """Go on with the string that follows one directly, as in ``'a' 'b'``: where it begins, `NO`, or `MORE`."""
+        j = skip_space(text, i)
         if self._is_key or j - i > MAX_SPACE or not (self._how.mend or (self._how.python and self.stack)):
-            return 0
+            return NO
         if _STRING_MAYBE.match(text, j):
-            return -1
-        m = self._opens_string(text, j)
+            return MORE
+        m = self._how.opens_string(text, j)
         if m is None or (self._how.keep and m.group() != "'"):
-            return 0
+            return NO
         if not self._how.python:
             self._mended("adjacent strings")
         self._prefix = m.group(1).lower().strip("u")
         self.delimiter = m.group(2)
-        return m.end()
-
-    def _closes(self, text: str, i: int, n: int) -> int:
-        """Whether a quote just before ``i`` closes its string, judged by what follows: 1, 0, or -1 if undecided."""
-        j = PYTHON_SPACE.match(text, i).end()
-        if j - i > MAX_SPACE:
-            return 0
-        return -1 if j == n else 1 if text[j] in ",)]}:" else self._stops(text, j)
-
-    def _escape(self, text: str, i: int, n: int) -> int:
-        out = self.out
-        if self._prefix == "r":
-            if i + 1 == n:
-                return -1
-            out.append("\\\\" + escaped(text[i + 1]))
-            return i + 2
-        if _ESCAPE_MAYBE.match(text, i):
-            return -1
-        m = _ESCAPE.match(text, i)
-        if m is None:  # `\x` or `\u` without its digits means itself
-            out.append("\\\\")
-            return i + 1
-        c = m.group(1)
-        if c is None:
-            body = m.group()[1:]
-            if body in ("\n", "\r\n"):
-                return m.end()
-            code = int(body, 8) if body[0] in "01234567" else int(body[1:], 16)
-            if code > 0x10FFFF:
-                out.append("\\\\")
-                return i + 1
-            # A surrogate stays an escape: two of them make one character in JSON.
-            out.append(f"\\u{code:04x}" if 0xD800 <= code < 0xE000 else escaped(chr(code)))
-            return m.end()
-        if c in _SIMPLE:
-            out.append(_SIMPLE[c])
-        elif c in "\\'\"" or (c == "/" and self._how.quoted):
-            out.append(escaped(c))
-        else:
-            out.append("\\\\" + escaped(c))
         return m.end()
 
 

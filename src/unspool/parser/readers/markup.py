@@ -6,19 +6,20 @@ between arguments ── opening ──► at a value's start ── text ──
 
 import re
 from collections import deque
+from functools import partial
 from typing import Final
 
 from ...dialect.follows import ARGUMENT_END
 from ...dialect.loose import MAX_AGAIN, Loose
 from ...dialect.markers import BLOCK_END, Form, Parameter, openings_of
-from ...dialect.patterns import MAX_FIELD, MAX_SPACE, MORE, NO, skip_space
+from ...dialect.patterns import MAX_FIELD, MAX_SPACE, MORE, NO, rest_begins, skip_space
 from ...dialect.plan import ArgumentPlan
 from ...events import Status
 from ...regex import Prefix
 from ...schema import Schema
 from ..call import Call
 from ..ledger import CAP
-from ..lookout import first_of
+from ..lookout import first_ending, first_of
 from ..openings import Openings
 from ..white import common_prefix, common_suffix, held_suffix
 from .containers import Containers, Level
@@ -29,14 +30,6 @@ from .wrapped import WRAPPERS
 
 _BROKEN_OFF: Final = Prefix(rf"[\"']?[\w.\-]{{0,64}}+\s{{0,{MAX_SPACE}}}+")
 """Matches what may follow the beginning of an opening that breaks off: a name, or nothing."""
-
-
-class Reading:
-    """What the reader is reading."""
-
-    BETWEEN: Final = "between arguments"
-    START: Final = "at a value's start"
-    VALUE: Final = "in a value"
 
 
 def plain_arguments(
@@ -76,7 +69,7 @@ def plain_arguments(
         i = m.end()
 
 
-def whole_call(openings: Openings, schema: Schema | None, form: Form, name: str, text: str, i: int) -> Whole | None:
+def whole_markup(openings: Openings, schema: Schema | None, form: Form, name: str, text: str, i: int) -> Whole | None:
     """The call whose arguments begin at ``i``, if all of it is there and plain."""
     plan = openings.look.plan
     if plan.arguments.comma.atoms:
@@ -98,8 +91,7 @@ class MarkupReader(Reader):
         super().__init__(call, openings)
         self.status: Status = "ok"  # the status of a call that ends here without its closing
         self.containers = Containers(call, schema)  # the arguments, and the containers inside them
-        self._reading = Reading.BETWEEN
-        self._value: Value | None = None
+        self._value: Value | None = None  # the open argument's; ``None`` between arguments
         self._strayed = False  # a closing closed nothing, and no argument has come since
         self._searched = 0  # the offset up to which no closing names an argument
         self._opened = ""  # the last opening, and ``_closed`` the last closing, as they are written, if they may repeat
@@ -107,38 +99,39 @@ class MarkupReader(Reader):
         self._refused: deque[int] = deque(maxlen=MAX_AGAIN)  # the last offsets behind closings that nothing may follow
 
     def read(self) -> bool:
-        if self._reading == Reading.BETWEEN:
-            return self._between()
         value = self._value
-        assert value is not None
-        return self._start(value) if self._reading == Reading.START else self._text(value)
+        if value is None:
+            return self._between()
+        return self._start(value) if value.starting else self._text(value)
 
     def take(self) -> str | None:
         return self.containers.take()
 
     def in_value(self) -> bool:
         value = self._value
-        guessing = self._reading == Reading.START and value is not None and value.kind == ValueKind.GUESS
-        return self._reading == Reading.VALUE or guessing or self.containers.holding
+        inside = value is not None and (not value.starting or value.kind == ValueKind.GUESS)
+        return inside or self.containers.holding
 
     def streams(self) -> Value | None:
         """The value, if its text is passed on piece by piece."""
         value = self._value
-        if self._reading != Reading.VALUE or value is None or not value.begun or value.kind != ValueKind.STRING:
+        if value is None or not value.begun or value.kind != ValueKind.STRING:
             return None
         return None if self.containers.held_back else value
 
     def held(self) -> Value | None:
         """The value, if nothing is decided before its end."""
-        value = self._value if self._reading == Reading.VALUE else None
-        quiet = value is not None and value.kind != ValueKind.TYPED and self.containers.quiet
-        return value if value is not None and (quiet or value.holds()) else None
+        value = self._value
+        if value is None or value.starting:
+            return None
+        quiet = value.kind != ValueKind.TYPED and self.containers.quiet
+        return value if quiet or value.holds() else None
 
     def undecided(self, value: Value | None) -> re.Pattern[str] | None:
         """Matches text that decides nothing yet, in a value or between arguments; ``None``: unknown."""
         level = self.containers.levels[-1]
         awaited = self._plan.arguments.awaited(level.parameter, self._children(level))
-        if awaited is None or (value is None and self._reading != Reading.BETWEEN):
+        if awaited is None or (value is None and self._value is not None):
             return None
         return awaited.between if value is None else awaited.inside(value.parameter)
 
@@ -150,7 +143,7 @@ class MarkupReader(Reader):
         buf = tape.buf
         i = skip_space(buf, tape.i)
         level = self.containers.levels[-1]
-        j = self._past_comma(level, i)
+        j = self._past_comma(i) if level.begun else i
         if j == MORE or j == len(buf):
             tape.i = i if j == MORE and not tape.final else len(buf)
             return self._over()
@@ -252,7 +245,7 @@ class MarkupReader(Reader):
     def _may_be(self, tag: str, j: int) -> bool:
         """Whether a tag, or its beginning, is at ``j``."""
         buf = self._tape.buf
-        return buf.startswith(tag, j) or (not self._tape.final and tag.startswith(buf[j:]))
+        return buf.startswith(tag, j) or (not self._tape.final and rest_begins(tag, buf, j))
 
     def _again(self, j: int, tag: str) -> bool:
         """A tag that was read is, or may be, written again at ``j``."""
@@ -262,11 +255,11 @@ class MarkupReader(Reader):
         self._tape.i = j + len(tag)
         return True
 
-    def _past_comma(self, level: Level, i: int) -> int:
+    def _past_comma(self, i: int) -> int:
         """The place of the next argument: after a comma at ``i``, if arguments have one between them; or `MORE`."""
         buf = self._tape.buf
         comma = self._plan.arguments.comma
-        if not comma or not level.begun:
+        if not comma:
             return i
         r = self._look.stands(comma, i)
         if r >= 0:
@@ -364,7 +357,7 @@ class MarkupReader(Reader):
         """The output ends. If the model stopped and all arguments are closed, only the call's own closing is
         missing."""
         tape = self._tape
-        if tape.final and tape.ended and self._complete():
+        if tape.ended and self._complete():
             self._end()
         return False
 
@@ -428,7 +421,6 @@ class MarkupReader(Reader):
         schema = None if above is None else above.items() if level.bracket == "[" else above.property(key)
         self.containers.enter(key, schema, tape.here)
         self._value = self._value_of(parameter, fields, schema)
-        self._reading = Reading.START
 
     def _value_of(self, parameter: Parameter, fields: dict[str, str], schema: Schema | None) -> Value:
         return Value(self._call, self._plan, self.containers, parameter, fields, schema)
@@ -455,7 +447,6 @@ class MarkupReader(Reader):
             return False
         tape.i = i + k
         value.starts(line=k > 0 and buf[i + k - 1] == "\n", quoted=plan.arguments.quoted and buf.startswith('"', i + k))
-        self._reading = Reading.VALUE
         return True
 
     def _repeated(self, value: Value) -> int:  # hot: asked before each value; the first `no` ends it
@@ -469,7 +460,7 @@ class MarkupReader(Reader):
             return NO
         at = tag.rfind(value.parameter.last, 1) if value.parameter.last else -1
         last = tag[max(at, 0) :]
-        if not tape.final and (tag.startswith(buf[j:]) or last.startswith(buf[j:])):
+        if not tape.final and (rest_begins(tag, buf, j) or rest_begins(last, buf, j)):
             return 0
         if buf.startswith(last, j) and last != tag:
             return int(self._again(j, last))
@@ -525,7 +516,7 @@ class MarkupReader(Reader):
         level = Level("[" if named else bracket, value.parameter, value.fields, within, children=named)
         containers.open(level, self._tape.base + j)
         self._tape.i = j
-        self._reading = Reading.BETWEEN
+        self._value = None
         return 1
 
     # -- in a value ---------------------------------------------------------------------------------------------------
@@ -533,44 +524,28 @@ class MarkupReader(Reader):
     def _text(self, value: Value) -> bool:
         """Read the text of a value, up to the closing that counts."""
         tape = self._tape
-        buf = tape.buf
-        i = tape.i
-        n = len(buf)
-        parameter = value.parameter
-        find = parameter.find
-        held = parameter.held
-        pos = i
-        while True:
-            m = find.search(buf, pos)
-            if m is None:
-                if tape.final:
-                    break
-                self._push(value, n - held_suffix(buf, i, n, held))
-                return False
-            p = m.start()
-            r = MORE if m.end() == n and m.group() not in parameter.triggers else self._ends(value, p)
-            if r == NO:
-                r = self._next_opens(value, p)
-            if r == NO:
-                pos = p + 1
-                continue
-            if r == MORE:
-                self._push(value, p - held_suffix(buf, i, p, held))
-                return False
-            if r > p:
-                self._push(value, p - common_suffix(buf, tape.i, p, parameter.trail))
-            else:  # its closing is missing: another opens, or what is around it closes
-                self._push(value, p - held_suffix(buf, i, p, parameter.gap))
-            value.done(tape.here)
-            if r == p:
-                self._call.notice_at(tape.here, "missing_close", value.fields.get("key", ""))
-            tape.i = r
-            self._reading = Reading.BETWEEN
-            return True
-        # At the end of the output, what may begin a closing is not emitted.
-        self._push(value, n - held_suffix(buf, i, n, held))
-        tape.i = n
-        return False
+        buf, i, parameter = tape.buf, tape.i, value.parameter
+        p, r = first_ending(parameter, buf, i, lambda at: self._ends_or_opens(value, at))
+        if r < 0:
+            self._push(value, p - held_suffix(buf, i, p, parameter.held))
+            if r == NO and tape.final:  # what may begin a closing is not emitted
+                tape.i = len(buf)
+            return False
+        if r > p:
+            self._push(value, p - common_suffix(buf, tape.i, p, parameter.trail))
+        else:  # its closing is missing: another opens, or what is around it closes
+            self._push(value, p - held_suffix(buf, i, p, parameter.gap))
+        value.done(tape.here)
+        if r == p:
+            self._call.notice_at(tape.here, "missing_close", value.fields.get("key", ""))
+        tape.i = r
+        self._value = None
+        return True
+
+    def _ends_or_opens(self, value: Value, p: int) -> int:
+        """The same as `_ends`, or ``p`` if another argument opens there."""
+        r = self._ends(value, p)
+        return self._next_opens(value, p) if r == NO else r
 
     def _push(self, value: Value, end: int) -> None:
         """Pass on text of the value up to ``end``."""
@@ -647,7 +622,7 @@ class MarkupReader(Reader):
         buf, end = tape.buf, i
         for _ in range(MAX_AGAIN):
             j = skip_space(buf, end)
-            begins = len(buf) - j < len(tag) and tag.startswith(buf[j:])
+            begins = len(buf) - j < len(tag) and rest_begins(tag, buf, j)
             if begins and j < len(buf) and not tape.final:
                 return MORE  # it is asked for each character: what follows is not looked for in the beginning of a tag
             refused = tape.base + end in self._refused
@@ -668,22 +643,17 @@ class MarkupReader(Reader):
         tape = self._tape
         look = self._look
         plan = look.plan
+        level = self.containers.levels[-1]
         j = skip_space(tape.buf, i)
-        if plan.arguments.comma and j - i <= MAX_SPACE:
-            r = look.stands(plan.arguments.comma, j)
-            if r >= 0:
-                j = skip_space(tape.buf, r)
-            elif r == MORE and j < len(tape.buf):
-                return i if tape.ended and tape.final else MORE
+        if j - i <= MAX_SPACE:
+            j = self._past_comma(j)
         if j - i > MAX_SPACE:
             return NO
-        if j == len(tape.buf):
+        if j in (MORE, len(tape.buf)):
             return i if tape.ended else MORE
-        level = self.containers.levels[-1]
         if level.parameter is None:
-            r = first_of((look.first(plan.arguments.openings, j), self._begins_unnamed(j)))
-            if r < 0:
-                r = first_of((r, self._openings.behind(ARGUMENT_END, j), self._opens_nothing(j)))
+            opens, behind = partial(look.first, plan.arguments.openings), partial(self._openings.behind, ARGUMENT_END)
+            r = first_of(ask(j) for ask in (opens, self._begins_unnamed, behind, self._opens_nothing))
         else:
             # In a container: another element, its closing, or the turn's end.
             r = look.stands(level.parameter.closing, j, dict(level.fields))

@@ -13,6 +13,66 @@ _FAR: Final = 10**18  # a larger exponent counts as this one: no text is long en
 _PLACES: Final = 18
 
 
+class Figures:
+    """The text of one number of a literal after the other; a long one is only counted."""
+
+    def __init__(self) -> None:
+        self._text = ""  # of the open number, or of the last one, as far as ``_size`` does not count it
+        self._size: Magnitude | None = None  # counts a number that is not short
+        self._ended: str | None = None  # the first number that ended since `mark`; empty: a long one
+
+    def begin(self, text: str = "") -> None:
+        """A number begins."""
+        self._text, self._size = text, None
+
+    def add(self, text: str) -> None:
+        """The number goes on."""
+        self._text += text
+        if len(self._text) > SHORT:
+            self._count()
+
+    def infinite(self) -> bool:
+        """Whether the number, which has a point or an exponent, rounds to infinity."""
+        return self._count().infinite() if self._size is not None else not is_finite(self._text)
+
+    def end(self) -> None:
+        """The number ends."""
+        if self._ended is None:
+            self._ended = self._text if self._size is None else ""
+
+    def _count(self) -> "Magnitude":
+        size = self._size = self._size or Magnitude()
+        size.count(self._text)
+        self._text = ""
+        return size
+
+    # -- for `memory` -------------------------------------------------------------------------------------------------
+
+    def mark(self, *, is_open: bool) -> int | None:
+        """How much of the open number was read, for `changes`."""
+        self._ended = None
+        return len(self._text) if is_open else None
+
+    def changes(self, mark: int | None, *, is_open: bool) -> tuple[str, bool, str | None] | None:
+        """What came since `mark`: the rest of the number, whether it ended, and the beginning of another that is open;
+        ``None`` if one of them is long."""
+        ended, number = self._ended if mark is not None else None, self._text if is_open else None
+        if ended == "" or (is_open and self._size is not None):
+            return None
+        digits = "" if mark is None else (number or "" if ended is None else ended)[mark:]
+        return digits, ended is not None, number if mark is None or ended is not None else None
+
+    def goes_on(self, digits: str, *, ends: bool) -> bool:
+        """Add digits, after which the number may end; false if it may be too large."""
+        text = self._text + digits
+        if ends:
+            return self._size is None and is_finite(text)
+        if digits and len(text) > SHORT:
+            return False
+        self._text = text
+        return True
+
+
 def is_finite(text: str) -> bool:
     """Whether a number is certainly finite. Only of a short one it is certain."""
     return len(text) <= SHORT and not (("e" in text or "E" in text) and isinf(float(text)))

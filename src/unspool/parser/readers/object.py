@@ -14,8 +14,9 @@ from ..call import Call
 from ..ledger import CAP
 from ..openings import NULL, Openings
 from .arguments import ArgumentsReader
-from .literal import LiteralReader, Root
+from .literal import LiteralReader
 from .reader import Mode, Reader, Whole
+from .spelling import Root
 from .whole import whole_members, whole_object
 
 MAX_TOKEN: Final = 1024  # the longest key, name or id, in characters, with its quotes
@@ -25,7 +26,7 @@ _MAX_DEPTH: Final = 4  # the number of objects that may be around a call's name
 _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
 
 
-def whole_call(form: Form, text: str, i: int) -> Whole | None:
+def whole_object_call(form: Form, text: str, i: int) -> Whole | None:
     """The call whose object begins at ``i``, after its bracket, if all of it is there and plain."""
     plain = form.outside
     m = None if plain is None else plain.header.match(text, i)

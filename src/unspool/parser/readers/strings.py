@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from ...dialect.patterns import MORE
 from ...regex import Prefix, Regex
 
 SHORT: Final = 16  # pieces up to this length recur, because they are tokens; results for them are cached
@@ -25,6 +26,9 @@ RAW_RUN = Prefix(r"[^\\]*+(?:\\.[^\\]*+)*+", re.S)
 _FREE = r"(?<![^\\]\\Q)(?<!\A\\Q)"
 _QUOTES = {q: Regex(q + _FREE.replace("Q", q)) for q in ("'", '"')}
 _QUOTES |= {3 * q: Regex(rf"{q}(?:{q}{q}{_FREE.replace('Q', 3 * q)}|{q}?\Z)") for q in ("'", '"')}
+_ESCAPE = Regex(r"\\(?:\r\n|\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(.))", re.S)
+_ESCAPE_MAYBE = Regex(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?\Z")
+_SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -79,6 +83,34 @@ def translated(run: str) -> str:
     if "\\" in run:
         run, _ = unicode_escape_decode(raw_unicode_escape_encode(run)[0])
     return escaped(run)
+
+
+def escape_at(text: str, i: int, *, raw: bool, slash: bool) -> tuple[str, int]:
+    """The escape of a Python string at ``i`` as the inside of a JSON string, and its end, or `MORE` if it is cut.
+
+    Args:
+        raw: a backslash means itself.
+        slash: a slash may be escaped, as in JSON.
+    """
+    if raw:
+        return ("", MORE) if i + 1 == len(text) else ("\\\\" + escaped(text[i + 1]), i + 2)
+    if _ESCAPE_MAYBE.match(text, i):
+        return "", MORE
+    m = _ESCAPE.match(text, i)
+    if m is None:  # `\x` or `\u` without its digits means itself
+        return "\\\\", i + 1
+    c = m.group(1)
+    if c is not None:
+        means_itself = c not in "\\'\"" and not (c == "/" and slash)
+        return _SIMPLE.get(c) or ("\\\\" if means_itself else "") + escaped(c), m.end()
+    body = m.group()[1:]
+    if body in ("\n", "\r\n"):
+        return "", m.end()
+    code = int(body, 8) if body[0] in "01234567" else int(body[1:], 16)
+    if code > 0x10FFFF:
+        return "\\\\", i + 1
+    # A surrogate stays an escape: two of them make one character in JSON.
+    return f"\\u{code:04x}" if 0xD800 <= code < 0xE000 else escaped(chr(code)), m.end()
 
 
 def marker_scan(marker: str) -> re.Pattern[str]:

@@ -3,7 +3,7 @@
 import json
 
 from ...dialect.patterns import MORE, NO
-from ..lookout import first_of
+from ..lookout import first_ending, first_of
 from .reader import Reader
 from .strings import escaped
 
@@ -19,23 +19,12 @@ class TextReader(Reader):
         if not self._begun:
             self._begun = True
             self._call.put(f'{{{json.dumps(form.key)}: "', tape.here)
-        find = form.find
-        pos = tape.i
-        while True:
-            m = find.search(buf, pos)
-            if m is None:
-                self._push(len(buf))
-                return self._over()
-            p = m.start()
-            r = MORE if m.end() == len(buf) and m.group() not in form.triggers else self._ends(p)
-            if r == NO:
-                pos = p + 1
-                continue
-            if r == MORE and tape.final and tape.ended:
-                self._push(len(buf))  # the beginning of a marker that never became complete
-                return self._over()
-            self._push(p)
-            return r >= 0 and self._done('"}')
+        p, r = first_ending(form, buf, tape.i, self._ends)
+        if r == NO or (r == MORE and tape.ended):  # the beginning of a marker that never became complete
+            self._push(len(buf))
+            return self._over()
+        self._push(p)
+        return r >= 0 and self._done('"}')
 
     def _ends(self, p: int) -> int:
         """The end of a marker at ``p`` that ends the text; else `NO` or `MORE`."""
@@ -50,4 +39,4 @@ class TextReader(Reader):
 
     def _over(self) -> bool:
         """The output ends; if the model stopped, the call is complete."""
-        return self._tape.final and self._tape.ended and self._done('"}')
+        return self._tape.ended and self._done('"}')

@@ -13,7 +13,8 @@ from ..call import Call
 from ..ledger import CAP
 from ..openings import NULL
 from .containers import Containers, Held, is_list
-from .literal import DONE, ERROR, LiteralReader, Root
+from .literal import DONE, ERROR, LiteralReader
+from .spelling import Root
 from .strings import escaped, json_string
 from .whole import whole_object
 
@@ -44,6 +45,7 @@ class Value:
         self.parameter = parameter
         self.fields = fields
         self.schema = schema  # the value's, if it is known
+        self.starting = True  # its text has not begun: what stands there may belong to its opening
         self.line_start = False  # none of its text was read yet, and it begins at the start of a line
         self.begun = False  # a piece of it was emitted
         self._call = call
@@ -70,6 +72,7 @@ class Value:
 
     def starts(self, *, line: bool, quoted: bool) -> None:
         """Its text begins: at the start of a line (``line``), with a quote."""
+        self.starting = False
         self.line_start = line
         if quoted and self.kind != ValueKind.TYPED:
             # It may be a string in quotes that distinguish it from another type.

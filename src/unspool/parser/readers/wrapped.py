@@ -4,10 +4,12 @@ import json
 import re
 from typing import Final
 
+from ...dialect.patterns import rest_begins
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ...schema import Schema, declared_object
-from .literal import DONE, ERROR, MAX_HELD, STRING, VALUE, LiteralReader, Root
+from .literal import DONE, ERROR, MAX_HELD, STRING, VALUE, LiteralReader
+from .spelling import Root
 
 
 class UnwrapReader:
@@ -120,15 +122,18 @@ def _unescape(m: re.Match[str]) -> str:
 
 
 WRAPPERS: Final = ("arguments", "parameters", "input")  # names under which models sometimes give all arguments as one
+NAME: Final = "name"  # what may stand before them, with the call's name once more
 _LONGEST: Final = 256  # the longest beginning of a wrapper, in characters, white space included
 
 
 class Unwrapping:
-    """JSON that is either the call's arguments, or an object with a single member that contains them."""
+    """JSON that is either the call's arguments, or an object that contains them, also as a string, alone or behind the
+    call's name."""
 
-    def __init__(self, schema: Schema, names: list[str]) -> None:
+    def __init__(self, schema: Schema, names: list[str], call: str) -> None:
         self._schema = schema
         self._names = [f'"{name}"' for name in names]
+        self._call = json.dumps(call)
         self._text: list[str] = []
         self._size = 0
         self._start = -1  # where the inner object begins, once that is certain
@@ -162,20 +167,24 @@ class Unwrapping:
         text = self.rest()
         if self._start < 0:
             return text
-        inner = text[self._start : text.rindex("}")]
         outer: tuple[tuple[str, object], ...] = _PAIRS.decode(text)
-        return (declared_object(inner, self._schema) or text) if len(outer) == 1 else text
+        value = outer[-1][1]
+        inner = value if isinstance(value, str) else text[self._start : text.rindex("}")]
+        alone = len(outer) == 1 + (outer[0][0] == NAME)
+        return (declared_object(inner, self._schema) or text) if alone else text
 
     def _begins(self, text: str) -> int:
         """Where the inner object begins; `_NEVER` if there is none, -1 while that is undecided."""
-        i = 0
-        for expected in (("{",), self._names, (":",), ("{",)):
+        i, steps = 0, [["{"], [*self._names, f'"{NAME}"'], [":"], ["{", '"']]
+        for expected in steps:
             i = skip(text, i)
             found = next((e for e in expected if text.startswith(e, i)), None)
-            if i > _LONGEST or (found is None and not any(e.startswith(text[i:]) for e in expected)):
+            if i > _LONGEST or (found is None and not any(rest_begins(e, text, i) for e in expected)):
                 return _NEVER
             if found is None:
                 return -1
+            if found == f'"{NAME}"':
+                steps[2:] = [[":"], [self._call], [","], self._names, [":"], ["{", '"']]
             i += len(found)
         return i - 1
 
@@ -191,17 +200,18 @@ def skip(text: str, i: int) -> int:
     return i
 
 
-WRAPPED: Final = Regex(rf'\{{\s*+"(?:{"|".join(WRAPPERS)})"')
-"""Matches the beginning of arguments whose first key is a wrapper's name."""
+_FIRST: Final = "|".join((*WRAPPERS, NAME))
+WRAPPED: Final = Regex(rf'\{{\s*+"(?:{_FIRST})"')
+"""Matches the beginning of arguments whose first key is a wrapper's name, or `NAME`."""
 
 
-UNWRAPPED: Final = Regex(rf'[ \t\n\r]*+\{{[ \t\n\r]*+(?:\}}|"(?!(?:{"|".join(WRAPPERS)})")[^"]*")')
-"""Matches the beginning of arguments whose first key is known, and is no wrapper's name."""
+UNWRAPPED: Final = Regex(rf'[ \t\n\r]*+\{{[ \t\n\r]*+(?:\}}|"(?!(?:{_FIRST})")[^"]*")')
+"""Matches the beginning of arguments whose first key is known, and is neither."""
 
 
-def unwrapping(schema: Schema | None) -> Unwrapping | None:
-    """An `Unwrapping`; ``None`` if the schema declares all names of wrappers, or nothing."""
+def unwrapping(schema: Schema | None, name: str) -> Unwrapping | None:
+    """An `Unwrapping` for a call; ``None`` if the schema declares all names of wrappers, or nothing."""
     if schema is None or schema.types is None:
         return None
-    names = [name for name in WRAPPERS if not schema.declares(name)]
-    return Unwrapping(schema, names) if names else None
+    names = [wrapper for wrapper in WRAPPERS if not schema.declares(wrapper)]
+    return Unwrapping(schema, names, name) if names else None
