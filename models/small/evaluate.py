@@ -136,9 +136,10 @@ def main() -> None:
                 cases = random.Random(2026).sample(cases, given.each)
             outcomes = list(pool.map(lambda case: ask(given.url, case), cases))
             shares.append(100 * sum(o.right for o in outcomes) / len(outcomes))
-            invalid += sum(o.invalid for o in outcomes)
-            print(f"| {kind} | {len(outcomes)} | {shares[-1]:.1f} |", flush=True)
-    print(f"| mean of the kinds | | {sum(shares) / len(shares):.1f} |\n\n{invalid} invalid calls")
+            wrong = sum(o.invalid for o in outcomes)
+            invalid += wrong
+            print(f"| {kind} | {len(outcomes)} | {shares[-1]:.1f} | {wrong} invalid |", flush=True)
+    print(f"| mean of the kinds | | {sum(shares) / len(shares):.1f} | {invalid} invalid |")
 
 
 if __name__ == "__main__":
