@@ -482,7 +482,7 @@ class Prose(Steps):
             rest = self._tape.buf[end:].strip()
             begun = any(a.kind == LITERAL and a.text.startswith(rest) for a in cut.pattern.atoms)
             return begun or len(cut.pattern.cut(self._tape.buf, i)) < len(rest)
-        return end < len(self._tape.buf) and (o.kind in (END, START) or o.kind == cut.kind == REASONING)
+        return end < len(self._tape.buf) and (o.kind in (END, START, FRAME) or o.kind == cut.kind == REASONING)
 
     def _cut_at(self, markers: Candidates[Marker], p: int) -> int:
         """Drop the beginning of a marker's first literal, which is at ``p`` and ends the output, if that is no text."""
