@@ -229,6 +229,16 @@ def test_anthropics_client_sends_the_whole_conversation_where_it_would_send_a_th
     assert [tool["function"]["name"] for tool in heard.tools or ()] == ["look"]
 
 
+@pytest.mark.parametrize("otherwise", ["error", "continue_unthreaded"])
+def test_a_thread_of_anthropics_client_loses_no_message(otherwise: Any) -> None:
+    with written("One.", "Two.", "Three.") as (server, engine), claude(server.url) as client:
+        thread = client.beta.messages.thread(model="m", max_tokens=9, unsupported_request_behavior=otherwise)
+        for text in ("1?", "2?", "3?"):
+            thread.send({"role": "user", "content": text})
+    said = ["1?", "One.", "2?", "Two.", "3?"]
+    assert [m["content"] for m in engine.requests[-1].messages] == said
+
+
 def test_the_official_clients_read_the_list_of_models() -> None:
     with live(Scripted(["ok"]), model="small") as server, claude(server.url) as client:
         (ours,) = server.openai.models.list()

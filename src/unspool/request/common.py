@@ -85,7 +85,7 @@ _IDLE_ONE = ("best_of", "length_penalty", "repeat_penalty", "typical_p")
 
 def going_on(fields: Fields) -> str:
     """The field by which a request asks the model to go on with the last message; empty if it does not."""
-    return "continue_final_message" if fields.flag("continue_final_message") else ""
+    return fields.path("continue_final_message") if fields.flag("continue_final_message") else ""
 
 
 def check_served(fields: Fields, *own: str) -> None:

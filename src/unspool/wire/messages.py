@@ -239,7 +239,7 @@ _ERROR_TYPES: Final = {
 """Anthropic's error types by status; any other 4xx is an invalid request, any other status an API error."""
 
 
-UNTHREADED: Final = "thread_unsupported_request"
+NO_THREAD: Final = "thread_not_found"
 """The code at which Anthropic's client sends the whole conversation, instead of a ``thread`` and what is new in it."""
 
 
@@ -247,5 +247,5 @@ def error_body(failure: Failure) -> bytes:
     """The body of a response that is an error; also the data of a stream's event ``error``."""
     other = "invalid_request_error" if 400 <= failure.status < 500 else "api_error"
     kind = failure.type or _ERROR_TYPES.get(failure.status, other)
-    details = {"details": {"error_code": UNTHREADED}} if failure.code == UNTHREADED else {}
+    details = {"details": {"error_code": NO_THREAD}} if failure.code == NO_THREAD else {}
     return encode({"type": "error", "error": {"type": kind, "message": failure.message, **details}})

@@ -122,7 +122,22 @@ def test_values_of_every_syntax_read_back_however_they_are_cut(seed: int) -> Non
     assert json.loads(read(UnwrapReader(), wrapped, rng)[0]) == value
 
 
-SCALARS = ["1", "-2.5", "0x1f", "-0b1_0", "0", "1.", "'a'", "'a' \"b\"", "('a'\n r'\\d')", "'it\\'s'", "True", "None"]
+SCALARS = [
+    "1",
+    "-2.5",
+    "0x1f",
+    "-0b1_0",
+    "0",
+    "1.",
+    "-.5",
+    "+.5e3",
+    "'a'",
+    "'a' \"b\"",
+    "('a'\n r'\\d')",
+    "'it\\'s'",
+    "True",
+    "None",
+]
 
 
 def written(rng: random.Random, depth: int = 0) -> str:
@@ -134,6 +149,15 @@ def written(rng: random.Random, depth: int = 0) -> str:
         return "{" + ", ".join(f"'k{i}': {item}" for i, item in enumerate(items)) + "}"
     comma = rng.choice(("", " ,")) if items else ""
     return rng.choice(("({})", "[{}]")).format(", ".join(items) + comma)
+
+
+@pytest.mark.parametrize("number", [".", "-.", ".e5", "+.e1", "-.x", ".j"])
+def test_a_point_without_digits_is_no_number(number: str) -> None:
+    for text in (f"a={number}, b=1)", f"a={number})", f"a=[{number}]"):
+        for repair in (False, True):
+            reader = LiteralReader(Syntax.PYTHON, Root.KEYWORDS, repair=repair)
+            output, _ = read(reader, text, random.Random(1))
+            assert (reader.mode, output[:5]) == (ERROR, '{"a":')
 
 
 @pytest.mark.sampled(60)

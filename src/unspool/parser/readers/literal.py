@@ -45,7 +45,7 @@ MAX_DIGITS: Final = 256  # how many characters of an integer of another base are
 VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, AFTER, STRING, NUMBER, WORD, DONE, ERROR = range(11)
 
 # States of a number, named after its last part so far.
-SIGN, ZERO, INT, DOT, FRACTION, EXP, EXP_SIGN, EXP_DIGITS = range(8)
+SIGN, ZERO, INT, POINT, DOT, FRACTION, EXP, EXP_SIGN, EXP_DIGITS = range(9)  # a point without or with digits before it
 
 _DIGITS = Prefix(r"[0-9]*+")
 _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
@@ -62,7 +62,13 @@ _ITEMS = Regex(
 """Matches items of an array, each with the comma after it."""
 
 _COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))  # the states in which a number may end
-_AFTER_DIGITS = {SIGN: INT, DOT: FRACTION, EXP: EXP_DIGITS, EXP_SIGN: EXP_DIGITS}  # the states that digits change
+_AFTER_DIGITS = {
+    SIGN: INT,
+    POINT: FRACTION,
+    DOT: FRACTION,
+    EXP: EXP_DIGITS,
+    EXP_SIGN: EXP_DIGITS,
+}  # the states that digits change
 _GOES_ON = {
     **{(state, "."): DOT for state in (ZERO, INT)},
     **{(state, "e"): EXP for state in (ZERO, INT, FRACTION)},
@@ -503,7 +509,7 @@ class LiteralReader:
         elif mode == NUMBER:
             if self._number in (DOT, EXP, EXP_SIGN):
                 tail = "0"
-            elif self._number == SIGN or self._endless():
+            elif self._number in (SIGN, POINT) or self._endless():
                 return ""
         elif self._how.mend and self._doubt.since >= 0 and mode in (STRING, COLON, VALUE):
             del self.out[self._doubt.since + self._doubt.maybe_set :]
@@ -699,16 +705,10 @@ class LiteralReader:
         self.mode = NUMBER
         if c == "-":
             self._write("-")
-            return i + 1
-        if c not in "+.":
-            return i
-        self._fix("number")
-        self._mark = i + 1
-        if c == ".":
-            self.out.append("0.")
-            self._number = DOT
-            self._figures.add(c)
-        return i + 1
+        elif c == "+":
+            self._fix("number")
+            self._mark = i + 1
+        return i + (c in "+-")
 
     def _open_bracket(self, text: str, i: int, c: str) -> int:
         self._begin(text, i)
@@ -845,6 +845,11 @@ class LiteralReader:
         if named >= 0 and not self._endless():
             self._number_ended()
             return i
+        if c == "." and state == SIGN and lenient:
+            self._fix("number")
+            self._figures.add(c)
+            self._number = POINT
+            return self._replace(text, i, i + 1, "0.")
         bare_point = state == DOT and lenient
         then = _GOES_ON.get((FRACTION if bare_point else state, c.lower()))
         if then is not None:

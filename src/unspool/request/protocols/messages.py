@@ -48,8 +48,8 @@ class MessagesProtocol(WireProtocol):
         limits = self.settings.limits
         fields.text("model", None)
         check_served(fields, "mcp_servers", "context_management")
-        if fields.has("thread"):
-            raise BadRequest("thread", "is not supported; send the whole conversation", code=wire.UNTHREADED)
+        if fields.has("thread") and fields.object("thread").one_of("type", ("create", "continue")) == "continue":
+            raise BadRequest("thread", "is not stored; send the whole conversation", 404, wire.NO_THREAD)
         check_messages(fields, "messages", limits)
         tools = _tools(fields)
         choice, parallel = _choice(fields, tools)
@@ -153,7 +153,8 @@ _OF_MCP: Final = ("mcp_tool_reference", "mcp_toolset_reference")
 
 def _tools(fields: Fields) -> list[dict[str, Any]]:
     """The declared tools, as blocks of the history change them."""
-    declared = _declared(fields, fields.objects("tools", ()))
+    # A set of the server's own tools is none of the client's; see `mcp_tools`.
+    declared = _declared(fields, [one for one in fields.objects("tools", ()) if one.raw.get("type") != "mcp_toolset"])
     made = {one["function"]["name"]: one for one in declared}
     if len(made) < len(declared):
         return declared  # which is refused later
@@ -188,8 +189,6 @@ def _declared(fields: Fields, tools: Iterable[Fields]) -> list[dict[str, Any]]:
     hosted = []
     for one in tools:
         kind = one.text("type", "custom")
-        if kind == "mcp_toolset":  # the server's own tools; see `mcp_tools`
-            continue
         if kind.startswith(_HOSTED):
             hosted.append(kind)
             continue
