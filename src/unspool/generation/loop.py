@@ -21,9 +21,9 @@ from ..message import Message, ToolCall, fold
 from ..request.chat_request import ChatRequest
 from ..request.common import in_one
 from ..request.continuation import Continued, Written
+from ..request.fields import BadRequest
 from ..request.parts.reading import result_content
 from ..request.prepared import Prepared, prepare
-from ..request.fields import BadRequest
 from ..request.prompts import NoBridge
 from ..request.protocols.base import WireProtocol
 from ..request.server_history import result_of
