@@ -5,11 +5,12 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from unspool.chat_templates.pool import Pool
-from unspool.chat_templates.worker import Late, Limits
+from unspool.chat_templates.worker import Late, Limits, Worker
 from unspool.engines.threads import Abandoned, Awaited
 from unspool.errors import TemplateError
 from unspool.request.fields import BadRequest
@@ -86,6 +87,26 @@ def test_a_client_that_leaves_late_does_not_end_another_ones_rendering() -> None
         assert pool.render(fine)[0].text == "a"
     with pytest.raises(Abandoned):
         pool.render(fine, awaited)
+    pool.close()
+
+
+def test_a_client_that_leaves_when_its_rendering_is_done_does_not_fail_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool, fine = Pool(HUNG, {}, LIMITS), [{"messages": [said("user", "a")]}]
+    render = Worker.render
+    for _ in range(20):
+        awaited = Awaited()
+
+        def done(worker: Worker, *given: Any, awaited: Awaited = awaited) -> Any:
+            found = render(worker, *given)
+            awaited.leave()
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Worker, "render", done)
+            assert pool.render(fine, awaited)[0].text == "a"
+        assert pool.render(fine)[0].text == "a"
     pool.close()
 
 

@@ -1,6 +1,8 @@
 """The prompt of the next round continues what the model wrote, as text, or as tokens if the engine reports them."""
 
 import logging
+import os
+import signal
 from collections.abc import AsyncGenerator
 from itertools import pairwise
 from pathlib import Path
@@ -9,8 +11,10 @@ from typing import Any
 import pytest
 
 from tests.tokenizer import FOLDER
+from unspool.chat_templates.worker import Limits
 from unspool.engines import Delta, Request
 from unspool.request.chat_request import ChatRequest
+from unspool.request.fields import BadRequest
 from unspool.request.prompts import NoBridge, Prompts, read_tokenizer
 from unspool.toolset import read_toolset
 
@@ -62,6 +66,19 @@ def test_a_template_that_rewrites_earlier_turns_is_reported(tmp_path: Path) -> N
         made = Prompts(read_tokenizer(folder(tmp_path, template)))
         with pytest.raises(NoBridge, match=why):
             made.next_turn(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"])
+
+
+def test_a_busy_machine_is_no_reason_to_write_earlier_turns_again(tmp_path: Path) -> None:
+    made = prompts(tmp_path)
+    messages = [*REQUEST.messages, answer(), result("Rain.")]
+    asked = ChatRequest(messages=messages, toolset=REQUEST.toolset)
+    assert made.bridge(asked, 1, ["<|im_end|>"]).closings == ("<|im_end|>",)
+    (worker,) = made._pools[0]._idle
+    worker._limits = Limits(total=0.5)
+    os.kill(worker._process.pid, signal.SIGSTOP)
+    with pytest.raises(BadRequest, match="overloaded"):
+        made.bridge(asked, 1, ["<|im_end|>"])
+    assert made.bridge(asked, 1, ["<|im_end|>"]).closings == ("<|im_end|>",)
 
 
 def test_rounds_extend_the_prompt_and_render_it_again_only_if_necessary(

@@ -247,21 +247,41 @@ def test_a_finished_run_that_makes_room_for_others_takes_what_waits_with_it() ->
         claim = store.claim("sessions")
         assert claim.waiting
         assert server.post(f"/sessions/{finished['id']}/finish").status_code == 200
-        ask(other, server, CHAT, messages=HI)
+        while len(server.http.get("/sessions").json()["data"]) > 1:
+            ask(other, server, CHAT, messages=HI)
+        assert claim.waiting
         assert trajectory(server, other)["exact"]
         until(lambda: not claim.waiting)
         assert server.post(f"/sessions/{finished['id']}/reward", reward=1).status_code == 404
         assert [one["id"] for one in server.http.get("/sessions").json()["data"]] == [other["id"]]
 
 
+def test_open_runs_leave_room_for_the_responses_of_others() -> None:
+    model, store = Model(lambda request: "Hello. " * 20), Store(size=80_000)
+    with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
+        session = made(server)
+        while not trajectory(server, session)["problems"]:
+            ask(session, server, CHAT, messages=HI)
+        while (refused := server.post("/sessions")).status_code == 201:
+            pass
+        assert refused.status_code == 507
+        assert "what is open may have 60,000 of its 80,000 bytes" in refused.json()["error"]["message"]
+        for _ in range(20):  # those of others go, the oldest first
+            answer = server.post("/v1/responses", input="Hi")
+            assert server.http.get(f"/v1/responses/{answer.json()['id']}").status_code == 200
+        for one in server.http.get("/sessions").json()["data"]:
+            assert server.post(f"/sessions/{one['id']}/finish").status_code == 200
+        assert server.post("/sessions").status_code == 201
+
+
 def test_the_key_of_a_run_that_made_room_is_not_good_for_a_later_one_with_its_id() -> None:
     model, store = Model(lambda request: "Hello. " * 20), Store(size=80_000)
     with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
-        before, other = made(server, id="run"), made(server)
+        before = made(server, id="run")
         ask(before, server, CHAT, messages=HI)
         server.post("/sessions/run/finish")
-        while len(server.http.get("/sessions").json()["data"]) > 1:
-            ask(other, server, CHAT, messages=HI)
+        while server.http.get("/sessions").json()["data"]:
+            server.post("/v1/responses", input="Hi")
         now = made(server, id="run")
         assert ask(before, server, CHAT, messages=HI).status_code == 401
         assert ask(now, server, CHAT, messages=HI).status_code == 200

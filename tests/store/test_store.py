@@ -284,6 +284,22 @@ class TestBounds:
         put(store, "c", b"x" * 4000)
         assert [get(store, id) is not None for id in ("open", "b", "c")] == [False, False, True]
 
+    def test_pinned_trees_leave_others_a_share_however_many_they_are(self, opened: Opened) -> None:
+        store = opened(None, size=8000)
+        put(store, "kept", b"x" * 1000)
+        pinned = 6000 // (OVERHEAD + 505)
+        for i in range(pinned):
+            put(store, f"open{i}", b"x" * 500, pinned=True)
+        with pytest.raises(StoreFull, match="6,000 of its 8,000 bytes"):
+            put(store, "more", b"x" * 500, pinned=True)
+        with pytest.raises(StoreFull):
+            put(store, "more", b"x" * 500, parent=("turn", "open0"))
+        for i in range(5):  # others write, and what is older of theirs goes
+            put(store, f"other{i}", b"x" * 1000)
+        assert [get(store, id) is not None for id in ("kept", "open0", "other4")] == [False, True, True]
+        store.write(lambda w: w.delete(ME, "turn", "open1")).result()
+        put(store, "more", b"x" * 500, parent=("turn", "open0"))
+
     def test_trees_expire_after_their_last_write(self, opened: Opened) -> None:
         now = [0.0]
         store = opened(days=100 / 86400, clock=lambda: now[0])

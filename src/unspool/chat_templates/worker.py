@@ -60,6 +60,7 @@ class Worker:
         if importlib.util.find_spec("jinja2") is None:
             raise ImportError("jinja2 is missing; in a clone of unspool: pip install '.[server]'", name="jinja2")
         self._limits = limits
+        self._killed = False
         # -P: nothing is imported from the folder of the script.
         self._process = subprocess.Popen(
             [sys.executable, "-P", str(_CHILD)],
@@ -89,7 +90,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return not self._killed and self._process.poll() is None
 
     def _exchange(self, message: Any, count: int, most: int, doing: str = "") -> list[dict[str, Any]]:
         """Send one line to the child and read ``count`` lines. The child reads our whole line before it answers."""
@@ -136,7 +137,8 @@ class Worker:
         return lines
 
     def kill(self) -> None:
-        """Kill the process, from any thread. A rendering that runs fails."""
+        """Kill the process, from any thread. A rendering that runs fails. The process may seem to live on a little."""
+        self._killed = True
         self._process.kill()
 
     def end(self) -> None:

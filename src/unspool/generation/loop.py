@@ -21,6 +21,7 @@ from ..message import Message, ToolCall, fold
 from ..request.chat_request import ChatRequest
 from ..request.common import in_one
 from ..request.continuation import Continued, Written
+from ..request.fields import BadRequest
 from ..request.parts.reading import result_content
 from ..request.prepared import Prepared, prepare
 from ..request.prompts import NoBridge
@@ -376,7 +377,7 @@ class Loop:
             try:
                 seen = msgspec.structs.replace(request, media=media)
                 return turns.next_round(seen, prepared.continued, written, answer, round_results, awaited)
-            except NoBridge as why:
+            except (NoBridge, BadRequest) as why:  # what is refused, is so again
                 log.info("%s: the prompt of the next round is rendered again: %s", self._name, why)
                 return None
 

@@ -54,6 +54,7 @@ _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
 """The output is four times as long as the longest messages that the server takes."""
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
+_BUSY: Final = 503  # the status of a prompt that a busy machine could not render
 _FORMS: Final = (4096, 16 << 20)  # forms of conversations that are known to be written whole, and bytes of their orders
 _SHOWN: Final = 24  # characters of a text that an error shows
 _MOST_APART: Final = 16  # calls of one answer whose results are rendered one by one
@@ -649,10 +650,12 @@ def _random_word() -> str:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """A context in which there is no bridge if the template refuses a conversation."""
+    """A context in which there is no bridge if the template refuses a conversation, but not if the machine is busy."""
     try:
         yield
     except (BadRequest, TemplateError) as error:
+        if isinstance(error, BadRequest) and error.status == _BUSY:
+            raise
         raise NoBridge(f"the chat template: {error}"[:500]) from None
 
 
@@ -708,7 +711,7 @@ def _in_openai_form(message: dict[str, Any]) -> dict[str, Any]:
 
 def _refused(error: Exception | str) -> BadRequest:
     if isinstance(error, Late):
-        return BadRequest(None, "the server is overloaded: the prompt could not be rendered in time; try again", 503)
+        return BadRequest(None, "the server is overloaded: the prompt could not be rendered in time; try again", _BUSY)
     text = str(error).removeprefix("template: ")
     return BadRequest("messages", f"the chat template rejected the request: {text}")
 

@@ -1,5 +1,6 @@
 """`Tree`: the calls of one session. A prompt that continues one of them begins with its very tokens."""
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
@@ -25,6 +26,8 @@ from ..request.continuation import (
 )
 from ..request.prompts import NoBridge
 from .records import Model, Node, Recorded
+
+log = logging.getLogger("unspool.sessions")
 
 _LEADING: Final = ("system", "developer")
 
@@ -101,7 +104,8 @@ class Tree(Turns):
                     if begun:
                         raise NoBridge("the answer has begun")
                     return self._behind(node, request, leading + at, past, fork, waiting)
-                except NoBridge:
+                except NoBridge as error:
+                    log.info("call %s: the prompt behind it is written by the template: %s", node.record.id, error)
                     fork = fork or "template"
             return self._rendered(request, past, waiting, node.record.id, fork)
         # A question that was asked before has another answer here, or none: clients leave out one without text.

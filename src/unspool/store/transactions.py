@@ -9,6 +9,7 @@ from .records import Key, NoRecord, Record, RecordExists, StoreFull
 OVERHEAD: Final = 320
 """About how many bytes a record takes besides its data and id: rows of two tables, and their indexes."""
 _EXPIRED: Final = 64  # how many expired trees one transaction drops at most
+_PINNED: Final = 0.75  # how much of a store pinned trees may take together: the rest is everybody's
 
 # Ids are bytes, since clients may send strings that UTF-8 cannot encode. The place of a deleted parent stays in its
 # children, and belongs to no other record ever after.
@@ -132,7 +133,7 @@ class Writing(Reading):
     ) -> int:
         """Write a record, and return its place. One that has the same key gets these data, and keeps its place and
         parent, which may be of any kind. A pinned record without a parent is kept with its tree, until it expires,
-        however full the store is.
+        however full the store is; all of these together have a share of it.
 
         Raises:
             NoRecord: there is no such parent.
@@ -177,13 +178,15 @@ class Writing(Reading):
 
     def finish(self) -> None:
         """Count the bytes. If there are too many, the trees that were written to longest ago go, but none of those that
-        this transaction wrote to. `StoreFull` if there is no room beside what must stay."""
+        this transaction wrote to. `StoreFull` if there is no room beside what must stay, or none for what stays."""
         for tree, more in self._grown.items():
             changed = (more, self._now, tree)
             self._db.execute("UPDATE trees SET bytes = bytes + ?, used = ? WHERE id = ?", changed)
             self._db.execute("DELETE FROM trees WHERE id = ? AND bytes = 0", (tree,))
         self._db.execute("UPDATE state SET bytes = bytes + ?", (sum(self._grown.values()),))
         (size,) = self._db.execute("SELECT bytes FROM state").fetchone()
+        if size > self._most * _PINNED:
+            self._check_pinned()
         if size > self._most:
             oldest = self._db.execute("SELECT id, bytes FROM trees WHERE pinned = 0 ORDER BY used")
             going = []
@@ -208,6 +211,19 @@ class Writing(Reading):
         if found is None:
             raise NoRecord(f"there is no {parent[0]} {parent[1]!r}")
         return found[0], found[1]
+
+    def _check_pinned(self) -> None:
+        """Refuse what makes pinned trees larger than their share: whoever pins cannot keep others from writing."""
+        (size,) = self._db.execute("SELECT total(bytes) FROM trees WHERE pinned = 1").fetchone()
+        share = int(self._most * _PINNED)
+        if size > share and any(
+            more > 0 and self._db.execute("SELECT 1 FROM trees WHERE id = ? AND pinned = 1", (tree,)).fetchone()
+            for tree, more in self._grown.items()
+        ):
+            raise StoreFull(
+                f"the store is full: what is open may have {share:,} of its {self._most:,} bytes; "
+                "finish or delete some of it"
+            )
 
     def _grow(self, tree: int, more: int) -> None:
         self._grown[tree] = self._grown.get(tree, 0) + more
