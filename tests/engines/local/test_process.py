@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -240,13 +241,17 @@ async def test_a_model_that_cannot_be_loaded_is_one_sentence(stand_in: StandIn) 
         assert await output(engine) == f"503: {sentence}"
 
 
+_NORM = b"output_norm.weight" + struct.pack("<IQ", 1, 576)  # behind a tensor's name and shape comes its type
+
+
 @pytest.mark.parametrize(
     ("changed", "fields", "why"),
     [
         ({b"output_norm.weight": b"output_norm.weighs"}, {}, "tensor 'output_norm.weight' not found"),
+        ({_NORM + b"\0": _NORM + b"\x63"}, {}, "this llama.cpp does not know the type 99 of a tensor"),
         ({}, {"n_parallel": 300}, "llama.cpp has at most 256 slots; --slots says less"),
     ],
-    ids=["a tensor is missing", "too many slots"],
+    ids=["a tensor is missing", "a type is unknown", "too many slots"],
 )
 def test_the_cause_is_told_and_not_what_followed_from_it(
     changed: dict[bytes, bytes], fields: dict[str, int], why: str, tmp_path: Path

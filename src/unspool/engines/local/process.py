@@ -331,6 +331,9 @@ def _reason(code: int) -> str:
     return f"signal {-code}"
 
 
+_PARTIAL: Final = "the file is not complete"
+_CUT: Final = re.compile(r"failed to read (?:tensor info|key-value pairs|header|magic)\s*\Z")
+"""Matches the first error if the file ends early; behind another, it only follows from that."""
 _KNOWN: Final = (
     (re.compile(r"unknown model architecture: '([^']{1,80})'"), "this llama.cpp does not know the architecture {0!r}"),
     (re.compile(r"unknown pre-tokenizer type: '([^']{1,80})'"), "this llama.cpp does not know the tokenizer {0!r}"),
@@ -349,7 +352,8 @@ _KNOWN: Final = (
         "the projector {0} does not fit it; --mmproj names another one",
     ),
     (re.compile(r"GGML_ASSERT\(([^\n]{1,200})\) failed"), "llama.cpp's condition {0!r} does not hold"),
-    (re.compile(r"data is not within the file bounds|failed to read tensor info"), "the file is not complete"),
+    (re.compile(r"has invalid ggml type (\d+)"), "this llama.cpp does not know the type {0} of a tensor"),
+    (re.compile(r"data is not within the file bounds"), _PARTIAL),
 )
 
 
@@ -361,6 +365,8 @@ def _why(number: int, written: str) -> str:
     if number == signal.SIGKILL:
         return "llama.cpp was killed, perhaps because memory is used up; --context and --slots say less"
     errors = _errors(written)  # the first is the cause of the others
+    if errors and _CUT.search(errors[0]):
+        return _PARTIAL
     return _shown(errors[0]) if errors else _last(written) or f"llama.cpp ended ({_reason(-number)})"
 
 
