@@ -1,18 +1,21 @@
 """An agent's run is recorded token by token, whatever it does with its history."""
 
+import asyncio
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx2
 import pytest
 from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
+from unspool.engines import Delta, Request
 from unspool.store import Store
 
-from ..server.support import CHAT, HELLO, WEATHER, Live, live
+from ..server.support import CHAT, HELLO, WEATHER, Live, live, until
 from ..server.test_continuation import ONE, TWO, of_chat, of_responses
 from ..server.workshop import Workshop
 from ..server.writing import ANSWER, TEMPLATE, TOKENIZER, template
@@ -83,6 +86,36 @@ def test_a_tool_loop_is_one_row_of_the_very_tokens() -> None:
     assert text.count("<|im_end|>") == 6, "the engine leaves the end out of an answer's text, not out of its tokens"
     assert found["metadata"] == {"task": 7}
     assert [c["logprobs_kind"] for c in found["calls"]] == ["raw"] * 3
+
+
+class Silent(Model):
+    """Writes nothing to the request with a number."""
+
+    silent = 0
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        if request.capture and request.id != "examination" and len(self.requests) == self.silent:
+            self.requests.append(request)
+            await asyncio.Event().wait()
+        async for delta in super().generate(request):
+            yield delta
+
+
+@pytest.mark.parametrize("silent", [0, 1])
+def test_what_was_broken_off_before_its_first_token_is_no_answer_that_a_prompt_continues(silent: int) -> None:
+    model = Silent(lambda request: "")
+    model.silent = silent
+    with recorded(model) as run:
+        key, asked = {"Authorization": f"Bearer {run.session['key']}"}, {"messages": HELLO, "stream": True}
+        if silent:  # there is another answer without text, which is continued
+            run.chat(HELLO)
+        with pytest.raises(httpx2.TimeoutException):
+            run.server.http.post(CHAT, json=asked, headers=key, timeout=0.3)
+        until(lambda: not run.server.http.get(f"/sessions/{run.session['id']}").json()["in_flight"])
+        run.chat([*HELLO, {"role": "assistant", "content": ""}, {"role": "user", "content": "And?"}])
+        found = run.found()
+    assert tree(found) == [(None, None)] * (1 + silent) + [(0, None) if silent else (None, "rewritten")]
+    assert [len(row["calls"]) for row in found["rows"]] == [1 + silent]
 
 
 SYSTEM = {"role": "system", "content": "Be kind."}

@@ -25,6 +25,7 @@ from ..request.continuation import (
     trimmed,
 )
 from ..request.prompts import NoBridge
+from ..rl.rollouts import BROKEN
 from .records import Model, Node, Recorded
 
 log = logging.getLogger("unspool.sessions")
@@ -60,7 +61,8 @@ class Tree(Turns):
         node = Node(record, self.nodes[record.parent] if record.follows else None)
         self.nodes[record.id] = node
         self._asked.add(record.asked)
-        for digest in record.digests:
+        # What was broken off before its first token is no answer: it must not stand before one without text.
+        for digest in record.digests if record.output_ids or record.finish_reason not in BROKEN else ():
             self._answers.setdefault(digest, []).append(node)
         if record.named:
             whole, reasoned = record.output_text, record.reasoned
