@@ -21,14 +21,14 @@ _MAPPINGS: Final = 3  # how deep IPv4 addresses inside IPv6 addresses are looked
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-_HOST: Final = Regex(r"(\*|(?:\*\.)?[\w.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?|([0-9a-f:.]+)")
+_HOST: Final = Regex(r"(\*|(?:\*\.)?[\w.-]+|\[[0-9a-f:.]+\])(?::([1-9][0-9]{0,4}))?|([0-9a-f]*:[0-9a-f]*:[0-9a-f:.]*)")
 
 
 def read_host(text: str) -> tuple[str, str]:
     """Read a rule for hosts, such as ``*.example.com``: its name, and its port or ``""``; a `ValueError` names what is
     allowed."""
     found = _HOST.fullmatch(text.lower())
-    if found is None:
+    if found is None or int(found[2] or 1) > 65_535:
         raise ValueError(f"{text!r} is not a host; allowed are HOST, *.HOST and *, each also with :PORT")
     return (found[1] or found[3]).strip("[]"), found[2] or ""
 

@@ -353,6 +353,10 @@ _KNOWN: Final = (
     ),
     (re.compile(r"GGML_ASSERT\(([^\n]{1,200})\) failed"), "llama.cpp's condition {0!r} does not hold"),
     (re.compile(r"has invalid ggml type (\d+)"), "this llama.cpp does not know the type {0} of a tensor"),
+    (
+        re.compile(r"failed to load GGUF split from ([^\n]{1,400})"),
+        "its part {0} is not complete, or not a GGUF file",
+    ),
     (re.compile(r"data is not within the file bounds"), _PARTIAL),
 )
 
