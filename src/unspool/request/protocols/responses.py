@@ -76,9 +76,9 @@ class ResponsesProtocol(WireProtocol):
         if fields.integer("top_logprobs", 0, 20, 0):
             raise fields.wrong("top_logprobs", "is not supported; leave it out")
         fields.one_of("truncation", ("auto", "disabled"), None)
-        cache = fields.object("prompt_cache_options")
-        if cache.flag("prewarm"):
-            raise cache.wrong("prewarm", "is not supported; leave it out")
+        for options, switch in (("prompt_cache_options", "prewarm"), ("multi_agent", "enabled")):
+            if (given := fields.object(options)).flag(switch):
+                raise given.wrong(switch, "is not supported; leave it out")
         declared = read_declared(fields)
         server_tools = hosted_tools(fields, offer, declared.tools)
         kinds = {one.tool.kind for one in server_tools.tools.values()} if server_tools else ()
