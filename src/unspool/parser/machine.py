@@ -20,6 +20,7 @@ STEPS: Final = tuple(row.step for row in TABLE.values())  # the function that ta
 _OWNERS: Final = tuple(("Prose", "Blocks", "Calls").index(step.__qualname__.partition(".")[0]) for step in STEPS)
 """Whose method that is, by state."""
 
+_PIECE: Final = 65_536  # how much text waits at most, beside what is held
 # Every parser needs these, and Python 3.11 is slow to find members of enumerations.
 _CONTENT: Final = Stage.CONTENT
 _REASONING: Final = Stage.REASONING
@@ -53,6 +54,16 @@ class Machine:
         blocks = self._blocks = Blocks(at, plan, tape, ledger, look, parts, openings, calls)
         self._owners: tuple[Any, ...] = (prose, blocks, calls)
         self._closed_at = ALWAYS  # no closing of reasoning lies between the cursor and here
+
+    def take(self, text: str) -> None:
+        """Let more text wait. Of a long one, only the last piece: steps may copy what waits, and take longer then."""
+        tape = self.tape
+        for at in range(0, len(text), _PIECE):
+            if at:
+                self.run()
+            if tape.i:
+                tape.drop()
+            tape.buf += text[at : at + _PIECE]
 
     def run(self) -> None:
         """Take steps until more text is needed."""
@@ -163,10 +174,10 @@ class Machine:
     def replay(self, tail: str) -> None:
         """Read the end of a prompt: it emits nothing, but decides where the output begins."""
         ledger, tape = self.ledger, self.tape
-        tape.buf = tail
         ledger.at = tape.base = -len(tail)
         self.look.replay = True
         self._parts.margin = self._plan.content_lead
+        self.take(tail)
         self.run()
         self.look.replay = False
         call = self.calls.call

@@ -286,9 +286,7 @@ class Parser:
         if stage is not None:
             tape.drop()
             self._machine.force(stage)
-        if tape.i:
-            tape.drop()
-        tape.buf += text
+        self._machine.take(text)
         return self._run()
 
     def _run(self) -> list[Event]:
