@@ -1,5 +1,6 @@
 """The prompt of the next round continues what the model wrote, as text, or as tokens if the engine reports them."""
 
+import contextlib
 import logging
 import os
 import signal
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.tokenizer import FOLDER
+from unspool.chat_templates.pool import Pool
 from unspool.chat_templates.worker import Limits
 from unspool.engines import Delta, Request
 from unspool.request.chat_request import ChatRequest
@@ -32,6 +34,10 @@ def answer(arguments: str = '{"city": "Paris"}') -> dict[str, Any]:
 
 def result(text: str) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": "1", "name": "get_weather", "content": text}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
 
 
 def test_the_bridge_is_what_the_template_writes_after_the_answer(tmp_path: Path) -> None:
@@ -66,6 +72,39 @@ def test_a_template_that_rewrites_earlier_turns_is_reported(tmp_path: Path) -> N
         made = Prompts(read_tokenizer(folder(tmp_path, template)))
         with pytest.raises(NoBridge, match=why):
             made.next_turn(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"])
+
+
+def test_a_bridge_takes_two_renderings_of_a_form_that_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = prompts(tmp_path)
+    rendered, render = list[Any](), Pool.render
+
+    def counted(pool: Pool, *given: Any) -> Any:
+        rendered.append(given)
+        return render(pool, *given)
+
+    monkeypatch.setattr(Pool, "render", counted)
+    said = {"role": "assistant", "content": "It rains."}
+    for turn in ([answer(), result("Rain.")], [answer('{"days": 3}'), result("{}")], [said, user("And now?")]):
+        asked = ChatRequest(messages=[*REQUEST.messages, *turn], toolset=REQUEST.toolset)
+        bridge = made.bridge(asked, 1, ["<|im_end|>"])
+        assert made.render(asked).endswith(bridge.whole)
+        rendered.clear()
+        assert made.bridge(asked, 1, ["<|im_end|>"]) == bridge
+        assert len(rendered) == 2
+
+
+@pytest.mark.parametrize("said", ["It rains.", ""])
+def test_what_a_template_writes_between_an_answer_and_its_end_for_what_follows_is_no_bridge(
+    said: str, tmp_path: Path
+) -> None:
+    before, end, after = CHATML.rpartition("<|im_end|>")
+    mark = "{% if loop.nextitem and loop.nextitem.content == 'x' %}!{% endif %}"
+    made = Prompts(read_tokenizer(folder(tmp_path, before + mark + end + after)))
+    for text, fits in (("y", True), ("x", False)):
+        turn = [{"role": "assistant", "content": said}, user(text)]
+        asked = ChatRequest(messages=[*REQUEST.messages, *turn], toolset=REQUEST.toolset)
+        with contextlib.nullcontext() if fits else pytest.raises(NoBridge, match="differently"):
+            assert made.render(asked).endswith(made.bridge(asked, 1, ["<|im_end|>"]).whole)
 
 
 def test_a_busy_machine_is_no_reason_to_write_earlier_turns_again(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import logging
 import os.path
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
@@ -144,9 +144,12 @@ class Prompts:
         """Return the text between an answer of the history and the next answer. `NoBridge` if the template changes the
         answer's last text, or what follows it; `BadRequest` if it refuses the request."""
         writing = _Writing(self, request, waiting)
-        found = writing.found(request.messages, at, self.ends(ends))
+        written = cache(lambda: clean(writing.write(request.messages)))
+        found = writing.found(request.messages, at, self.ends(ends), written=written)
         for piece in found.pieces:
-            if not clean(writing.write(piece.messages, generate=piece.opens)).endswith(piece.text):
+            same = piece.messages is request.messages
+            whole = written() if same else clean(writing.write(piece.messages, generate=piece.opens))
+            if not whole.endswith(piece.text):
                 raise NoBridge("the chat template writes what follows an answer differently after another answer")
         return found.bridge
 
@@ -489,25 +492,31 @@ class _Writing:
         return BadRequest(self._begun, why)
 
     def found(
-        self, messages: Sequence[Mapping[str, Any]], at: int, ends: Sequence[str], *, generate: bool = True
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        at: int,
+        ends: Sequence[str],
+        *,
+        generate: bool = True,
+        written: Callable[[], str] | None = None,
     ) -> "_Found":
         """Find the bridge after an answer, which ``ends`` may end, with a word in place of the answer's text.
 
-        A second rendering with another word checks the result, since the template is not trusted.
+        Another rendering checks the result, since the template is not trusted: the prompt of these very messages, if
+        ``written`` gives it and it ends as expected; else one with the new messages behind that word.
         """
         word, other = _random_word(), _random_word()
         history, new = messages[:at], messages[at + 1 :]
         stand_in = _stand_in(messages[at], word)
 
-        def written(*messages: Mapping[str, Any], generate: bool = generate) -> str:
-            return self.write([*history, *messages], generate=generate)
+        def behind_word(*messages: Mapping[str, Any], generate: bool = generate) -> tuple[str, str]:
+            whole = self.write([*history, stand_in, *messages], generate=generate)
+            return whole, behind(word, whole)
 
         with _refusals():
             others = [m if m["role"] == "assistant" else {**m, "content": f"{other}x{i}x"} for i, m in enumerate(new)]
-            probe = written(stand_in, *others)
-            whole = written(stand_in, *new)
-            tail, after = behind(word, probe), behind(word, whole)
-            found = between(tail, ends, tail.find(other), lambda: behind(word, written(stand_in, generate=False)))
+            probe, tail = behind_word(*others)
+            found = between(tail, ends, tail.find(other), lambda: behind_word(generate=False)[1])
         if any(m["content"] not in found.text for m in others if m["role"] != "assistant"):
             results = _one_by_one(messages, at)
             if not results:
@@ -520,11 +529,44 @@ class _Writing:
             bridge = Bridge(each[-1].bridge.closings, text)
             wholes = [text for one in each for text in one.wholes]
             return _Found(bridge, wholes, [piece for one in each for piece in one.pieces])
+        if written is not None:
+            head = tail.removesuffix(found.whole)
+            shown = self._shown(written(), messages[at:], head, found, others)
+            if shown is not None:
+                return _Found(shown, (probe,), ())
+        with _refusals():
+            whole, after = behind_word(*new)
         start = len(tail) - len(found.text)
         if not after.startswith(tail[:start]):
             raise NoBridge("the chat template writes the answer differently")
         bridge = Bridge(tuple(map(clean, found.closings)), clean(after[start:]))
         return _Found(bridge, (probe, whole), [_Piece(messages, generate, bridge.text)])
+
+    def _shown(
+        self,
+        prompt: str,
+        messages: Sequence[Mapping[str, Any]],
+        head: str,
+        bridge: Bridge,
+        stand_ins: Sequence[Mapping[str, Any]],
+    ) -> Bridge | None:
+        """A bridge with the texts of the messages behind an answer, in place of those that stand in for them; ``None``
+        if a prompt does not end with the answer, the ``head`` with which the template ends it, and that."""
+        answer, *new = self._changed(messages, self._neutral)
+        text, said = bridge.text, answer["content"]
+        for stand_in, message in zip(stand_ins, new, strict=True):
+            if message["role"] != "assistant":
+                if not isinstance(message["content"], str):
+                    return None
+                text = text.replace(stand_in["content"], message["content"])
+        shown = Bridge(tuple(map(clean, bridge.closings)), clean(text))
+        end = clean(head.removeprefix('"')) + shown.whole  # the last argument may be no string
+        before = prompt[: len(prompt) - len(end)].rstrip()
+        if not answer.get("tool_calls"):
+            said = clean(said).rstrip() if isinstance(said, str) else ""
+            if not said or not before.endswith(said):
+                return None
+        return shown if prompt.endswith(end) else None
 
     def write(self, messages: Sequence[Mapping[str, Any]], *, generate: bool = True) -> str:
         """The prompt of a conversation; an error if the template refuses it, meets a limit, or leaves out a message."""
