@@ -35,6 +35,7 @@ _MAX_POINTER: Final = 2_048  # the longest ``$ref``, in characters
 
 _encode: Final = msgspec.json.Encoder().encode
 _NAMES: Final = frozenset(get_args(JsonType))
+_NAMING: Final = ("properties", "$ref", "allOf", "anyOf", "oneOf")  # the keywords that name members of an object
 _NOTHING: Final[Types] = frozenset()
 _NULL: Final[Types] = frozenset({"null"})
 _OF_PYTHON: Final[dict[type, JsonType]] = {
@@ -104,6 +105,11 @@ class Schema:
             return None
         member = self.property(required[0])
         return required[0] if member is not None and member.kinds() == Kinds(frozenset({"string"})) else None
+
+    def names_members(self) -> bool:
+        """Whether the schema names the members of an object, and those are all that it tells of them."""
+        keys = self._node.keys() if isinstance(self._node, Mapping) else set()
+        return "patternProperties" not in keys and not keys.isdisjoint(_NAMING)
 
     def declares(self, name: str) -> bool:
         """Whether the schema names this member of an object."""

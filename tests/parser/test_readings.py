@@ -938,3 +938,19 @@ def test_what_follows_a_call_without_its_opening_is_read_as_behind_any_closed_ca
         bare, opened = (read(f"{opening}{call}\n</tool_call>{behind}", "hermes") for opening in ("", "<tool_call>\n"))
         assert (bare.content, values(bare)) == (opened.content, values(opened))
         assert notices(bare) == ["missing_open", *notices(opened)]
+
+
+@pytest.mark.parametrize("given", ['{"input": {}}', '{"input": "{}"}', '{"name": "f", "arguments": {}}'])
+@pytest.mark.parametrize(
+    "schema", [{}, {"additionalProperties": {"type": "string"}}, {"patternProperties": {"^i": {}}}]
+)
+def test_arguments_are_no_envelope_where_a_tool_names_none(given: str, schema: dict[str, Any]) -> None:
+    for properties, arguments in ((None, given), ({}, given if "patternProperties" in schema else "{}")):
+        declared = schema if properties is None else {**schema, "properties": properties}
+        function = {"name": "f", "parameters": {"type": "object", **declared}}
+        message = parse(
+            f'<tool_call>\n{{"name": "f", "arguments": {given}}}\n</tool_call>',
+            "hermes",
+            tools=[{"type": "function", "function": function}],
+        )
+        assert [call.arguments for call in message.tool_calls] == [arguments]

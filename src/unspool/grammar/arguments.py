@@ -408,7 +408,7 @@ def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters without arguments that would be read as a wrapper around all arguments: alone, or behind a name."""
     properties = parameters.get("properties")
     needed = any(key != NAME for key in parameters.get("required") or ())
-    if not properties or needed or parameters.get("additionalProperties") is False:
+    if properties is None or needed or parameters.get("additionalProperties") is False:
         return parameters
     return {**parameters, "properties": properties | {k: False for k in WRAPPERS if k not in properties}}
 

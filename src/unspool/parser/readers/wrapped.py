@@ -210,8 +210,8 @@ UNWRAPPED: Final = Regex(rf'[ \t\n\r]*+\{{[ \t\n\r]*+(?:\}}|"(?!(?:{_FIRST})")[^
 
 
 def unwrapping(schema: Schema | None, name: str) -> Unwrapping | None:
-    """An `Unwrapping` for a call; ``None`` if the schema declares all names of wrappers, or nothing."""
-    if schema is None or schema.types is None:
+    """An `Unwrapping` for a call; ``None`` if the schema declares all names of wrappers, or no names."""
+    if schema is None or schema.types is None or not schema.names_members():
         return None
     names = [wrapper for wrapper in WRAPPERS if not schema.declares(wrapper)]
     return Unwrapping(schema, names, name) if names else None
