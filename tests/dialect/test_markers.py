@@ -16,9 +16,8 @@ from ..support import DIALECTS, dialect_of, literals, named
 def scans(dialect: Dialect) -> list[Scan]:
     plan = compile_plan(dialect, Policy(markers_in_strings="end"))
     outlines, string_ends = (plan.reading, plan.plain), plan.calls.string_ends
-    assert string_ends is not None
     return [
-        plan.calls.recover, plan.calls.block_text, string_ends, plan.reasoning.ends_in_text,
+        plan.calls.recover, plan.calls.block_text, *([string_ends] if string_ends else []), plan.reasoning.ends_in_text,
         *(o.undecided for o in outlines), *(r.scan for o in outlines for r in (o.text, o.frame, o.reasoning)),
     ]  # fmt: skip
 
