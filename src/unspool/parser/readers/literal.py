@@ -264,10 +264,11 @@ class LiteralReader:
         number may be too large.
         """
         digits, ends, number, left, key, objects = changes
-        if not self._figures.goes_on(digits, ends=ends):
-            return False
-        if digits and not ends:
-            return True
+        if digits or ends:
+            if not self._figures.goes_on(digits, ends=ends):
+                return False
+            if not ends:
+                return True
         if key is not None:
             keys = self._given[-1 - left]
             if key in keys or len(keys) >= MAX_KEYS:
