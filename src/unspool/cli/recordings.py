@@ -39,7 +39,7 @@ def find_recordings(argument: str, path: str) -> "list[Recording] | None":
 
 def begins_recording(line: str) -> bool:
     """Whether a line is the first one of a recording."""
-    return line.startswith("{") and (json_object(line) or {}).get("type") == "request"
+    return line.lstrip().startswith("{") and (json_object(line) or {}).get("type") == "request"
 
 
 def recordings_in(argument: str, text: str) -> "list[Recording] | None":

@@ -565,7 +565,7 @@ def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, nam
 def _shared(calls: list[CallOpening], ends: list[Closing]) -> list[CallOpening]:
     """Calls whose closings end a frame or the turn too: when calls are text, their closings are."""
     closers = {o.pattern.first for o in ends}
-    return [c for c in calls if c.form and c.block and {c.form.closing.first, c.block.closing.first} & closers]
+    return [c for c in calls if c.block and {c.form.closing.first, c.block.closing.first} & closers]
 
 
 def _answers_ends(parts: _Parts) -> list[Closing]:
@@ -637,7 +637,7 @@ def _solid(pattern: Pattern) -> list[str]:
 
 def _next_calls(markers: Iterable[Marker]) -> list[CallOpening]:
     calls = (o for o in markers if isinstance(o, CallOpening) and o.marked and o.pattern.first)
-    return [o for o in calls if o.form and (o.block or o.form.marked)]
+    return [o for o in calls if o.block or o.form.marked]
 
 
 def _block_text(parts: _Parts, inner: list[CallOpening]) -> Scan:
@@ -646,7 +646,7 @@ def _block_text(parts: _Parts, inner: list[CallOpening]) -> Scan:
             *(Closing(BLOCK_END, b.closing, block=b) for b in parts.blocks if b.closing),
             *(Closing(CALL_END, f.closing) for f in parts.forms if f.closing.worded),
             *parts.within(parts.calls),
-            *parts.within(o for o in inner if o.form and o.form.marked),
+            *parts.within(o for o in inner if o.form.marked),
             *parts.ends,
             *parts.within(parts.starts),
         ],
@@ -656,7 +656,7 @@ def _block_text(parts: _Parts, inner: list[CallOpening]) -> Scan:
 
 def _recover(parts: _Parts) -> Scan:  # a line for each kind of marker
     """What ends a broken call."""
-    marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
+    marked = (c for c in parts.calls if (c.marked and c.form.marked) or (c.block and c.block.marked))
     # In a block, the next call ends one that nothing closes.
     inside = [] if any(f.closing for f in parts.forms) else [f for f in parts.inside if f.marked]
     others = [*parts.starts, *marked, *(CallOpening(CALL, f.opening, form=f) for f in inside)]

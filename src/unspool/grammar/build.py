@@ -189,7 +189,7 @@ class _Builder:
         without = [*self.markers(scan), *more]
         unlike = self.begins(without)
         # After a call, another may begin with its name.
-        unlike += [_named(o.pattern) for o in plan.calls.inner if o.form and o.form.marked and not o.pattern.first]
+        unlike += [_named(o.pattern) for o in plan.calls.inner if o.form.marked and not o.pattern.first]
         if self.undecided:
             without += [o.pattern.first for o in plan.reasoning.ends]
         unlike += self.unlike_calls(without)

@@ -692,12 +692,15 @@ class LiteralReader:
                 return self._fail(text, i, f"nested deeper than {MAX_DEPTH}")
             return self._open_bracket(text, i, c)
         if c in "-0123456789" or (c in "+." and how.lenient):
-            # In an object with other quotes, it may also begin a string whose quotes are missing.
-            ends = how.number_ends(text, i, self._top()) if how.quoted and self.stack else i
-            if ends == NO:
-                return self._open_bare(text, i)
-            return self._open_number(text, i, c) if ends >= 0 else ends
+            return self._number_or_bare(text, i, c)
         return self._word(text, i, c)
+
+    def _number_or_bare(self, text: str, i: int, c: str) -> int:
+        """Open a number, or a string without its quotes that begins like one."""
+        ends = self._how.number_ends(text, i, self._top()) if self._how.quoted and self.stack else i
+        if ends == NO:
+            return self._open_bare(text, i)
+        return self._open_number(text, i, c) if ends >= 0 else ends
 
     def _open_number(self, text: str, i: int, c: str) -> int:
         self._begin(text, i)
@@ -847,10 +850,7 @@ class LiteralReader:
             self._number_ended()
             return i
         if c == "." and state == SIGN and lenient:
-            self._fix("number")
-            self._figures.add(c)
-            self._number = POINT
-            return self._replace(text, i, i + 1, "0.")
+            return self._leading_point(text, i)
         bare_point = state == DOT and lenient
         then = _GOES_ON.get((FRACTION if bare_point else state, c.lower()))
         if then is not None:
@@ -871,6 +871,13 @@ class LiteralReader:
             self._fix("number")
         self._number_ended()
         return i
+
+    def _leading_point(self, text: str, i: int) -> int:
+        """Read a point without digits before it, which JSON wants."""
+        self._fix("number")
+        self._figures.add(".")
+        self._number = POINT
+        return self._replace(text, i, i + 1, "0.")
 
     def _add_fraction(self, text: str, i: int) -> bool:
         """If a point is the last thing before ``i``, add the zero that JSON wants after it."""
