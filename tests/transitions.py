@@ -22,7 +22,8 @@ from typing import Any
 import unspool
 from unspool import Policy
 from unspool.parser import machine
-from unspool.parser.states import Standing, State
+from unspool.parser.parts import Parts
+from unspool.parser.states import State
 from unspool.parser.table import INSIDE, OUTSIDE, TABLE
 
 PICTURE = Path(__file__).parent.parent / "docs" / "states.svg"
@@ -59,10 +60,14 @@ def recorded() -> Iterator[set[Change]]:
     seen: set[Change] = set()
     known: set[tuple[bool, Change]] = set()
     local = threading.local()
-    put, steps = Standing.__setattr__, machine.STEPS
+    put, steps = Parts.__setattr__, machine.STEPS
 
-    def recording(self: Standing, name: str, state: State) -> None:
-        before = getattr(self, name, state)
+    def recording(self: Parts, name: str, value: Any) -> None:
+        if name == "state":
+            check(getattr(self, name, value), value)
+        put(self, name, value)
+
+    def check(before: State, state: State) -> None:
         change = (before, state)
         stepping = getattr(local, "depth", 0) > 0
         if (stepping, change) not in known and before is not state:
@@ -72,7 +77,6 @@ def recorded() -> Iterator[set[Change]]:
             known.add((stepping, change))
             if stepping:
                 seen.add(change)
-        put(self, name, state)
 
     def counted(step: Callable[[Any], bool]) -> Callable[[Any], bool]:
         @wraps(step)
@@ -85,12 +89,12 @@ def recorded() -> Iterator[set[Change]]:
 
         return stepped
 
-    Standing.__setattr__ = recording  # type: ignore[assignment,method-assign]
+    Parts.__setattr__ = recording  # type: ignore[assignment,method-assign]
     machine.STEPS = tuple(map(counted, steps))  # type: ignore[misc]
     try:
         yield seen
     finally:
-        Standing.__setattr__ = put  # type: ignore[method-assign]
+        Parts.__setattr__ = put  # type: ignore[method-assign]
         machine.STEPS = steps  # type: ignore[misc]
 
 

@@ -31,7 +31,7 @@ def test_a_broken_call_is_recovered_up_to_its_closing_marker_which_close_takes(
     taken: list[tuple[State, str, int, int]] = []
 
     def step(owner: Any) -> bool:
-        state, start = owner._at.state, owner._tape.here
+        state, start = owner._parts.state, owner._tape.here
         going: bool = steps[state](owner)
         taken.append((state, TABLE[state].step.__qualname__, start, owner._tape.here))
         return going

@@ -51,7 +51,7 @@ class Blocks(Steps):
         ledger.notice("hold_overflow", "white space")
         if self._bracketed() is not None and not ledger.paused:
             ledger.markup(tape.here)
-            self._at.state = states.BLOCK_TEXT
+            self._parts.state = states.BLOCK_TEXT
         else:
             self._parts.leave_block()
 
@@ -175,7 +175,7 @@ class Blocks(Steps):
                 ledger.markup(tape.here)
             elif opens < 0 and not ledger.paused:
                 ledger.markup(tape.base + i)
-                self._at.state = states.BLOCK_TEXT
+                self._parts.state = states.BLOCK_TEXT
                 return True
             ledger.notice("missing_close", within.closing.first)
         self._parts.leave_block()
@@ -272,7 +272,7 @@ class Blocks(Steps):
                     continue
                 match = self._openings.match(o, p, edge=False)
                 if match.end >= 0 and not self._calls.refused(p):
-                    self._at.state = states.BLOCK
+                    self._parts.state = states.BLOCK
                     self._calls.open(o, p, match)
                     return 1
                 if match.end == MORE:
@@ -297,7 +297,7 @@ class Blocks(Steps):
             if o.block is not None and self._look.is_spared(p):
                 self._ledger.text(tape.base + r)
                 tape.i = r
-                self._at.state = states.TEXT
+                self._parts.state = states.TEXT
                 return 1
             if o.block is not None:
                 self._ledger.markup(tape.base + r)
@@ -309,7 +309,7 @@ class Blocks(Steps):
     def enter(self) -> None:
         """Just after the opening of a block. The block counts as open from its first call on."""
         self._calls.enter(None)
-        self._at.state = states.BLOCK if self._plan.calls.blocks else states.EDGE
+        self._parts.state = states.BLOCK if self._plan.calls.blocks else states.EDGE
 
 
 _BETWEEN: Final = (

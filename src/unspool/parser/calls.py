@@ -65,11 +65,11 @@ class Calls(Steps):
             return False
         tape = self._tape
         low = max(tape.i, -tape.base)  # a prompt's text is not prose of the output
-        waits = self._at.state is states.TEXT and not ledger.thinking and bool(tape.buf[low:i].strip())
+        waits = self._parts.state is states.TEXT and not ledger.thinking and bool(tape.buf[low:i].strip())
         if not ledger.prose and not waits:
             return False
         self._look.outline = self._plan.plain
-        if self._at.state in (states.TEXT, states.REASONING):
+        if self._parts.state in (states.TEXT, states.REASONING):
             ledger.text(tape.base + i)
             tape.i = i
         ledger.notice("call_markers_as_text", "prose before a call")
@@ -77,7 +77,7 @@ class Calls(Steps):
 
     def open(self, o: CallOpening, i: int, match: Match) -> None:  # the steps of an opening, in their order
         """Open a call, whose opening is at ``buf[i:match.end]``."""
-        tape, ledger, look, state = self._tape, self._ledger, self._look, self._at.state
+        tape, ledger, look, state = self._tape, self._ledger, self._look, self._parts.state
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
         base = tape.base
         if look.spared:
@@ -149,7 +149,7 @@ class Calls(Steps):
         literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._plan.repairs)
         self.reader = ArgumentsReader(call, self._openings, literal)
         tape.i = i
-        self._at.state = states.ARGUMENTS
+        self._parts.state = states.ARGUMENTS
 
     def _begin_object(self, call: Call, shape: ObjectShape, i: int) -> None:
         """Begin a call that is an object, whose keys may have other quotes than they should."""
@@ -160,7 +160,7 @@ class Calls(Steps):
             call.status = "repaired"
         self.reader = ObjectReader(call, self._openings, quote)
         tape.i = i
-        self._at.state = states.OBJECT
+        self._parts.state = states.OBJECT
 
     def _whole(self, form: Form, block: Block, match: Match) -> Whole | None:  # each condition leaves it to the machine
         """The call whose opening matches, if all of it is there and plain."""
@@ -247,7 +247,7 @@ class Calls(Steps):
         parts = self._parts
         parts.margin, parts.seen = "", True
         self._tape.i = whole.end
-        self._at.state = states.BLOCK
+        self._parts.state = states.BLOCK
 
     def _begin_arguments(self, call: Call, i: int) -> None:
         tape = self._tape
@@ -256,18 +256,18 @@ class Calls(Steps):
         if not form.arguments:
             call.put("{}", tape.here)
             call.complete = True
-            self._at.state = states.CLOSE
+            self._parts.state = states.CLOSE
         elif form.syntax == Syntax.TEXT:
             self.reader = TextReader(call, self._openings)
-            self._at.state = states.MARKUP
+            self._parts.state = states.MARKUP
         elif form.syntax is None:
             self.reader = MarkupReader(call, self._openings, self._desk.tools.schema(call.name))
-            self._at.state = states.MARKUP
+            self._parts.state = states.MARKUP
         else:
             reader = self.reader = ArgumentsReader(call, self._openings)
             if form.syntax == Syntax.PYTHON:
                 reader.begin("(", Syntax.PYTHON)
-            self._at.state = states.ARGUMENTS
+            self._parts.state = states.ARGUMENTS
 
     def object(self) -> bool:
         """In a call that is an object."""
@@ -342,7 +342,7 @@ class Calls(Steps):
         reader = self.reader
         assert reader is not None
         if mode == Mode.DONE:
-            self._at.state = states.CLOSE
+            self._parts.state = states.CLOSE
         elif mode == Mode.FAILED:
             self._fail(call, reader)
         elif mode == Mode.LOST:
@@ -352,17 +352,17 @@ class Calls(Steps):
                 call.notice_at(tape.here, "bad_arguments", reader.why)
                 call.status = "invalid"
             self.broken = BrokenReader(call, self._openings, track=["{"], quiet=call.complete)
-            self._at.state = states.RECOVER
+            self._parts.state = states.RECOVER
         elif mode == Mode.JSON:
             arguments = self.reader = ArgumentsReader(call, self._openings)
             arguments.begin("{", Syntax.JSON)
-            self._at.state = states.ARGUMENTS
+            self._parts.state = states.ARGUMENTS
         elif mode == Mode.OBJECT:
             self.broken = None
             if not isinstance(reader, ObjectReader):
                 reader = self.reader = ObjectReader(call, self._openings, "")
             reader.resume()
-            self._at.state = states.OBJECT
+            self._parts.state = states.OBJECT
         elif mode == Mode.OVER:
             assert isinstance(reader, MarkupReader)
             self._end_call(reader.status, tape.here)
@@ -375,7 +375,7 @@ class Calls(Steps):
         inner = reader.inner if isinstance(reader, ObjectReader) else reader
         track, within = (inner.track, inner.within) if isinstance(inner, ArgumentsReader) else (None, "")
         self.broken = BrokenReader(call, self._openings, track=track, within=within)
-        self._at.state = states.RECOVER
+        self._parts.state = states.RECOVER
 
     def _let_out(self, call: Call) -> None:
         """Emit the held part of the arguments as it is."""
@@ -482,7 +482,7 @@ class Calls(Steps):
                 self.back_to_thought(self.discard())
                 return
             self._settle(call, status, end)
-        self._at.state = states.BLOCK
+        self._parts.state = states.BLOCK
         self.let_go()
 
     def _settle(self, call: Call, status: Status, end: int) -> None:
@@ -520,7 +520,7 @@ class Calls(Steps):
         """Read what was held again, in a state."""
         self._tape.rewind(hold.start, keep=bool(self._ledger.holds))
         self._ledger.at = hold.start
-        self._at.state = state
+        self._parts.state = state
         self.let_go()
 
     def _abort_header(self) -> None:
@@ -538,7 +538,7 @@ class Calls(Steps):
         self._ledger.edge(hold.place.margin, here)
         self._ledger.text(here)
         state = hold.place.state
-        self._at.state = states.TEXT if state is states.EDGE else states.BLOCK_TEXT if state is states.BLOCK else state
+        self._parts.state = states.TEXT if state is states.EDGE else states.BLOCK_TEXT if state is states.BLOCK else state
         self.let_go()
 
     def back_to_thought(self, hold: Hold) -> None:
@@ -582,7 +582,7 @@ class Calls(Steps):
         ledger.notice("other_syntax", call.name)
         whole = f"{{{json_string(key)}: {json_string(value)}}}"
         ledger.whole_call(call.id, call.name, True, begin, whole, begin + at, end)
-        self._at.state = states.BLOCK
+        self._parts.state = states.BLOCK
         self.given_back = False
         self.let_go()
         return True
@@ -641,7 +641,7 @@ class Calls(Steps):
             return
         self.discard()
         self._forget()
-        self._at.state = states.TEXT if hold.place.state is states.EDGE else hold.place.state
+        self._parts.state = states.TEXT if hold.place.state is states.EDGE else hold.place.state
         ledger.markup(tape.here)
         ledger.notice("stray_open", marker.strip())
         self.let_go()
@@ -649,7 +649,7 @@ class Calls(Steps):
     def cut(self) -> None:
         call, tape = self.call, self._tape
         assert call is not None
-        broken = self.broken if self._at.state is states.RECOVER else None
+        broken = self.broken if self._parts.state is states.RECOVER else None
         if broken is not None:
             broken.finish()
         elif call.complete and (call.form.closing or call.form.shape is not None):
@@ -670,9 +670,9 @@ class Calls(Steps):
 
     def ends_with_thought(self) -> bool:
         """Whether the closing of reasoning would end the open call: it does so outside of strings."""
-        if self._at.state is states.MARKUP:
+        if self._parts.state is states.MARKUP:
             return True
-        return self._at.state is states.RECOVER and self.broken is not None and not self.broken.within
+        return self._parts.state is states.RECOVER and self.broken is not None and not self.broken.within
 
 
 def _unwrapped(value: str) -> str:

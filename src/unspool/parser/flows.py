@@ -303,7 +303,7 @@ def flow_of(machine: Machine, fold: Fold) -> Flow | None:  # a line for each sta
     ledger = machine.ledger
     if ledger.holds or ledger.at < 0:
         return None
-    state = machine.at.state
+    state = machine.parts.state
     if state is states.TEXT or state is states.REASONING:
         return _text(machine, fold) or _opening(machine)
     if state is states.EDGE or state is states.BLOCK:
@@ -318,7 +318,7 @@ def flow_of(machine: Machine, fold: Fold) -> Flow | None:  # a line for each sta
 
 def _text(machine: Machine, fold: Fold) -> Flow | None:
     ledger, tape = machine.ledger, machine.tape
-    content = machine.at.state is states.TEXT
+    content = machine.parts.state is states.TEXT
     if ledger.at != tape.here or not (ledger.prose if content else ledger.spoken):
         return None
     region = machine.prose.region()

@@ -13,7 +13,6 @@ from .openings import Openings
 from .parts import Parts
 from .prose import Prose
 from .readers.object import ObjectReader
-from .states import Standing
 from .table import TABLE
 
 STEPS: Final = tuple(row.step for row in TABLE.values())  # the function that takes a step, by state
@@ -30,11 +29,11 @@ class Machine:
     """Reads one output: feed the tape, then `run`. The events are the ledger's.
 
     Attributes:
-        at: the state.
         tape: the text.
         ledger: the events.
         look: looks for markers.
         openings: recognizes calls.
+        parts: the state, and the parts of the output.
         calls: steps inside calls, and the open call.
         prose: steps in reasoning and content.
     """
@@ -42,16 +41,15 @@ class Machine:
     def __init__(self, tape: Tape, desk: Desk, openings: Openings) -> None:
         plan = self._plan = desk.plan
         ledger: Ledger = desk.ledger
-        at = self.at = Standing()
         look: Lookout = openings.look
         self.tape = tape
         self.ledger = ledger
         self.look = look
         self.openings = openings
-        parts = self._parts = Parts(at, plan, tape, ledger, look)
-        calls = self.calls = Calls(at, plan, tape, ledger, look, parts, openings, desk)
-        prose = self.prose = Prose(at, plan, tape, ledger, look, parts, openings, calls)
-        blocks = self._blocks = Blocks(at, plan, tape, ledger, look, parts, openings, calls)
+        parts = self.parts = Parts(plan, tape, ledger, look)
+        calls = self.calls = Calls(plan, tape, ledger, look, parts, openings, desk)
+        prose = self.prose = Prose(plan, tape, ledger, look, parts, openings, calls)
+        blocks = self._blocks = Blocks(plan, tape, ledger, look, parts, openings, calls)
         self._owners: tuple[Any, ...] = (prose, blocks, calls)
         self._closed_at = ALWAYS  # no closing of reasoning lies between the cursor and here
 
@@ -67,7 +65,7 @@ class Machine:
 
     def run(self) -> None:
         """Take steps until more text is needed."""
-        ledger, calls, at, owners, tape = self.ledger, self.calls, self.at, self._owners, self.tape
+        ledger, calls, parts, owners, tape = self.ledger, self.calls, self.parts, self._owners, self.tape
         while True:
             call, holds = calls.call, ledger.holds
             if holds and (tape.base + tape.i - holds[0].start > CAP or (call is not None and call.status == "invalid")):
@@ -76,7 +74,7 @@ class Machine:
             if call is not None and call.thought and calls.ends_with_thought():
                 going = self._thought_step()
             else:
-                state = at.state
+                state = parts.state
                 going = STEPS[state](owners[_OWNERS[state]])
             if going or (ledger.holds and ledger.too_much()):
                 continue
@@ -85,7 +83,7 @@ class Machine:
             return
 
     def _step(self) -> bool:
-        state = self.at.state
+        state = self.parts.state
         return STEPS[state](self._owners[_OWNERS[state]])
 
     def _thought_step(self) -> bool:
@@ -120,7 +118,7 @@ class Machine:
 
     def stage(self) -> Stage:
         """The stage that the output has reached."""
-        state = self.at.state
+        state = self.parts.state
         held = self.ledger.held_for(Why.HEADER)
         if self.calls.call is not None or held or state in (states.BLOCK, states.BLOCK_TEXT):
             return Stage.TOOL_CALL
@@ -135,15 +133,15 @@ class Machine:
     def begin(self, stage: Stage) -> None:
         """Begin the output in this stage."""
         if stage is _CONTENT:
-            self._parts.margin = self._plan.content_lead
+            self.parts.margin = self._plan.content_lead
         elif stage is _REASONING and self._plan.reasoning.ends:
-            self._parts.begin_reasoning(0, self._plan.reasoning.lead, seen=False)
+            self.parts.begin_reasoning(0, self._plan.reasoning.lead, seen=False)
         elif stage is Stage.UNDECIDED and self._plan.reasoning.ends:
-            self.at.state = states.UNDECIDED
+            self.parts.state = states.UNDECIDED
         elif stage is Stage.TOOL_CALL and self.look.outline.calls:
             self._blocks.enter()
         else:
-            self._parts.margin = self._plan.content_lead
+            self.parts.margin = self._plan.content_lead
 
     def force(self, stage: Stage) -> None:
         """Go to a stage because an engine says so: what was open ends."""
@@ -156,27 +154,27 @@ class Machine:
         if tape.end <= 0:
             ledger.forget_notices()  # nothing but a prompt was read
         tape.final = tape.ended = False
-        if self.at.state in (states.TEXT, states.REASONING):
+        if self.parts.state in (states.TEXT, states.REASONING):
             ledger.text(tape.end)
         else:
             ledger.markup(tape.end)
         tape.i = len(tape.buf)
         if ledger.thinking and stage is not Stage.REASONING:
-            self._parts.end_reasoning(ledger.at)
+            self.parts.end_reasoning(ledger.at)
         if stage is Stage.REASONING:
             if not ledger.thinking:
-                self._parts.begin_reasoning(ledger.at, self._plan.reasoning.lead)
+                self.parts.begin_reasoning(ledger.at, self._plan.reasoning.lead)
         elif stage is Stage.TOOL_CALL:
             self._blocks.enter()
         else:
-            self.at.state = states.EDGE
+            self.parts.state = states.EDGE
 
     def replay(self, tail: str) -> None:
         """Read the end of a prompt: it emits nothing, but decides where the output begins."""
         ledger, tape = self.ledger, self.tape
         ledger.at = tape.base = -len(tail)
         self.look.replay = True
-        self._parts.margin = self._plan.content_lead
+        self.parts.margin = self._plan.content_lead
         self.take(tail)
         self.run()
         self.look.replay = False
@@ -199,7 +197,7 @@ class Machine:
             if calls.broken is not None:
                 calls.broken.within = ""
             return
-        if call is None or inner is None or self.at.state not in (states.ARGUMENTS, states.OBJECT):
+        if call is None or inner is None or self.parts.state not in (states.ARGUMENTS, states.OBJECT):
             return
         self.run()
         if calls.call is call and calls.arguments is inner and not call.complete and inner.in_string():
@@ -209,7 +207,7 @@ class Machine:
         """The output is over; ``ended``: the model ended it."""
         tape, ledger, calls = self.tape, self.ledger, self.calls
         tape.final, tape.ended = True, ended
-        if not (self.at.state is states.EDGE and calls.call is None and not ledger.holds and tape.i == len(tape.buf)):
+        if not (self.parts.state is states.EDGE and calls.call is None and not ledger.holds and tape.i == len(tape.buf)):
             self.run()
             self._cut()
         if ledger.thinking:
@@ -219,7 +217,7 @@ class Machine:
             ledger.notice("unclosed_reasoning")
         ledger.markup(tape.end)
         within = calls.within
-        if within is not None and within.closing and self.at.state in (states.BLOCK, states.BLOCK_TEXT, states.CLOSE):
+        if within is not None and within.closing and self.parts.state in (states.BLOCK, states.BLOCK_TEXT, states.CLOSE):
             ledger.notice("missing_close", within.closing.first)
 
     def _cut(self) -> None:

@@ -11,7 +11,7 @@ from . import states
 from .ledger import Ledger, Tape, Why
 from .lookout import ALWAYS, Lookout
 from .openings import Openings
-from .states import Standing, State
+from .states import State
 from .white import common_prefix
 
 # Parsers that begin in reasoning need these, and Python 3.11 is slow to find members of enumerations.
@@ -30,11 +30,11 @@ class Origin(msgspec.Struct, frozen=True, eq=False):
 class Parts(msgspec.Struct, eq=False):
     """Begins and ends parts."""
 
-    _at: Standing
     _plan: Plan
     _tape: Tape
     _ledger: Ledger
     _look: Lookout
+    state: State = states.EDGE  # see `table.TABLE`
     _lead: str = ""  # white space that the last opening removes from the text after it
     margin: str = ""  # white space that the last part removes from the text after it
     framed: bool = False  # a frame of content is open
@@ -44,7 +44,7 @@ class Parts(msgspec.Struct, eq=False):
 
     def place(self) -> Origin:
         """The state to return to."""
-        return Origin(self._at.state, self.framed, self.margin)
+        return Origin(self.state, self.framed, self.margin)
 
     def leaves(self, margin: str) -> None:
         """A part has ended, and removes this white space from the text after it."""
@@ -71,7 +71,7 @@ class Parts(msgspec.Struct, eq=False):
         self._tape.i = end
         if o is not None and o.kind == START and not self._look.replay:
             self.started = self._tape.here
-        self._at.state = states.EDGE
+        self.state = states.EDGE
         self.margin = ""
         self.framed = False
         self.seen = True
@@ -84,7 +84,7 @@ class Parts(msgspec.Struct, eq=False):
         self.end_turn(end)
         self.framed = True
         self._lead = lead_of(o)
-        self._at.state = states.FRAME_START
+        self.state = states.FRAME_START
 
     def begin_reasoning(self, end: int, lead: str, *, opened: bool = False, seen: bool = True) -> None:
         """Reasoning begins.
@@ -104,7 +104,7 @@ class Parts(msgspec.Struct, eq=False):
         self._lead = lead
         self.margin = ""
         self.seen = seen
-        self._at.state = _START
+        self.state = _START
 
     def begin(self, o: Marker, i: int, end: int) -> int:
         """A part other than a call begins at ``i``, or the turn ends there."""
@@ -138,7 +138,7 @@ class Parts(msgspec.Struct, eq=False):
         if ledger.holds and ledger.commit_thought() and not ledger.holds:
             self._tape.kept = None
         self._ledger.quoting.restart()
-        self._at.state = states.EDGE
+        self.state = states.EDGE
 
     def end_reasoning(self, end: int) -> None:
         """Reasoning ends; its closing ends at an offset."""
@@ -148,12 +148,12 @@ class Parts(msgspec.Struct, eq=False):
     def leave_block(self) -> None:
         self.margin = self._plan.calls.block_trail
         if self._ledger.paused:
-            self._at.state = states.RESUMING
+            self.state = states.RESUMING
         elif self._ledger.thinking:
             self._lead = self.margin
-            self._at.state = states.REASONING_START
+            self.state = states.REASONING_START
         else:
-            self._at.state = states.EDGE
+            self.state = states.EDGE
 
 
 def lead_of(o: Marker) -> str:
@@ -164,7 +164,6 @@ def lead_of(o: Marker) -> str:
 class Steps(msgspec.Struct, eq=False):
     """The base class of everything that takes steps of the machine, with the fields that these classes share."""
 
-    _at: Standing
     _plan: Plan
     _tape: Tape
     _ledger: Ledger

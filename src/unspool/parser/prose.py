@@ -100,7 +100,7 @@ class Prose(Steps):
                 return False
             self._note_header(j)
         self._parts.put_edge(tape.end)
-        self._at.state = states.TEXT
+        self._parts.state = states.TEXT
         tape.i = max(i, ledger.at - tape.base)
         if j > tape.i:
             # White space before text; what follows it was looked at already.
@@ -151,7 +151,7 @@ class Prose(Steps):
                 return True
         if not self._parts.take_lead():
             return False
-        self._at.state = states.REASONING
+        self._parts.state = states.REASONING
         return True
 
     def resuming(self) -> bool:
@@ -221,7 +221,7 @@ class Prose(Steps):
     def region(self) -> Region:
         """The markers that count in the current text."""
         outline = self._look.outline
-        if self._at.state is states.REASONING:
+        if self._parts.state is states.REASONING:
             return outline.reasoning
         return outline.frame if self._parts.framed else outline.text
 
@@ -320,7 +320,7 @@ class Prose(Steps):
         if edge and o.kind == REASONING and not o.marked:  # text, unless the next marker closes it
             self._look.thoughts_from = self._tape.base + i + 1
             self._scanned = 0
-            self._at.state = states.UNDECIDED
+            self._parts.state = states.UNDECIDED
             return i
         if edge:
             if not o.pattern.first:  # a blank opening: text begins here
@@ -392,7 +392,7 @@ class Prose(Steps):
     def _last_text(self, p: int, end: int) -> None:
         """The turn's text ends at ``p``, the turn at ``end``: remove the format's white space from the text."""
         tape, ledger = self._tape, self._ledger
-        bare = self._at.state is states.TEXT and not self._parts.framed and (tape.ended or not tape.final)
+        bare = self._parts.state is states.TEXT and not self._parts.framed and (tape.ended or not tape.final)
         take = common_suffix(tape.buf, tape.i, p, self._look.outline.text.inner) if bare else 0
         ledger.text(tape.base + p - take)
         if take:
@@ -444,7 +444,7 @@ class Prose(Steps):
         tape = self._tape
         if (tape.i == len(tape.buf) and not tape.final) or not self._parts.take_lead():
             return False
-        self._at.state = states.TEXT
+        self._parts.state = states.TEXT
         return True
 
     def _is_begun_marker(self, o: CallOpening, p: int) -> bool:
@@ -495,7 +495,7 @@ class Prose(Steps):
         tape, look = self._tape, self._look
         if not look.stray_counts(p) or look.closed_behind(p):
             return NO
-        if self._at.state is not states.EDGE:
+        if self._parts.state is not states.EDGE:
             region = self.region()
             margin = o.block.margin if o.block is not None else region.margin
             take = max(common_suffix(tape.buf, tape.i, p, white) for white in (region.inner, margin))
@@ -525,7 +525,7 @@ class Prose(Steps):
 
     def _drop(self, p: int, end: int, kind: str) -> int:
         tape, ledger = self._tape, self._ledger
-        if self._at.state is states.EDGE:  # there is only white space before it, which goes with it
+        if self._parts.state is states.EDGE:  # there is only white space before it, which goes with it
             ledger.markup(tape.base + p)
         else:
             ledger.text(tape.base + p)
@@ -587,7 +587,7 @@ class Prose(Steps):
             tape.i = i + len(form.opening.first)
             self._ledger.text(tape.here)
             self._calls.enter(block)
-            self._at.state = states.BLOCK_TEXT
+            self._parts.state = states.BLOCK_TEXT
             return tape.i
         return NO
 
@@ -601,7 +601,7 @@ class Prose(Steps):
             if r == MORE:
                 return False
             if r >= 0:
-                self._at.state = states.EDGE
+                self._parts.state = states.EDGE
                 return True
         scan = self._look.outline.undecided
         pos = i + self._scanned
@@ -609,7 +609,7 @@ class Prose(Steps):
             m = scan.find.search(buf, pos)
             if m is None or m.group() not in scan.triggers:
                 if tape.final:
-                    self._at.state = states.EDGE
+                    self._parts.state = states.EDGE
                     return True
                 self._scanned = (len(buf) if m is None else m.start()) - i
                 return self._too_long()
@@ -652,7 +652,7 @@ class Prose(Steps):
                 if o.kind == REASONING_END:
                     self._begin_decided()
                 else:
-                    self._at.state = states.EDGE
+                    self._parts.state = states.EDGE
                 return r
         return NO
 
@@ -672,7 +672,7 @@ class Prose(Steps):
         if len(self._tape.buf) - self._tape.i <= CAP:
             return False
         self._ledger.notice("hold_overflow", "undecided text")
-        self._at.state = states.EDGE
+        self._parts.state = states.EDGE
         return True
 
     def _spare(self, o: CallOpening, i: int) -> None:

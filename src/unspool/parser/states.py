@@ -52,14 +52,3 @@ ARGUMENTS: Final = State.ARGUMENTS
 MARKUP: Final = State.MARKUP
 RECOVER: Final = State.RECOVER
 CLOSE: Final = State.CLOSE
-
-
-class Standing:
-    """The current state of one output.
-
-    Attributes:
-        state: see `table.TABLE`.
-    """
-
-    def __init__(self) -> None:
-        self.state = State.EDGE
