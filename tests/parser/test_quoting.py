@@ -127,7 +127,7 @@ def test_without_tools_markers_of_calls_are_text(dialect: Dialect) -> None:
 
 
 def reasoning_marks(dialect: Dialect) -> set[str]:
-    ends = [o.pattern for o in compile_plan(dialect, Policy()).reasoning.ends]
+    ends = compile_plan(dialect, Policy()).reasoning.closings
     return {text(p) for end in ends for p in (end, *tags(end))}
 
 

@@ -245,7 +245,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         reading=reading,
         plain=plain,
         reasoning=ReasoningPlan(
-            ends=parts.reasoning_ends,
+            closings=[o.pattern for o in parts.reasoning_ends],
             ends_in_text=Scan(parts.reasoning_ends),
             resuming=ranked([*parts.reasoning_ends, *parts.thought_calls, *parts.others]),
             lead=_longest([t.inner_lead for t in d.reasoning]),
@@ -283,10 +283,11 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
     readable = any(c.form is _OBJECT for c in parts.calls)
     objects = [CallOpening(CALL, _OBJECT.opening, False, form=_OBJECT)] if readable else []
     named = _named(d, parts) if d.argument else []
+    ordered = sorted(forms, key=lambda f: -f.opening.weight)
     call_closings = sorted((f.closing for f in forms if f.closing), key=lambda p: -p.weight)
-    closed_blocks = sorted((b for b in blocks if b.closing), key=lambda b: -b.closing.weight)
+    block_closings = sorted((b.closing for b in blocks if b.closing), key=lambda p: -p.weight)
     return CallPlan(
-        forms=sorted(forms, key=lambda f: -f.opening.weight),
+        forms=ordered,
         blocks=blocks,
         inner=Candidates([*inner, *objects]),
         begun=_begun(parts),
@@ -297,11 +298,12 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
         separator=pattern((d.separator.calls.strip(),)) if d.separator.calls.strip(" \t\r\n,;") else pattern(()),
         block_text=_block_text(parts, inner),
         block_trail=_longest([b.trail for b in blocks]),
+        call_openings=[f.opening for f in ordered if f.marked],
         call_closings=call_closings,
         argument_followers=[*call_closings, *_behind_brackets(forms)],
-        closed_blocks=closed_blocks,
-        bare_closings=_bare(closed_blocks),
-        closings=[*call_closings, *(b.closing for b in closed_blocks)],
+        block_closings=block_closings,
+        bare_closings=_bare(block_closings),
+        closings=[*call_closings, *block_closings],
         recover=_recover(parts),
         string_ends=_string_ends(parts),
     )
@@ -329,8 +331,8 @@ def _begun(parts: _Parts) -> list[CallOpening]:
     return [CallOpening(CALL, p, form=f) for f, p in begun if p.last_name >= 0 and p.atoms[0].kind in (LITERAL, NAME)]
 
 
-def _bare(blocks: list[Block]) -> list[Pattern]:
-    bare = ((b.closing, b.closing.unbracketed()) for b in blocks)
+def _bare(closings: list[Pattern]) -> list[Pattern]:
+    bare = ((closing, closing.unbracketed()) for closing in closings)
     return [rest for whole, rest in bare if rest is not whole and worded(rest.first)]
 
 
@@ -665,7 +667,7 @@ def _recover(parts: _Parts) -> Scan:  # a line for each kind of marker
         [
             *_broken_ends(parts.forms, sure=all(b.marked for b in parts.blocks)),
             *(Closing(BLOCK_END, closing, block=b) for b, closing in blocks),
-            *(Closing(BLOCK_END, rest) for rest in _bare(parts.blocks)),
+            *(Closing(BLOCK_END, rest) for rest in _bare([b.closing for b in parts.blocks])),
             *parts.ends,
             *parts.within(others),
         ]

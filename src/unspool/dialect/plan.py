@@ -13,7 +13,6 @@ from .markers import (
     Block,
     CallOpening,
     Candidates,
-    Closing,
     Form,
     Marker,
     Outline,
@@ -29,7 +28,7 @@ from .patterns import LITERAL, Pattern, worded
 class ReasoningPlan(msgspec.Struct, eq=False):
     """How reasoning ends, and the white space around it."""
 
-    ends: list[Closing]
+    closings: list[Pattern]
     ends_in_text: Scan  # the same, for searching in text
     resuming: list[Marker]  # the parts that may follow a call in reasoning, other than more reasoning
     lead: str  # white space after the opening
@@ -51,10 +50,11 @@ class CallPlan(msgspec.Struct, eq=False):
     separator: Pattern
     block_text: Scan  # the ends of stray text in a block
     block_trail: str  # white space after a block
+    call_openings: list[Pattern]  # openings of calls that a word marks
     call_closings: list[Pattern]  # closings of calls
     # What may end the last argument: those, and those of calls that open with a bracket behind its closing.
     argument_followers: list[Pattern]
-    closed_blocks: list[Block]  # blocks that have a closing
+    block_closings: list[Pattern]  # closings of blocks
     bare_closings: list[Pattern]  # the closings of blocks that begin with a bracket, without it
     closings: list[Pattern]  # closings of calls and of blocks
     recover: Scan  # the markers that end a call with broken arguments

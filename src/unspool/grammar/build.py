@@ -163,7 +163,7 @@ class _Builder:
     def tags(self) -> frozenset[str]:
         """The markers of reasoning that are matched in any mixture of upper and lower case."""
         patterns = [o.pattern for o in self.plan.reading.edge if o.kind == REASONING]
-        patterns += [o.pattern for o in self.plan.reasoning.ends]
+        patterns += self.plan.reasoning.closings
         return frozenset(p.first for p in patterns if _TAG.fullmatch(p.first))
 
     def cases(self, marker: str) -> list[str]:
@@ -191,7 +191,7 @@ class _Builder:
         # After a call, another may begin with its name.
         unlike += [_named(o.pattern) for o in plan.calls.inner if o.form.marked and not o.pattern.first]
         if self.undecided:
-            without += [o.pattern.first for o in plan.reasoning.ends]
+            without += [closing.first for closing in plan.reasoning.closings]
         unlike += self.unlike_calls(without)
         if called and self.endless:
             unlike += self.next_calls()
@@ -201,7 +201,7 @@ class _Builder:
     def begins(self, without: list[str]) -> list[Node]:
         """The markers that text must avoid only where it begins."""
         marked = [o.pattern.first for o in self.plan.reading.edge if o.marked and o.pattern.first]
-        marked += [o.pattern.first for o in self.plan.reasoning.ends]  # at the very start, it closes empty reasoning
+        marked += [closing.first for closing in self.plan.reasoning.closings]  # reasoning before it is empty
         apart = [t for t in dict.fromkeys(marked) if not any(w in t for w in without)]
         found = [Const(c) for t in apart for c in self.cases(t)]
         return [seq(SPACES, choice(found))] if found else []

@@ -67,7 +67,7 @@ class Blocks(Steps):
         within, look, final = self._bracketed(), self._look, self._tape.final
         r = NO if within is None else look.stands(within.closing, j)
         if r == NO or (r == MORE and final):
-            closings = [b.closing for b in self._plan.calls.closed_blocks if b is not within]
+            closings = self._plan.calls.block_closings
             other = look.first(closings, j) if final else look.soonest(closings, j)
             if r == MORE and other >= 0 and within is not None:  # the output's end cuts its own closing
                 self._ledger.notice("missing_close", within.closing.first)
@@ -145,7 +145,7 @@ class Blocks(Steps):
         """The end of the closing of the reasoning that the calls interrupted."""
         if not self._ledger.paused:
             return NO
-        return self._look.soonest([o.pattern for o in self._plan.reasoning.ends], j)
+        return self._look.soonest(self._plan.reasoning.closings, j)
 
     def _cut_closing(self, j: int, *, cut: bool) -> int:
         """The end of the beginning of a closing at ``j``; ``cut``: the output ends in the beginning of a marker."""

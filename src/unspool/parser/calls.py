@@ -33,6 +33,7 @@ _NAMELESS = Regex(
 )
 """An object that is cut before its name is complete, with nothing but short values before it."""
 _ID = Regex(r"[\w.\-:/]++")
+_AS_TEXT: Final = {states.EDGE: states.TEXT, states.BLOCK: states.BLOCK_TEXT}  # where text goes on that is given back
 _UNOPENED: Final = 4096  # how long a call that lacks its opening may be
 _SOON: Final = 256  # so near the end of the text, a call without its closing is not looked at as a whole
 
@@ -537,8 +538,7 @@ class Calls(Steps):
         self._forget()
         self._ledger.edge(hold.place.margin, here)
         self._ledger.text(here)
-        state = hold.place.state
-        self._parts.state = states.TEXT if state is states.EDGE else states.BLOCK_TEXT if state is states.BLOCK else state
+        self._parts.state = _AS_TEXT.get(hold.place.state, hold.place.state)
         self.let_go()
 
     def back_to_thought(self, hold: Hold) -> None:

@@ -134,9 +134,9 @@ class Machine:
         """Begin the output in this stage."""
         if stage is _CONTENT:
             self.parts.margin = self._plan.content_lead
-        elif stage is _REASONING and self._plan.reasoning.ends:
+        elif stage is _REASONING and self._plan.reasoning.closings:
             self.parts.begin_reasoning(0, self._plan.reasoning.lead, seen=False)
-        elif stage is Stage.UNDECIDED and self._plan.reasoning.ends:
+        elif stage is Stage.UNDECIDED and self._plan.reasoning.closings:
             self.parts.state = states.UNDECIDED
         elif stage is Stage.TOOL_CALL and self.look.outline.calls:
             self._blocks.enter()
@@ -207,7 +207,8 @@ class Machine:
         """The output is over; ``ended``: the model ended it."""
         tape, ledger, calls = self.tape, self.ledger, self.calls
         tape.final, tape.ended = True, ended
-        if not (self.parts.state is states.EDGE and calls.call is None and not ledger.holds and tape.i == len(tape.buf)):
+        over = tape.i == len(tape.buf) and calls.call is None and not ledger.holds
+        if not (over and self.parts.state is states.EDGE):
             self.run()
             self._cut()
         if ledger.thinking:
@@ -216,8 +217,8 @@ class Machine:
             ledger.thinking = False
             ledger.notice("unclosed_reasoning")
         ledger.markup(tape.end)
-        within = calls.within
-        if within is not None and within.closing and self.parts.state in (states.BLOCK, states.BLOCK_TEXT, states.CLOSE):
+        within, state = calls.within, self.parts.state
+        if within is not None and within.closing and state in (states.BLOCK, states.BLOCK_TEXT, states.CLOSE):
             ledger.notice("missing_close", within.closing.first)
 
     def _cut(self) -> None:

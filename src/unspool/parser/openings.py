@@ -461,13 +461,12 @@ class Openings(msgspec.Struct, eq=False):
         if kind == CALL_END:
             return look.first(look.plan.calls.argument_followers if inside else look.plan.calls.call_closings, i)
         if kind == BLOCK_END:
-            return look.first([b.closing for b in look.plan.calls.closed_blocks], i)
+            return look.first(look.plan.calls.block_closings, i)
         return look.end_here(i) if kind == END else self._another(i, inside=inside)
 
     def _another(self, i: int, *, inside: bool) -> int:
         """The end of the opening of another call at ``i``, in the arguments of one (``inside``) or after one."""
-        marked = () if inside else [form.opening for form in self.look.plan.calls.forms if form.marked]
-        r = self.look.first(marked, i)
+        r = NO if inside else self.look.first(self.look.plan.calls.call_openings, i)
         return r if r >= 0 else first_of((r, self.opens_next(i, inside=inside)))
 
     # -- a marker in an open string -----------------------------------------------------------------------------------

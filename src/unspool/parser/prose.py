@@ -123,7 +123,7 @@ class Prose(Steps):
         ledger, tape = self._ledger, self._tape
         if self._parts.seen or ledger.spoken:
             return NO
-        r = self._look.soonest([o.pattern for o in self._plan.reasoning.ends], i)
+        r = self._look.soonest(self._plan.reasoning.closings, i)
         if r >= 0:
             tape.i = r
             ledger.markup(tape.here)
@@ -355,7 +355,7 @@ class Prose(Steps):
         if o.kind == REASONING:
             text = self._plan.policy.reasoning_in_content == "text"
             if text or self._tape.base + p < look.thoughts_from:
-                look.spare(p, *(e.pattern for e in self._plan.reasoning.ends))
+                look.spare(p, *self._plan.reasoning.closings)
                 return NO
         counts = look.outline.calls or o.kind not in (END, FRAME_END) or not look.is_spared(p)
         return end if counts else NO

@@ -580,8 +580,8 @@ class MarkupReader(Reader):
         """The same for the closing of a block."""
         tape = self._tape
         found = NO
-        for block in self._plan.calls.closed_blocks:
-            r = self._look.stands(block.closing, p)
+        for closing in self._plan.calls.block_closings:
+            r = self._look.stands(closing, p)
             if r >= 0:
                 j = skip_space(tape.buf, r)
                 if j - r > MAX_SPACE:
