@@ -25,7 +25,6 @@ from .readers.strings import json_string
 from .readers.text import TextReader
 from .readers.wrapped import WRAPPED
 from .states import State
-from .white import common_suffix
 
 _NAMELESS = Regex(
     r"""[^{]*+\{\s{0,64}+(?:["']\w{1,64}+["']\s?:\s{0,64}+(?:["'][\w.\-:/]{0,64}+["']|\w{1,64}+)\s?,\s{0,64}+){0,4}"""
@@ -78,7 +77,8 @@ class Calls(Steps):
 
     def open(self, o: CallOpening, i: int, match: Match) -> None:  # the steps of an opening, in their order
         """Open a call, whose opening is at ``buf[i:match.end]``."""
-        tape, ledger, look, state = self._tape, self._ledger, self._look, self._parts.state
+        tape, ledger, look, parts = self._tape, self._ledger, self._look, self._parts
+        state = parts.state
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
         base = tape.base
         if look.spared:
@@ -89,13 +89,13 @@ class Calls(Steps):
         sure = not (ledger.holds or ledger.thinking or ledger.paused or look.marks is not None)
         whole = self._whole(form, block, match) if sure else None
         if state is states.TEXT or state is states.REASONING:
-            self._text_before(i, block)
+            parts.text_before(i, block.margin, look.outline.reasoning.inner if ledger.thinking else "")
         if whole is not None:
             self._take_whole(whole, form, block, match, ledger.at if state is states.BLOCK else base + i)
             return
         start = max(ledger.at, 0)
         tape.keep()
-        place = self._parts.place()
+        place = parts.place()
         self._hold_opening(form, match, place)
         margin = ledger.at
         if state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
@@ -103,7 +103,7 @@ class Calls(Steps):
             start = base + i
         call = self.call = Call(self._desk, form, block, start, match.fields, place, margin)
         self.within = block
-        self._parts.leaves("")
+        parts.leaves("")
         if form.shape is None:
             self._mend_name(call, base + end)
             call.announce(base + end)
@@ -132,15 +132,6 @@ class Calls(Steps):
             self._ledger.notice("mended_name", call.name)
             call.id = next(ids, call.name)
             call.name = mended
-
-    def _text_before(self, i: int, block: Block) -> None:
-        """Emit the text before a call's opening at ``i``, without the white space that belongs to the opening."""
-        tape, ledger = self._tape, self._ledger
-        low = max(tape.i, ledger.at - tape.base)
-        take = common_suffix(tape.buf, low, i, block.margin)
-        if ledger.thinking:
-            take = max(take, common_suffix(tape.buf, low, i, self._look.outline.reasoning.inner))
-        ledger.text(tape.base + i - take)
 
     def _begin_forced(self, call: Call, i: int) -> None:
         """Begin a call that is its arguments alone: the tool choice names the function."""

@@ -12,7 +12,7 @@ from .ledger import Ledger, Tape, Why
 from .lookout import ALWAYS, Lookout
 from .openings import Openings
 from .states import State
-from .white import common_prefix
+from .white import common_prefix, common_suffix
 
 # Parsers that begin in reasoning need these, and Python 3.11 is slow to find members of enumerations.
 _OPEN: Final = Why.OPEN_REASONING
@@ -60,6 +60,15 @@ class Parts(msgspec.Struct, eq=False):
         tape.i += k
         self._ledger.markup(tape.here)
         return True
+
+    def text_before(self, p: int, *margins: str) -> int:
+        """Emit the text before ``p``, without the white space there that belongs to the format, by one of some margins;
+        return how much that is."""
+        tape, ledger = self._tape, self._ledger
+        low = max(tape.i, ledger.at - tape.base)
+        take = max(common_suffix(tape.buf, low, p, margin) for margin in margins)
+        ledger.text(tape.base + p - take)
+        return take
 
     def put_edge(self, end: int) -> None:
         """Text begins at a boundary: remove the last part's margin from it."""

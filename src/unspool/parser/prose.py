@@ -28,7 +28,7 @@ from .calls import Calls
 from .ledger import CAP, Why
 from .openings import Match
 from .parts import Steps, lead_of
-from .white import common_suffix, held_suffix
+from .white import held_suffix
 
 
 class Partial(NamedTuple):
@@ -192,11 +192,9 @@ class Prose(Steps):
 
     def _close_reasoning(self, p: int, end: int) -> None:
         """The closing of reasoning is at ``buf[p:end]``."""
-        tape = self._tape
-        take = common_suffix(tape.buf, tape.i, p, self._look.outline.reasoning.inner)
-        self._ledger.text(tape.base + p - take)
-        self._parts.end_reasoning(tape.base + end)
-        tape.i = end
+        self._parts.text_before(p, self._look.outline.reasoning.inner)
+        self._parts.end_reasoning(self._tape.base + end)
+        self._tape.i = end
         self._parts.leaves(self._plan.reasoning.trail)
 
     def _close_answer(self, p: int, end: int) -> None:
@@ -206,8 +204,7 @@ class Prose(Steps):
             tape.i = p
             self._calls.reopen()  # it was not closed
             return
-        take = common_suffix(tape.buf, tape.i, p, self._look.outline.frame.inner)
-        ledger.text(tape.base + p - take)
+        self._parts.text_before(p, self._look.outline.frame.inner)
         if ledger.held_for(Why.OPEN_REASONING):
             ledger.as_content()
             ledger.markup(tape.base + end)
@@ -370,8 +367,7 @@ class Prose(Steps):
         elif o.kind == FRAME_END and ledger.thinking:
             self._close_answer(p, end)
         elif o.kind == FRAME_END:
-            take = common_suffix(tape.buf, tape.i, p, self._look.outline.frame.inner)
-            ledger.text(tape.base + p - take)
+            self._parts.text_before(p, self._look.outline.frame.inner)
             ledger.markup(tape.base + end)
             self._parts.end_turn(end)
             self._parts.leaves(self._plan.frame_trail)
@@ -393,8 +389,7 @@ class Prose(Steps):
         """The turn's text ends at ``p``, the turn at ``end``: remove the format's white space from the text."""
         tape, ledger = self._tape, self._ledger
         bare = self._parts.state is states.TEXT and not self._parts.framed and (tape.ended or not tape.final)
-        take = common_suffix(tape.buf, tape.i, p, self._look.outline.text.inner) if bare else 0
-        ledger.text(tape.base + p - take)
+        take = self._parts.text_before(p, self._look.outline.text.inner if bare else "")
         if take:
             ledger.markup(tape.base + end)
 
@@ -424,13 +419,12 @@ class Prose(Steps):
         outline = self._look.outline
         inner = outline.reasoning.inner if ledger.thinking else outline.frame.inner if self._parts.framed else ""
         lead = o.template.lead if isinstance(o, Opening) and o.template else ""
-        take = max(common_suffix(tape.buf, tape.i, p, white) for white in (inner, lead))
+        take = self._parts.text_before(p, inner, lead)
         framed = self._parts.framed
         if o.kind == FRAME:
             self._cut_thought(p - take)
             self._parts.begin_frame(o, end)
         else:
-            ledger.text(tape.base + p - take)
             held = self._plan.policy.reasoning_in_content == "closed"
             if not held:  # otherwise its margin is given back with it
                 ledger.markup(tape.base + p)
@@ -498,8 +492,7 @@ class Prose(Steps):
         if self._parts.state is not states.EDGE:
             region = self.region()
             margin = o.block.margin if o.block is not None else region.margin
-            take = max(common_suffix(tape.buf, tape.i, p, white) for white in (region.inner, margin))
-            self._ledger.text(tape.base + p - take)
+            self._parts.text_before(p, region.inner, margin)
             self._ledger.markup(tape.base + p)
         return self._drop(p, len(tape.buf), "stray_open" if isinstance(o, Opening) else "stray_close")
 
