@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from .infer.choosing import Choice, choose_dialect, prove_dialect
     from .infer.detect import Candidate, detect_dialect
     from .message import Message, Segment, ToolCall, fold
-    from .parser import Parser, parse
-    from .parser.stage import detect_stage
+    from .parser import Parser, detect_stage, parse
     from .policy import Policy
     from .renderer import render
     from .toolset import Toolset, read_toolset
@@ -61,8 +60,7 @@ _MODULES = {
         "infer.choosing": "Choice choose_dialect prove_dialect",
         "infer.detect": "Candidate detect_dialect",
         "message": "Message Segment ToolCall fold",
-        "parser": "Parser parse",
-        "parser.stage": "detect_stage",
+        "parser": "Parser detect_stage parse",
         "policy": "Policy",
         "renderer": "render",
         "toolset": "Toolset read_toolset",

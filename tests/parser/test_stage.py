@@ -19,8 +19,8 @@ from unspool import (
 )
 from unspool.check.promises import stands_out
 from unspool.dialect.compiling import compile_plan
+from unspool.parser import detect_stage
 from unspool.parser.prompt import last_turn
-from unspool.parser.stage import detect_stage
 
 from ..support import (
     CALLING,

@@ -45,7 +45,7 @@ from unspool import (
     Stage,
     get_dialect,
 )
-from unspool.parser.stage import detect_stage
+from unspool.parser import detect_stage
 
 F = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>"
 END = "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"

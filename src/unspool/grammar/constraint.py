@@ -12,8 +12,8 @@ from ..dialect.registry import as_dialect
 from ..dialect.template import Template
 from ..errors import ConstraintError, DialectError, ToolsError
 from ..events import Stage
+from ..parser import detect_stage
 from ..parser.prompt import decode_ids
-from ..parser.stage import detect_stage
 from ..regex import Regex
 from ..renderer import render
 from ..schema import function_of, tool_name

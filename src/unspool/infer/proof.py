@@ -15,8 +15,7 @@ from ..dialect.template import unstarted
 from ..errors import ConstraintError, DialectError
 from ..events import Stage
 from ..message import Message
-from ..parser import Parser
-from ..parser.stage import detect_stage
+from ..parser import Parser, detect_stage
 from ..policy import Policy
 from ..renderer import render
 from ..tokens import encoded

@@ -1,5 +1,5 @@
 """The parser: raw text or token ids in, events out; one machine for streams and whole texts."""
 
-from .parser import Parser, parse
+from .parser import Parser, detect_stage, parse
 
-__all__ = ["Parser", "parse"]
+__all__ = ["Parser", "detect_stage", "parse"]

@@ -160,7 +160,7 @@ class Desk(msgspec.Struct, eq=False):
         found.sort(key=len, reverse=True)
         return found[0] if found and len(found[0]) > len(found[-1] if found[1:] else "") else ""
 
-    def id_of(self, index: int, name: str, fields: Mapping[str, str], own: str = "") -> str:
+    def id_of(self, index: int, name: str, fields: Mapping[str, str], own: str) -> str:
         """The id of a call: its own (``own``, or from its fields) unless an earlier call has it, else a new one."""
         ids = self._ids
         if ids is None:

@@ -187,7 +187,7 @@ class Ledger(msgspec.Struct, eq=False):
         """Emit a notice: the output deviates from the format."""
         self.events.append(_notice(kind, detail, self.at))
 
-    def notice_before(self, kind: str, detail: str = "") -> None:
+    def notice_before(self, kind: str, detail: str) -> None:
         """Emit a notice before everything that is held."""
         hold = self.holds[-1]
         self.events.insert(hold.before, _notice(kind, detail, hold.start))

@@ -1,4 +1,4 @@
-"""`Parser` and `parse`: the public interface of the machine."""
+"""`Parser`, `parse` and `detect_stage`: the public interface of the machine."""
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
@@ -93,7 +93,7 @@ class Parser:
         self._closed = False
         self._nonblank = False
         if stage is not None:
-            machine.begin(to_stage(stage, "stage"))
+            machine.begin(to_stage(stage))
         elif prompt is not None:
             self._read_prompt(self._prompt_text(prompt))
         else:
@@ -243,7 +243,7 @@ class Parser:
         if not isinstance(text, str):
             hint = "; decode bytes as they come, with codecs.getincrementaldecoder" if isinstance(text, bytes) else ""
             raise TypeError(f"text: must be a string, not {described(text)}{hint}")
-        return self._feed(text, None if stage is None else to_stage(stage, "stage"))
+        return self._feed(text, None if stage is None else to_stage(stage))
 
     def _slow(self) -> None:
         """Let the machine go on from here."""
@@ -365,7 +365,7 @@ class Parser:
             raise wrong_type("ids", ids, "token ids, an iterable of integers")
         ids = tuple(ids)
         check_ids("ids", ids)
-        forced = None if stage is None else to_stage(stage, "stage")
+        forced = None if stage is None else to_stage(stage)
         tokens = self._tokens
         if tokens is None:
             if self._tokenizer is None:
@@ -439,7 +439,7 @@ class PairedParser(Parser):
         return events
 
 
-def to_stage(value: Stage | str, where: str) -> Stage:
+def to_stage(value: Stage | str) -> Stage:
     """Return the stage of a name.
 
     Raises:
@@ -448,7 +448,7 @@ def to_stage(value: Stage | str, where: str) -> Stage:
     try:
         return Stage(value)
     except ValueError:
-        raise ValueError(f"{where}: {value!r} is not one of {', '.join(Stage)}") from None
+        raise ValueError(f"stage: {value!r} is not one of {', '.join(Stage)}") from None
 
 
 _LISTS: Final = (list, tuple)
@@ -489,3 +489,23 @@ def parse(
     parser.feed(text)
     parser.close(finish_reason)
     return parser.message
+
+
+def detect_stage(dialect: str | Dialect, prompt: str | Sequence[int], *, tokenizer: Any = None) -> Stage:
+    """Return the stage in which the output after a prompt begins.
+
+    The parser itself replays what follows the last opening of an assistant's turn, so prefills, closed reasoning and
+    calls are read as in an output.
+
+    Args:
+        dialect: a name, or a `Dialect`.
+        prompt: the rendered prompt, or its token ids.
+        tokenizer: needed for token ids; see `Parser`.
+
+    Raises:
+        UnknownDialect: no dialect has this name.
+        ValueError: token ids without a tokenizer.
+        TypeError: an argument is of another type; the message names it.
+    """
+    check_prompt(prompt)
+    return Parser(dialect, prompt=prompt, tokenizer=tokenizer).stage

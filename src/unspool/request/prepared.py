@@ -18,9 +18,8 @@ from ..events import ContentDelta, Event, Finish, Stage
 from ..grammar import Constraint, ToolStrictLevel, constrain
 from ..grammar.calls import strict_tools
 from ..message import Message
-from ..parser import Parser
+from ..parser import Parser, detect_stage
 from ..parser.prompt import last_turn
-from ..parser.stage import detect_stage
 from ..schema import tool_name
 from ..tools import ServerTool
 from ..toolset import Toolset

@@ -16,8 +16,7 @@ from ..dialect.file import Dialect
 from ..engines.kept import Kept
 from ..errors import TemplateError
 from ..message import Message
-from ..parser import parse
-from ..parser.stage import detect_stage
+from ..parser import detect_stage, parse
 from ..policy import Policy
 from ..renderer import render
 from .encoding import Encoder, load_tokenizer

@@ -129,7 +129,7 @@ class ArgumentsReader(Reader):
         tape.i = end
         if literal.notes:
             self._call.late += literal.notes
-            literal.notes = []
+            literal.notes.clear()
         fragment = literal.take()
         if self.skipped is not None and self._kept <= CAP:
             self.skipped.append(fragment)

@@ -22,20 +22,24 @@ class UnwrapReader:
         self._outer = LiteralReader(Syntax.JSON, Root.ANY, repair=repair)
         self._inner = LiteralReader(Syntax.JSON, Root.OBJECT, repair=repair)
         self.stack = self._outer.stack
+        self.notes = self._inner.notes
         self._inner_error = ""
         self._decoded = ""
         self._raw = ""
         self._started = False
         self.mode = VALUE
         self.error = ""
-        self.repaired = ""
-        self.notes: list[tuple[str, str]] = []
         self.out: list[str] = []
 
     @property
     def delimiter(self) -> str:
         """The quote that ends the string, inside of it."""
         return self._outer.delimiter
+
+    @property
+    def repaired(self) -> str:
+        """The first repair that was made, or ``""``."""
+        return self._outer.repaired or self._inner.repaired
 
     def take(self) -> str:
         """The JSON text read since the last call."""
@@ -57,7 +61,6 @@ class UnwrapReader:
         i = outer.read(text, i)
         self.mode = outer.mode
         self.error = outer.error
-        self.repaired = self.repaired or outer.repaired
         self._raw += outer.take()
         if not self._started:
             if not self._raw:
@@ -92,9 +95,6 @@ class UnwrapReader:
             self._decoded = self._decoded.lstrip()
         used = inner.read(self._decoded, 0)
         self._decoded = self._decoded[used:]
-        self.repaired = self.repaired or inner.repaired
-        self.notes += inner.notes
-        inner.notes = []
         if inner.mode == ERROR:
             self._inner_error = inner.error
             return inner.rest()
