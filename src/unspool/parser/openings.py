@@ -103,15 +103,15 @@ class Openings(msgspec.Struct, eq=False):
                 return _NONE
         if not self._declared(o, i, fields):
             return _NONE
-        undeclared = form.wordless and not self.may_be_tool(fields["name"])
+        undeclared = form.wordless and self.names is not None and not self.declares(fields["name"])
         peek = self._arguments_begin(o, form, r, demands=form.demands or undeclared)
         if undeclared and peek == NO:
             return _NONE
         return Match(r, fields) if peek >= 0 else self._without_arguments(o, form, r, fields, cut=peek == MORE)
 
-    def may_be_tool(self, name: str) -> bool:
-        """Whether a tool may have this name: it is declared, or none is."""
-        return self.names is None or name in self.names
+    def declares(self, name: str) -> bool:
+        """Whether a declared tool has this name."""
+        return self.names is not None and name in self.names
 
     def _takes_text(self, form: Form) -> bool:
         """Whether the tool of a form with bare text takes text: one that is declared may have other arguments."""
@@ -139,7 +139,7 @@ class Openings(msgspec.Struct, eq=False):
         if not cut:
             counts = form.opening.after_name and not self._outside(o, form)
             return Match(end, fields, True, quotable(form)) if counts else _NONE
-        if final and not o.pattern.first and fields.get("name") not in (self.names or ()):
+        if final and not o.pattern.first and not self.declares(fields.get("name", "")):
             return _NONE  # no marker and no arguments: text
         return Match(end, fields, True) if final else Match(MORE, fields)
 
@@ -180,11 +180,10 @@ class Openings(msgspec.Struct, eq=False):
 
         A longer declared name is not split (`{name}.{name}`, `{name}:{index}`).
         """
-        names = self.names
-        name = fields.get("name", "")
-        if names is not None and o.pattern.splits_name and o.pattern.longer_name(self.tape.buf, i) in names:
+        if self.declares(o.pattern.longer_name(self.tape.buf, i)):
             return False
-        return (names is not None and name in names) or (o.marked and names_call(name))
+        name = fields.get("name", "")
+        return self.declares(name) or (o.marked and names_call(name))
 
     def _begins_name(self, text: str) -> bool:
         """Whether a text may be the name of a declared tool, or its beginning."""
@@ -224,7 +223,7 @@ class Openings(msgspec.Struct, eq=False):
             return MORE if _JSON_KEY_MAYBE.match(buf, i) and not self.tape.final else NO
         key = m.group(1)
         if shape.name_is_key:
-            known = "\\" in key or (self.names is not None and key in self.names)
+            known = "\\" in key or self.declares(key)
         else:
             known = key == "type" or key in ARGUMENT_KEYS | NAME_KEYS or any(k == key for k, _ in shape.keys)
         return i if known else NO
@@ -308,7 +307,7 @@ class Openings(msgspec.Struct, eq=False):
 
     def _is_native(self, o: CallOpening, i: int) -> int:
         """The same for a call that the dialect writes as an object without a marker: 1, 0 or `MORE`."""
-        if self.names is None or self.named not in self.names:
+        if not self.declares(self.named):
             return 0
         edge = (m for m in self.look.outline.edge if isinstance(m, CallOpening) and text(m.pattern) == text(o.pattern))
         forms = (m.form for m in edge if not m.form.forced)
@@ -322,7 +321,7 @@ class Openings(msgspec.Struct, eq=False):
             return 0
         r = self._spells(i, *_spelling(form.shape, None), ("{",))
         header = form.outside.header.match(self.tape.buf, i) if r == 1 else None
-        return r if r != 1 or (header is not None and header["name"] in (self.names or ())) else 0
+        return r if r != 1 or (header is not None and self.declares(header["name"])) else 0
 
     def _spells(self, i: int, *expected: tuple[str, ...]) -> int:
         """Whether one text of each group follows at ``i``: 1, 0 or `MORE`. An empty group is any short value."""
@@ -348,7 +347,7 @@ class Openings(msgspec.Struct, eq=False):
         """Whether an object is a call of this name; if nothing marks it, the name must be declared."""
         if not form.other and (form.marked or block.marked or (form.forced and name == self.named)):
             return True
-        return self.names is not None and name in self.names
+        return self.declares(name)
 
     def may_name(self, i: int) -> bool:
         """Whether the text from ``i`` to the output's end may be the name of a declared tool, or its beginning."""

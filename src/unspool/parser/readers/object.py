@@ -220,7 +220,7 @@ class ObjectReader(Reader):
             value, end = self._string_at(i)
             if end == MORE:
                 return False
-            if end >= 0 and value in (self._openings.names or ()):
+            if end >= 0 and self._openings.declares(value):
                 self.role = "name"
         if self.role in ("name", "id") and c in "'\"" and not call.started:
             return self._name_or_id(i)
