@@ -10,7 +10,7 @@ import pytest
 
 from unspool import ContentDelta, Dialect, Parser, Policy, get_dialect
 from unspool.dialect.compiling import compile_plan
-from unspool.dialect.markers import text
+from unspool.dialect.markers import literals_of
 from unspool.dialect.patterns import Pattern
 from unspool.policy import CHOICES
 
@@ -355,7 +355,7 @@ def test_repeated_closings_of_an_argument_cost_no_more_than_other_tags(
 
     monkeypatch.setattr(Pattern, "match", count)
     head = write_calls(dialect, [("f", {"a": "MARK"})]).split("MARK")[0]
-    spellings = {text(c) for p in compile_plan(dialect).arguments.parameters for c in p.closings}
+    spellings = {literals_of(c) for p in compile_plan(dialect).arguments.parameters for c in p.closings}
     for closing in sorted(spellings):
         parser = Parser(dialect, tools=TOOLS)
         parser.feed(head)

@@ -43,7 +43,7 @@ def test_the_openings_of_a_file_with_many_long_ones_are_not_known_to_what_waits(
     calls = [f"<c{i}{'y' * 100}>{{name}}{{arguments}}</c{i}>" for i in range(16)]
     keys = f"calls = {json.dumps(blocks)}\ncall = {json.dumps(calls)}\n"
     dialect = dialect_of(keys + 'argument = ["<a={key}>{value}</a>"]\n')
-    assert compile_plan(dialect).opening is None
+    assert compile_plan(dialect).undecided_opening is None
     raw = blocks[3].replace("{calls}", calls[5].replace("{name}", "f").replace("{arguments}", "<a=x>y</a>"))
     parser = Parser(dialect, stage="content")
     for c in raw:

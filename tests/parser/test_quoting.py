@@ -6,7 +6,7 @@ import pytest
 
 from unspool import Dialect, Message, Policy
 from unspool.dialect.compiling import compile_plan
-from unspool.dialect.markers import tags, text
+from unspool.dialect.markers import literals_of, tags
 from unspool.parser.quoting import MAX_SPAN, Quoting
 
 from ..support import CALLING, DIALECTS, THINKING, alike, is_marked, literals, named, notices, run, tool, values
@@ -80,12 +80,12 @@ def test_an_unclosed_code_span_does_not_keep_a_turn_open() -> None:
 
 
 def closings(dialect: Dialect) -> list[str]:
-    return [text(s.pattern) for s in compile_plan(dialect, Policy()).reading.strays if not (s.opens or s.inner)]
+    return [literals_of(s.pattern) for s in compile_plan(dialect, Policy()).reading.strays if not (s.opens or s.inner)]
 
 
 def openings(dialect: Dialect) -> list[tuple[str, list[str]]]:
     strays = compile_plan(dialect, Policy()).reading.strays
-    return [(text(s.pattern), [text(c) for c in s.closings]) for s in strays if s.opens and not s.text]
+    return [(literals_of(s.pattern), [literals_of(c) for c in s.closings]) for s in strays if s.opens and not s.text]
 
 
 @pytest.mark.parametrize(**named([d for d in (*DROPPING, *THINKING) if not d.framed]))
@@ -128,7 +128,7 @@ def test_without_tools_markers_of_calls_are_text(dialect: Dialect) -> None:
 
 def reasoning_marks(dialect: Dialect) -> set[str]:
     ends = compile_plan(dialect, Policy()).reasoning.closings
-    return {text(p) for end in ends for p in (end, *tags(end))}
+    return {literals_of(p) for end in ends for p in (end, *tags(end))}
 
 
 CUT = [d for d in DROPPING if not d.framed and is_marked(d) and not d.policy.text_before_tools]

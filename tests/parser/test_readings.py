@@ -10,8 +10,7 @@ import pytest
 from unspool import Dialect, DialectError, Message, Parser, Policy, get_dialect, parse, render
 from unspool.check.promises import literals
 from unspool.dialect.compiling import compile_plan
-from unspool.dialect.markers import CallOpening, tags
-from unspool.dialect.markers import text as text_of
+from unspool.dialect.markers import CallOpening, literals_of, tags
 from unspool.dialect.template import Template, unstarted
 
 from ..same_events import tokenizer
@@ -191,7 +190,7 @@ def blocks_for_objects(dialect: Dialect) -> list[tuple[str, str]]:
     plan = compile_plan(dialect)
     found = [o for o in plan.reading.edge if isinstance(o, CallOpening) and o.form.other]
     blocks = [o.block for o in found if o.block is not None]
-    return [(text_of(b.opening), text_of(b.closing)) for b in blocks if "[" not in text_of(b.opening)[-1:]]
+    return [(literals_of(b.opening), literals_of(b.closing)) for b in blocks if "[" not in literals_of(b.opening)[-1:]]
 
 
 OBJECTS = [d for d in CALLING if blocks_for_objects(d)]
@@ -657,8 +656,8 @@ CLOSED = [d for d in TAGGED if any(tags(p.closing) for p in compile_plan(d).argu
 @pytest.mark.parametrize(**named(CLOSED))
 def test_a_closing_of_an_argument_goes_with_the_closing_behind_it_that_closes_nothing(dialect: Dialect) -> None:
     plan = compile_plan(dialect)
-    inner = next(text_of(tag) for p in plan.arguments.parameters for tag in tags(p.closing))
-    for tail in {text_of(tag) for form in plan.calls.forms for tag in tags(form.closing)}:
+    inner = next(literals_of(tag) for p in plan.arguments.parameters for tag in tags(p.closing))
+    for tail in {literals_of(tag) for form in plan.calls.forms for tag in tags(form.closing)}:
         for raw in (f"Done.{inner}{tail}", f"Done.\n{inner}\n{tail}"):
             assert read(raw, dialect).content.rstrip() == "Done.", raw
             for way in WAYS[2:]:
@@ -901,7 +900,7 @@ def test_a_word_between_a_calls_tags_without_what_marks_its_name_is_a_call_only_
 def unopened(dialect: Dialect) -> Iterator[tuple[str, str]]:
     """Calls of ``bash`` that only their closing marks, and that closing."""
     for form in compile_plan(dialect).calls.unopened:
-        closing = text_of(form.closing)
+        closing = literals_of(form.closing)
         for whole in call_forms(dialect, "bash", '{"cmd": "ls"}'):
             raw = whole[whole.find("{") :]
             if "[{" not in whole and raw.endswith(closing) and raw.count("{") == 2:

@@ -6,7 +6,7 @@ import pytest
 
 from unspool import Dialect, Message, Notice, Parser, Policy, Stage, ToolCall, detect_stage, get_dialect, render
 from unspool.dialect.compiling import compile_plan
-from unspool.dialect.markers import text
+from unspool.dialect.markers import literals_of
 
 from ..support import (
     AS_WRITTEN,
@@ -205,7 +205,7 @@ def test_a_prompt_that_ends_after_a_call_in_reasoning_is_in_reasoning(dialect: D
 def drops(dialect: Dialect) -> bool:
     """Whether a closing of reasoning that closes nothing is dropped."""
     strays = compile_plan(dialect).reading.strays
-    return any(not s.opens and text(s.pattern).lower() == tags(dialect)[1].lower() for s in strays)
+    return any(not s.opens and literals_of(s.pattern).lower() == tags(dialect)[1].lower() for s in strays)
 
 
 @pytest.mark.parametrize(**named(d for d in RESUMING if drops(d)))

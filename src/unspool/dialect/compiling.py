@@ -33,10 +33,10 @@ from .markers import (
     Region,
     Scan,
     Stray,
+    literals_of,
     ranked,
     tag_of,
     tags,
-    text,
 )
 from .patterns import (
     ANY,
@@ -207,13 +207,13 @@ class _Parts(msgspec.Struct, frozen=True, dict=True):
     def headers(self) -> list[Opening]:
         """The openings of frames in full (those that begin with a ``start`` are found by it), or from a token to a
         token, unless they end other openings too."""
-        texts = {text(o.pattern) for o in (*self.frames, *self.reasoning)}
+        texts = {literals_of(o.pattern) for o in (*self.frames, *self.reasoning)}
         ends = {t for t in texts if any(other != t and other.endswith(t) for other in texts)}
         return [
             o
             for o in self.frames
             if (o.template and o.pattern.weight == pattern(o.template.before).weight)
-            or (_has_token(o.pattern) and not worded(text(o.pattern)[-1:]) and text(o.pattern) not in ends)
+            or (_has_token(o.pattern) and not worded((written := literals_of(o.pattern))[-1:]) and written not in ends)
         ]
 
     @property
@@ -390,10 +390,10 @@ def _forms(d: Dialect) -> list[Form]:
         discount = len(solid(t.text.rpartition("{name}")[2]))
         forms += [_form(t, before, d, discount) for before in _openings(t, d)]
     forms += _text_forms(d)
-    named = {text(f.opening) for f in forms if ANY not in [a.kind for a in f.opening.atoms]}
+    named = {literals_of(f.opening) for f in forms if ANY not in [a.kind for a in f.opening.atoms]}
     for form in forms:
         kinds = [a.kind for a in form.opening.atoms if a.kind in (ANY, NAME)]
-        form.demands = kinds[:1] == [ANY] and text(form.opening) in named
+        form.demands = kinds[:1] == [ANY] and literals_of(form.opening) in named
         form.wordless = any(_lacks_word(form.opening, other.opening) for other in forms)
     return forms
 
@@ -473,7 +473,7 @@ def _objects(blocks: list[Block], forms: list[Form], framed: list[Template]) -> 
     if not pairs and not framed:  # each call may be its own block
         pairs = [(pattern((tag,)), f.closing) for f in forms if (tag := tag_of(f.opening)) and f.closing]
     found = []
-    for before, after in {(text(a), text(b)): (a, b) for a, b in pairs}.values():
+    for before, after in {(literals_of(a), literals_of(b)): (a, b) for a, b in pairs}.values():
         for begin, end in _LISTS:
             block = Block(joined(before, begin), joined(end, after), blocks[0].lead, "", True, blocks[0].margin)
             found.append(CallOpening(CALL, joined(block.opening, _OBJECT.opening), block=block, form=_OBJECT))
@@ -495,15 +495,15 @@ def _unopened(parts: _Parts) -> list[Form]:  # each condition leaves it text
     if parts.frames or any(o.pattern.first == "{" for o in parts.calls):  # such an object is a call by itself
         return []
     found: dict[tuple[ObjectShape, str], Form] = {}
-    ends = {text(e.pattern) for e in parts.ends}
+    ends = {literals_of(e.pattern) for e in parts.ends}
     for o in parts.calls:
         form, block = o.form, o.block
         if not o.marked or form is None or form.shape is None or form.other:
             continue
         end = form.closing if form.closing or block is None else block.closing  # of one call, not of a list
         bare = Form(pattern(("{",)), end, form.shape, form.syntax, True, False)
-        if bare.outside is not None and tag_of(end) and end.first[0] != "]" and text(end) not in ends:
-            found[form.shape, text(end)] = bare
+        if bare.outside is not None and tag_of(end) and end.first[0] != "]" and literals_of(end) not in ends:
+            found[form.shape, literals_of(end)] = bare
     return [*found.values()]
 
 
@@ -513,7 +513,7 @@ def _untagged_thoughts(parts: _Parts) -> list[Opening]:
     found = []
     for o in parts.reasoning:
         tag = tag_of(o.pattern)
-        word = text(o.pattern)[len(tag) :]
+        word = literals_of(o.pattern)[len(tag) :]
         lead = o.template.inner_lead if o.template else ""
         if tag and word.isalpha() and lead.startswith("\n"):
             found.append(Opening(REASONING, Pattern([Atom(LITERAL, word + "\n")]), False))
@@ -572,8 +572,8 @@ def _shared(calls: list[CallOpening], ends: list[Closing]) -> list[CallOpening]:
 
 def _answers_ends(parts: _Parts) -> list[Closing]:
     """The closings of answers that end open reasoning."""
-    known = {text(o.pattern) for o in (*parts.reasoning_ends, *parts.ends)}
-    return [o for o in parts.frame_ends if tag_of(o.pattern) and text(o.pattern) not in known]
+    known = {literals_of(o.pattern) for o in (*parts.reasoning_ends, *parts.ends)}
+    return [o for o in parts.frame_ends if tag_of(o.pattern) and literals_of(o.pattern) not in known]
 
 
 def _argument(d: Dialect, t: Template) -> Pattern:
@@ -590,7 +590,7 @@ def argument_closings(t: Template, d: Dialect) -> list[Pattern]:
     others = [u for u in d.argument if u.spelled or (u.spelled is None and t.spelled is not None)]
     found: dict[str, Pattern] = {}
     for p in (closing(u.after) for u in (t, *others)):
-        found.setdefault(text(p), p)
+        found.setdefault(literals_of(p), p)
     return [*found.values()]
 
 
@@ -619,7 +619,7 @@ def _parameter(d: Dialect, t: Template, opening: Pattern, enders: set[str], riva
         lead=t.inner_lead,
         trail=t.inner_trail,
         triggers=triggers,
-        firsts="".join(sorted({x[0] for x in triggers})),
+        heads="".join(sorted({x[0] for x in triggers})),
         gap=gap,
         held=_margin([t.inner_trail, gap]),
         vague=any(rival.first.startswith(opening.first) for rival in rivals),
@@ -662,7 +662,7 @@ def _recover(parts: _Parts) -> Scan:  # a line for each kind of marker
     # In a block, the next call ends one that nothing closes.
     inside = [] if any(f.closing for f in parts.forms) else [f for f in parts.inside if f.marked]
     others = [*parts.starts, *marked, *(CallOpening(CALL, f.opening, form=f) for f in inside)]
-    blocks = [(b, b.closing) for b in parts.blocks if text(b.closing).strip("]}) ")]  # not brackets alone
+    blocks = [(b, b.closing) for b in parts.blocks if literals_of(b.closing).strip("]}) ")]  # not brackets alone
     return Scan(
         [
             *_broken_ends(parts.forms, sure=all(b.marked for b in parts.blocks)),
@@ -677,7 +677,7 @@ def _recover(parts: _Parts) -> Scan:  # a line for each kind of marker
 def _broken_ends(forms: list[Form], *, sure: bool) -> list[Closing]:  # a line for each kind of closing
     """The closings that end a broken call; ``sure``: a fence in a marked block also belongs to its call."""
     # Brackets after an object, or after Python arguments, close in turn, like their own.
-    brackets = [f for f in forms if set(text(f.closing)) <= set("]}) ")]
+    brackets = [f for f in forms if set(literals_of(f.closing)) <= set("]}) ")]
     nested = [f for f in brackets if f.shape is not None or f.syntax == Syntax.PYTHON]
     closed = [f for f in forms if f.closing and f not in nested and (f.marked or (sure and f.closing.weight > 1))]
     return [
@@ -696,22 +696,22 @@ def _strays(parts: _Parts, parameters: list[Parameter]) -> tuple[list[Stray], li
     if parts.policy.stray_markers != "drop":
         return [], []
     # What ends a turn counts by its own rule, unless it ends a part too.
-    ends = {text(o.pattern) for o in (*parts.ends, *parts.starts)}
-    known = ends - {text(o.pattern) for o in (*parts.reasoning_ends, *parts.frame_ends)}
+    ends = {literals_of(o.pattern) for o in (*parts.ends, *parts.starts)}
+    known = ends - {literals_of(o.pattern) for o in (*parts.reasoning_ends, *parts.frame_ends)}
 
     def closings(*patterns: Pattern) -> list[Stray]:
-        return [Stray(t, False, []) for p in patterns for t in tags(p) if text(t) not in known]
+        return [Stray(t, False, []) for p in patterns for t in tags(p) if literals_of(t) not in known]
 
     pairs = [
         *((b.opening, b.closing) for b in parts.blocks),
         *((f.opening.head(), f.closing) for f in parts.forms),
     ]
-    called = {text(t) for _, end in pairs for t in tags(end)}
+    called = {literals_of(t) for _, end in pairs for t in tags(end)}
     thoughts = closings(*(o.pattern for o in parts.reasoning_ends))
     others = [*thoughts, *closings(*(o.pattern for o in parts.frame_ends))]
     # Where calls are text, so is what closes reasoning, or the turn, and may close one of them.
-    called &= ends | {text(s.pattern) for s in thoughts}
-    plain = _distinct([s for s in others if text(s.pattern) not in called])
+    called &= ends | {literals_of(s.pattern) for s in thoughts}
+    plain = _distinct([s for s in others if literals_of(s.pattern) not in called])
     found = [*_stray_openings(parts, pairs), *others, *closings(*(end for _, end in pairs))]
     inner = closings(*(p.closing for p in parameters))
     return _distinct([*found, *(Stray(s.pattern, False, [], inner=True) for s in inner)]), plain
@@ -722,7 +722,7 @@ def _stray_openings(parts: _Parts, pairs: list[tuple[Pattern, Pattern]]) -> list
     openings: list[Stray] = []
     for head, end in pairs:
         first = tags(head)[:1]
-        if first and text(head).startswith(text(first[0])):
+        if first and literals_of(head).startswith(literals_of(first[0])):
             openings += [Stray(p, True, [end, *tags(end)]) for p in (head, *first)]
     if all(b.marked and b.opening for b in parts.blocks):
         inner = (f for f in parts.forms if f.marked and f.shape is None and not tags(f.opening.head()))
@@ -734,9 +734,9 @@ def _distinct(strays: list[Stray]) -> list[Stray]:
     """Each marker once, an opening with all its closings; the longest first."""
     found: dict[tuple[str, bool], Stray] = {}
     for s in strays:
-        known = found.setdefault((text(s.pattern), s.opens), Stray(s.pattern, s.opens, [], s.text, s.inner))
-        closing_texts = {text(c) for c in known.closings}
-        known.closings += [c for c in s.closings if c and text(c) not in closing_texts]
+        known = found.setdefault((literals_of(s.pattern), s.opens), Stray(s.pattern, s.opens, [], s.text, s.inner))
+        closing_texts = {literals_of(c) for c in known.closings}
+        known.closings += [c for c in s.closings if c and literals_of(c) not in closing_texts]
     return sorted(found.values(), key=lambda s: -s.pattern.weight)
 
 

@@ -104,7 +104,7 @@ class Form(msgspec.Struct, eq=False, dict=True):
     @cached_property
     def bracketed(self) -> bool:
         """Whether it opens with a bracket, which its closing need not close."""
-        return text(self.opening).endswith("(") and not text(self.closing).startswith(")")
+        return literals_of(self.opening).endswith("(") and not literals_of(self.closing).startswith(")")
 
     def surplus(self, brackets: str) -> str:
         """Those of the brackets before its closing that are too many."""
@@ -186,7 +186,7 @@ class Parameter(msgspec.Struct, eq=False, dict=True):
     trail: str
     triggers: frozenset[str]
     """The ends of its value: its closings, its call's, its block's, the next argument's opening."""
-    firsts: str  # the first characters of ``triggers``
+    heads: str  # the first characters of ``triggers``
     gap: str  # the text between a value and the next argument's opening, if the closing between them is missing
     held: str  # text that may belong to either: `trail`, `gap`
     vague: bool  # whether it begins as a call or a closing does, so that what follows decides
@@ -229,7 +229,7 @@ class Parameter(msgspec.Struct, eq=False, dict=True):
         if self.opened is None or not (after := self.closing.plain()):
             return None
         ends = "|".join(map(re.escape, sorted(self.triggers)))
-        first = re.escape(self.firsts)
+        first = re.escape(self.heads)
         again = rf"(?!\s*+{re.escape(self.last)})" if self.last else ""
         value = rf"{again}(?P<value>(?:(?!{ends})[{first}]|[^{first}]++)*+)"
         return re.compile(f"{self.opened.pattern}{value}{after}")
@@ -409,6 +409,6 @@ def tag_of(pattern: Pattern) -> str:
 
 
 @lru_cache(256)
-def text(pattern: Pattern) -> str:
+def literals_of(pattern: Pattern) -> str:
     """The literals of a pattern."""
     return "".join(a.text for a in pattern.atoms if a.kind == LITERAL)

@@ -7,6 +7,7 @@ import msgspec
 
 from ..policy import Policy
 from ..regex import Regex
+from .awaited import Awaited, undecided_opening
 from .file import Dialect
 from .loose import Loose
 from .markers import (
@@ -21,7 +22,6 @@ from .markers import (
     is_spelled,
     openings_of,
 )
-from .markup import Awaited, opening
 from .patterns import LITERAL, Pattern, worded
 
 
@@ -123,12 +123,12 @@ class Plan(msgspec.Struct, eq=False, dict=True):
     literals: frozenset[str]  # all literals, for recognizing special tokens by their ids
 
     @cached_property
-    def opening(self) -> re.Pattern[str] | None:
-        """Matches text in which a call with arguments in markup may open as the dialect writes it; see `opening`."""
+    def undecided_opening(self) -> re.Pattern[str] | None:
+        """Matches text in which a call with arguments in markup may open as the dialect writes it."""
         begins = (*self.reading.edge, *self.calls.following_inside)
         own = [o for o in begins if isinstance(o, CallOpening) and o.marked and not is_spelled(o)]
         calls = [o.pattern for o in own if o.form.arguments and o.form.syntax is None]
-        return opening(dict.fromkeys(calls), self.arguments.awaited(None, self.arguments.parameters))
+        return undecided_opening(dict.fromkeys(calls), self.arguments.awaited(None, self.arguments.parameters))
 
     @property
     def naming(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:

@@ -13,7 +13,7 @@ import msgspec
 
 from ..dialect.compiling import compile_plan, loose, marked
 from ..dialect.file import Dialect
-from ..dialect.markers import ARGUMENT_KEYS, CALL, NAME_KEYS, REASONING, CallOpening, Scan, text
+from ..dialect.markers import ARGUMENT_KEYS, CALL, NAME_KEYS, REASONING, CallOpening, Scan, literals_of
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined, pattern
 from ..dialect.plan import Plan
 from ..dialect.syntax import Syntax
@@ -239,7 +239,7 @@ class _Builder:
         """The openings of calls that no marker distinguishes from text, and no text excludes."""
         edge = self.plan.reading.edge
         found = [o for o in edge if isinstance(o, CallOpening) and not o.marked]
-        return [o for o in found if not any(w in text(o.pattern) for w in without)]
+        return [o for o in found if not any(w in literals_of(o.pattern) for w in without)]
 
     def bare_calls(self, openings: list[CallOpening], names: Node, *, whole: bool = True) -> tuple[Node, ...]:
         """The texts that would be read as calls without markers at the beginning of content.

@@ -334,7 +334,7 @@ def _opening(machine: Machine) -> Flow | None:
     as_text = machine.ledger.thinking and look.plan.policy.call_in_reasoning == "text"
     if tape.i == len(tape.buf) or not look.outline.calls or as_text or _marked(machine):
         return None
-    undecided = look.plan.opening
+    undecided = look.plan.undecided_opening
     return HeldFlow(machine, None, undecided) if undecided and undecided.fullmatch(tape.buf, tape.i) else None
 
 
@@ -352,7 +352,7 @@ def _markup(machine: Machine, fold: Fold, call: Call, reader: MarkupReader) -> F
         if machine.ledger.at != tape.here:
             return None
         parameter = value.parameter
-        strings = markup_values(parameter.find, parameter.firsts, parameter.triggers, parameter.held)
+        strings = markup_values(parameter.find, parameter.heads, parameter.triggers, parameter.held)
         return ValueFlow(machine, fold, call, strings)
     if _marked(machine):
         return None

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from ..dialect.markers import END, Form, Marker, Outline, Parameter, Scan, Stray, tags, text
+from ..dialect.markers import END, Form, Marker, Outline, Parameter, Scan, Stray, literals_of, tags
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.plan import Plan
 from .ledger import Ledger, Tape
@@ -87,7 +87,7 @@ class Lookout(msgspec.Struct, eq=False):
         """Whether it counts in arguments whatever follows it, as it does in an output of ids alone."""
         return self.counted and self.marked(i)
 
-    def spelled(self, first: str, i: int, end: int) -> bool:
+    def only_spelled(self, first: str, i: int, end: int) -> bool:
         """Whether the text there, which begins with ``first``, only spells a special token, and so does not count."""
         if not self.ignores or (self._constrained and not self.ledger.thinking):
             return False
@@ -115,7 +115,7 @@ class Lookout(msgspec.Struct, eq=False):
             r = i + len(pattern.first)
         else:
             r = pattern.match(buf, i, {} if fields is None else fields)
-        if not self.ignores or r == NO or not self.spelled(pattern.first, i, max(r, i)):
+        if not self.ignores or r == NO or not self.only_spelled(pattern.first, i, max(r, i)):
             return r
         # A tag may go on in another case than the token, and then counts.
         return MORE if r == MORE and pattern.any_case and not self._tape.final else NO
@@ -129,7 +129,7 @@ class Lookout(msgspec.Struct, eq=False):
     def progress(self, pattern: Pattern, i: int) -> int:
         """How much of a pattern's beginning matches at ``i``, by the rules of `stands`."""
         end = max(pattern.progress(self._tape.buf, i), i)
-        return i if self.ignores and self.spelled(pattern.first, i, end) else end
+        return i if self.ignores and self.only_spelled(pattern.first, i, end) else end
 
     def first(self, patterns: Iterable[Pattern], i: int) -> int:
         """The end of the first of some patterns that matches at ``i``."""
@@ -203,7 +203,7 @@ class Lookout(msgspec.Struct, eq=False):
             return
         self._spared_at = here
         tagged = [t for c in dict.fromkeys(closings) for t in (tags(c) or (c,)) if t.atoms]
-        for literal, pattern in {text(t): t for t in tagged}.items():
+        for literal, pattern in {literals_of(t): t for t in tagged}.items():
             _, times = self.spared.get(literal, (pattern, 0))
             self.spared[literal] = pattern, times + 1
 
@@ -227,7 +227,7 @@ class Lookout(msgspec.Struct, eq=False):
     def closed_behind(self, i: int) -> bool:
         """Whether a closing follows somewhere after an opening at ``i``, so that the output's end did not cut it."""
         buf = self._tape.buf
-        return any(buf.find(text(s.pattern), i) >= 0 for s in self.plan.reading.strays if not s.opens)
+        return any(buf.find(literals_of(s.pattern), i) >= 0 for s in self.plan.reading.strays if not s.opens)
 
     def stray(self, i: int, *, inner: bool = True) -> tuple[int, bool]:
         """The end of a stray marker at ``i``, which is dropped, and whether it is an opening; ``inner``: it may close

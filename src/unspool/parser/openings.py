@@ -19,8 +19,8 @@ from ..dialect.markers import (
     Form,
     Marker,
     Scan,
+    literals_of,
     tag_of,
-    text,
 )
 from ..dialect.patterns import (
     MAX_SPACE,
@@ -306,10 +306,12 @@ class Openings(msgspec.Struct, eq=False):
         return self._spells(i, ('"name"',), (":",), (name,), (",",), ('"arguments"', '"parameters"'), (":",))
 
     def _is_native(self, o: CallOpening, i: int) -> int:
-        """The same for a call that the dialect writes as an object without a marker: 1, 0 or `MORE`."""
+        """Under a named choice: whether a call is here that the dialect writes as an object without a marker: 1, 0 or
+        `MORE`."""
         if not self.declares(self.named):
             return 0
-        edge = (m for m in self.look.outline.edge if isinstance(m, CallOpening) and text(m.pattern) == text(o.pattern))
+        own = literals_of(o.pattern)
+        edge = (m for m in self.look.outline.edge if isinstance(m, CallOpening) and literals_of(m.pattern) == own)
         forms = (m.form for m in edge if not m.form.forced)
         found = [self._spells(i, *_spelling(f.shape, self.named)) for f in forms if f.shape is not None]
         return 1 if 1 in found else MORE if MORE in found else 0

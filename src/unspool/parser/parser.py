@@ -101,7 +101,7 @@ class Parser:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle or copy the parser in a state without references into it."""
-        self._slow()
+        self._stop_flow()
         return super().__reduce_ex__(protocol)
 
     def __copy__(self) -> "Parser":
@@ -129,13 +129,13 @@ class Parser:
         """The message so far."""
         if self._flow is not None:
             self._flow.joins(self._at)
-            self._claim()
+            self._tell_spans()
         return self._fold.message()
 
     @property
     def stage(self) -> Stage:
         """The stage that the output has reached."""
-        self._settle()
+        self._catch_up()
         return self._machine.stage()
 
     @property
@@ -188,7 +188,7 @@ class Parser:
                 self._at = end = at + len(written)
                 put(fragment)
                 return [ToolCallDelta(call, fragment, at, end)]
-            self._rest()
+            self._stop_stretch()
         flow = self._flow
         if flow is not None:
             events = flow.feed(text, self._at)
@@ -197,7 +197,7 @@ class Parser:
                 self._stretch = flow.stretch
                 return events
             if flow.taken:
-                self._slow()
+                self._stop_flow()
                 return self._run()
         return self._feed(text, None)
 
@@ -215,7 +215,7 @@ class Parser:
             check("finish_reason", finish_reason, (str, type(None)), _REASON)
         if self._closed:
             raise ValueError("close: the parser is already closed")
-        self._slow()
+        self._stop_flow()
         if self._tokenizer is not None and self._tokens is None and not self._tape.end:
             self.feed_tokens(())  # an output without tokens still counts as one of tokens
         machine = self._machine
@@ -225,7 +225,7 @@ class Parser:
             text, cut = self._tokens.flush()
             if text:
                 events = self._feed(text, None)
-                self._slow()
+                self._stop_flow()
             if cut:
                 ledger.notice("cut_character")
         self._closed = True
@@ -245,28 +245,28 @@ class Parser:
             raise TypeError(f"text: must be a string, not {described(text)}{hint}")
         return self._feed(text, None if stage is None else to_stage(stage))
 
-    def _slow(self) -> None:
+    def _stop_flow(self) -> None:
         """Let the machine go on from here."""
-        self._rest()
+        self._stop_stretch()
         flow, self._flow = self._flow, None
         if flow is not None:
             flow.stop(self._at)
-            self._claim()
+            self._tell_spans()
 
-    def _settle(self) -> None:
+    def _catch_up(self) -> None:
         """Let the machine read what waits, which may be the opening of a call."""
         if self._flow is not None and self._flow.holds:
-            self._slow()
+            self._stop_flow()
             self._machine.run()
 
-    def _claim(self) -> None:
+    def _tell_spans(self) -> None:
         """Add the token spans of what flowed to the message."""
         tokens = self._tokens
         if tokens is not None:
             self._fold.claim(tokens.told, tokens.claimed)
             tokens.told = tokens.claimed
 
-    def _rest(self) -> None:
+    def _stop_stretch(self) -> None:
         """Let what is open go on from where its stretch has come."""
         stretch, self._stretch = self._stretch, None
         if stretch is not None and self._flow is not None:
@@ -278,8 +278,8 @@ class Parser:
         if not text:
             return []
         if stage is not None:
-            self._settle()
-        self._slow()
+            self._catch_up()
+        self._stop_flow()
         if not self._nonblank and not text.isspace():
             self._nonblank = True
         tape = self._tape
@@ -373,7 +373,7 @@ class Parser:
             tokens = self._tokens = TokenFeed(self._tokenizer)
             self._machine.look.know_tokens(tokens.added, counted=True)
             self._fold.reasoning_tokens = 0
-            self._slow()
+            self._stop_flow()
         found: list[Event] = []
         for text, literal in tokens.read(ids):
             if text:
@@ -388,7 +388,7 @@ class Parser:
 
     def _feed_special(self, literal: str, foreign: bool, stage: Stage | None) -> list[Event]:
         """Take a special token; ``foreign``: no template names it."""
-        self._slow()
+        self._stop_flow()
         machine = self._machine
         plan = machine.look.plan
         at = self._tape.end
@@ -418,7 +418,7 @@ class PairedParser(Parser):
             special: the literals of special tokens that may be markers.
             constrained: a grammar of text generates everything but reasoning; there, text that spells a token counts.
         """
-        self._slow()
+        self._stop_flow()
         self._machine.look.know_tokens(special, constrained=constrained)
 
     def feed_special(self, literal: str, *, foreign: bool = False) -> list[Event]:

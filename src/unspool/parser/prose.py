@@ -557,7 +557,7 @@ class Prose(Steps):
         text = max([look.stands(o.pattern, p) for o in markers if o.kind != CALL], default=NO)
         if text >= 0:
             found = [o for o in found if o.pattern.progress(self._tape.buf, p) >= text]
-        return [o for o in found if not look.spelled(o.pattern.first, p, p + len(o.pattern.first))]
+        return [o for o in found if not look.only_spelled(o.pattern.first, p, p + len(o.pattern.first))]
 
     def _enter_nameless(self, pairs: list[tuple[Block, Form]], p: int) -> int:  # each condition leaves it text
         """If the markers of a block and of a call without a name are at ``p``, open the block: later calls count."""

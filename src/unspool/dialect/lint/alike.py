@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ..compiling import compile_plan, listed
 from ..file import Dialect
-from ..markers import text
+from ..markers import literals_of
 from ..patterns import pattern, plain_name, solid, worded
 from ..template import BODIES, Template, literal, unstarted
 from .rule import Found, Rules, found, parts
@@ -141,7 +141,7 @@ def an_opening_that_json_contains(d: Dialect) -> Iterator[Found]:
             for t in texts
             for i in range(len(t))
         ):
-            yield found("anywhere", listed=d.anywhere[0], opening=text(o.pattern))
+            yield found("anywhere", listed=d.anywhere[0], opening=literals_of(o.pattern))
             return
 
 

@@ -306,7 +306,7 @@ class MarkupReader(Reader):
         return self._loose_opening(opened + unopened, i)
 
     def _loose_opening(self, children: list[tuple[Parameter, Loose]], i: int) -> int:
-        """The same for an opening that lacks a tag, or repeats one: the alternative that lacks least is meant."""
+        """Begin an argument whose opening lacks a tag, or repeats one: the alternative that lacks least is meant."""
         found: list[tuple[list[tuple[str, str]], Parameter, dict[str, str], int]] = []
         for parameter, loose in children:
             fields: dict[str, str] = {}
@@ -577,7 +577,7 @@ class MarkupReader(Reader):
         return p if found >= 0 else found
 
     def _block_closes(self, p: int, *, certain: bool) -> int:
-        """The same for the closing of a block."""
+        """``p`` if the closing of a block is there, and counts; else `NO` or `MORE`."""
         tape = self._tape
         found = NO
         for closing in self._plan.calls.block_closings:

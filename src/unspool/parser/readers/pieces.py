@@ -123,7 +123,7 @@ def _json(text: str) -> Part | None:
 JSON_STRINGS: Final = StringKind(_json)
 
 
-def guarded_strings(inner: StringKind, scan: Finder, firsts: str) -> StringKind:
+def guarded_strings(inner: StringKind, scan: Finder, heads: str) -> StringKind:
     """Strings of a kind that a marker ends too; the other arguments are as in `markup_values`."""
 
     def split(text: str) -> Part | None:
@@ -133,7 +133,7 @@ def guarded_strings(inner: StringKind, scan: Finder, firsts: str) -> StringKind:
         part = inner.split(text[: m.start()]) if m.end() == len(text) else None
         return None if part is None or part[1] else (part[0], m.group())
 
-    stops = None if inner.stops is None else inner.stops + firsts
+    stops = None if inner.stops is None else inner.stops + heads
     return _kind(("guarded", str(id(inner)), scan.pattern), split, stops)
 
 
@@ -162,16 +162,16 @@ def quoted_strings(scan: re.Pattern[str], delimiter: str) -> StringKind:
     return _kind(("quoted", delimiter), split, delimiter[0])
 
 
-def markup_values(scan: Finder, firsts: str, triggers: Set[str], margin: str) -> StringKind:
+def markup_values(scan: Finder, heads: str, triggers: Set[str], margin: str) -> StringKind:
     """Arguments in markup.
 
     Args:
         scan: finds a marker that may end an argument, or the beginning of one at the end of a text.
-        firsts: the first characters of those markers.
+        heads: the first characters of those markers.
         triggers: the markers.
         margin: text that may belong to a marker that follows it.
     """
-    first = firsts if len(firsts) == 1 else ""
+    first = heads if len(heads) == 1 else ""
 
     def split(text: str) -> Part | None:
         end = len(text)
@@ -185,4 +185,4 @@ def markup_values(scan: Finder, firsts: str, triggers: Set[str], margin: str) ->
         return (escaped(text), "") if end == len(text) else (escaped(text[:end]), text[end:])
 
     # JSON escapes control characters such as line breaks, so pieces that contain them are not plain anyway.
-    return _kind(("value", scan.pattern, margin), split, None if any(c >= " " for c in margin) else firsts)
+    return _kind(("value", scan.pattern, margin), split, None if any(c >= " " for c in margin) else heads)

@@ -37,12 +37,12 @@ class Awaited:
         """Matches the text of a value as long as it is undecided whether the value has ended."""
         if id(parameter) not in self._inside:
             closing = parameter.closing.begun(self.ahead) if self.ahead else None
-            text = f"[^{re.escape(parameter.firsts)}]*+{closing}"
+            text = f"[^{re.escape(parameter.heads)}]*+{closing}"
             self._inside[id(parameter)] = re.compile(text) if closing else None
         return self._inside[id(parameter)]
 
 
-def opening(calls: Iterable[Pattern], first: Awaited | None) -> Expression:
+def undecided_opening(calls: Iterable[Pattern], first: Awaited | None) -> Expression:
     """Matches text in which a call may open, by one of some patterns, as long as its first argument has not opened."""
     known = [(part, whole) for p in calls if (part := p.begun()) and (whole := p.whole())]
     size = sum(len(part) + len(whole) for part, whole in known)
