@@ -232,7 +232,7 @@ class Blocks(Steps):
         r = self._look.first_marker((m for m in self._plan.plain.edge.at(self._tape.buf, j) if m.pattern.first), j)
         if r < 0 and self._look.outline.calls:
             r = first_of((r, self._openings.opens_next(j)))
-        return NO if r == MORE and self._tape.final else r
+        return self._look.settled(r)
 
     def text(self) -> bool:  # hot: one step takes all it can
         """In stray text in a block: it is content, up to what ends it."""

@@ -40,7 +40,8 @@ class Lookout(msgspec.Struct, eq=False):
     """Looks at the waiting text without reading it.
 
     A question about a place is answered with the end of the match, with `NO`, or with `MORE` if more text must decide
-    (``min`` combines `NO` and `MORE`)."""
+    (``min`` combines `NO` and `MORE`). At the output's end, `MORE` means that it cuts the marker; who does not care for
+    that asks `settled`."""
 
     plan: Plan
     outline: Outline  # the markers that count: those with calls, or those without once calls are text
@@ -120,11 +121,15 @@ class Lookout(msgspec.Struct, eq=False):
         # A tag may go on in another case than the token, and then counts.
         return MORE if r == MORE and pattern.any_case and not self._tape.final else NO
 
+    def settled(self, answer: int) -> int:
+        """An answer about a place; `NO` for `MORE` if no more text comes."""
+        return NO if answer == MORE and self._tape.final else answer
+
     def closes_call(self, closing: Pattern, i: int, name: str) -> int:
         """The end of a call's closing at ``i``; another call's name in it makes it text."""
         fields: dict[str, str] = {}
         r = self.stands(closing, i, fields)
-        return NO if fields.get("name", name) != name else r
+        return NO if r >= 0 and fields.get("name", name) != name else r
 
     def progress(self, pattern: Pattern, i: int) -> int:
         """How much of a pattern's beginning matches at ``i``, by the rules of `stands`."""
@@ -165,8 +170,7 @@ class Lookout(msgspec.Struct, eq=False):
 
     def end_here(self, i: int) -> int:
         """The end of an ``end`` or ``start`` at ``i``."""
-        r = self.first_marker(self.plan.ends.at(self._tape.buf, i), i)
-        return NO if r == MORE and self._tape.final else r
+        return self.settled(self.first_marker(self.plan.ends.at(self._tape.buf, i), i))
 
     def end_counts(self, i: int, end: int) -> int:
         """Whether an ``end`` counts: as text, it does only before white space, an end, an opening, or nothing."""

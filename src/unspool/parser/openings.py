@@ -409,8 +409,7 @@ class Openings(msgspec.Struct, eq=False):
         return self._opens([o for o in inner if o.pattern.first or not o.marked], i, edge=True)
 
     def _opens(self, openings: Iterable[CallOpening], i: int, *, edge: bool) -> int:
-        r = first_of(self.match(o, i, edge=edge).end for o in openings)
-        return NO if r == MORE and self.tape.final else r
+        return self.look.settled(first_of(self.match(o, i, edge=edge).end for o in openings))
 
     def follows_call(self, i: int, *, closed: bool = False) -> int:
         """``i`` if what follows may follow a call: its block's closing (unless ``closed``), another call, the end."""
@@ -486,11 +485,9 @@ class Openings(msgspec.Struct, eq=False):
 
     def ends_string(self, scan: Scan, p: int, m: re.Match[str]) -> int:
         """The end of the closing at ``p``, found as ``m``, if it ends both an open string and the call."""
-        final = self.tape.final
-        if m.group() not in scan.triggers:
-            return NO if final else MORE
-        r = first_of(self._ends_call(o, p) for o in scan.markers.at(self.tape.buf, p))
-        return NO if r == MORE and final else r
+        begun = m.group() not in scan.triggers
+        ends = (self._ends_call(o, p) for o in scan.markers.at(self.tape.buf, p))
+        return self.look.settled(MORE if begun else first_of(ends))
 
     def _ends_call(self, o: Marker, p: int) -> int:
         """The end of a closing at ``p``, if it ends the call."""

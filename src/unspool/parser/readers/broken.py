@@ -167,13 +167,11 @@ class BrokenReader(Reader):
         look = self._look
         found = NO
         for o in self._plan.calls.recover.markers.at(self._tape.buf, i):
-            if o.kind == CALL_END and o.pattern.last_name >= 0:  # a closing that repeats the name is the call's own
-                fields: dict[str, str] = {}
-                r = look.stands(o.pattern, i, fields)
-                r = NO if r >= 0 and fields["name"] != self._call.name else r
+            if o.kind == CALL_END:
+                r = look.closes_call(o.pattern, i, self._call.name)
             else:
                 r, _ = self._openings.marker(o, i)
             if r >= 0:
                 return r
             found = min(found, r)
-        return NO if self._tape.final else found
+        return look.settled(found)

@@ -609,7 +609,7 @@ class MarkupReader(Reader):
                 return p
             if r == MORE:
                 found = MORE
-        return NO if tape.final else found
+        return self._look.settled(found)
 
     def _starts_line(self, value: Value, p: int, breaks: tuple[str, ...]) -> bool:
         """Whether a line begins at ``p``, or before the indentation there."""
