@@ -594,7 +594,6 @@ class MarkupReader(Reader):
 
     def _next_opens(self, value: Value, p: int) -> int:
         """``p`` if another argument opens there instead of this one's closing; else `NO` or `MORE`."""
-        tape = self._tape
         plan = self._plan
         level = self.containers.levels[-1]
         schema = level.schema
