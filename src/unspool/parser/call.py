@@ -95,8 +95,8 @@ def random_letters(size: int) -> str:
         return pool.pop()  # of a list, which threads may share
     except IndexError:
         letters = os.urandom(size * _POOL).translate(_LETTERS).decode()
-        pool += (letters[i : i + size] for i in range(size, len(letters), size))
-        return letters[:size]
+        pool += map("".join, zip(*[iter(letters)] * size, strict=True))
+        return pool.pop()
 
 
 def fill_id(template: str, name: str, index: str) -> str:

@@ -66,7 +66,9 @@ class Parts(msgspec.Struct, eq=False):
         return how much that is."""
         tape, ledger = self._tape, self._ledger
         low = max(tape.i, ledger.at - tape.base)
-        take = max(common_suffix(tape.buf, low, p, margin) for margin in margins)
+        take = 0
+        for margin in margins:
+            take = max(take, common_suffix(tape.buf, low, p, margin))
         ledger.text(tape.base + p - take)
         return take
 

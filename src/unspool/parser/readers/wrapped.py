@@ -130,10 +130,9 @@ class Unwrapping:
     """JSON that is either the call's arguments, or an object that contains them, also as a string, alone or behind the
     call's name."""
 
-    def __init__(self, schema: Schema, names: list[str], call: str) -> None:
+    def __init__(self, schema: Schema, call: str) -> None:
         self._schema = schema
-        self._names = [f'"{name}"' for name in names]
-        self._call = json.dumps(call)
+        self._call = call
         self._text: list[str] = []
         self._size = 0
         self._start = -1  # where the inner object begins, once that is certain
@@ -175,7 +174,10 @@ class Unwrapping:
 
     def _begins(self, text: str) -> int:
         """Where the inner object begins; `_NEVER` if there is none, -1 while that is undecided."""
-        i, steps = 0, [["{"], [*self._names, f'"{NAME}"'], [":"], ["{", '"']]
+        if not _MAY_WRAP.match(text):
+            return -1 if _BEGUN.fullmatch(text) else _NEVER
+        names = [f'"{wrapper}"' for wrapper in WRAPPERS if not self._schema.declares(wrapper)]
+        i, steps = 0, [["{"], [*names, f'"{NAME}"'], [":"], ["{", '"']]
         for expected in steps:
             i = skip(text, i)
             found = next((e for e in expected if text.startswith(e, i)), None)
@@ -184,7 +186,7 @@ class Unwrapping:
             if found is None:
                 return -1
             if found == f'"{NAME}"':
-                steps[2:] = [[":"], [self._call], [","], self._names, [":"], ["{", '"']]
+                steps[2:] = [[":"], [json.dumps(self._call)], [","], names, [":"], ["{", '"']]
             i += len(found)
         return i - 1
 
@@ -203,15 +205,16 @@ def skip(text: str, i: int) -> int:
 _FIRST: Final = "|".join((*WRAPPERS, NAME))
 WRAPPED: Final = Regex(rf'\{{\s*+"(?:{_FIRST})"')
 """Matches the beginning of arguments whose first key is a wrapper's name, or `NAME`."""
-
-
+_SPACE: Final = rf"\s{{0,{_LONGEST}}}+"
+_BEGUN: Final = Regex(rf'{_SPACE}(?:\{{{_SPACE}"?)?')
+"""Matches arguments before their first key."""
+_MAY_WRAP: Final = Regex(rf'{_SPACE}\{{{_SPACE}"[{"".join(sorted({name[0] for name in (*WRAPPERS, NAME)}))}]')
+"""Matches the beginning of arguments whose first key begins as a wrapper's name, or `NAME`."""
 UNWRAPPED: Final = Regex(rf'[ \t\n\r]*+\{{[ \t\n\r]*+(?:\}}|"(?!(?:{_FIRST})")[^"]*")')
 """Matches the beginning of arguments whose first key is known, and is neither."""
 
 
 def unwrapping(schema: Schema | None, name: str) -> Unwrapping | None:
-    """An `Unwrapping` for a call; ``None`` if the schema declares all names of wrappers, or no names."""
-    if schema is None or schema.types is None or not schema.names_members():
-        return None
-    names = [wrapper for wrapper in WRAPPERS if not schema.declares(wrapper)]
-    return Unwrapping(schema, names, name) if names else None
+    """An `Unwrapping` for a call; ``None`` if the schema names no members."""
+    named = schema is not None and schema.names_members() and schema.types is not None
+    return Unwrapping(schema, name) if schema is not None and named else None
