@@ -136,8 +136,8 @@ class Lookout(msgspec.Struct, eq=False):
         end = max(pattern.progress(self._tape.buf, i), i)
         return i if self.ignores and self.only_spelled(pattern.first, i, end) else end
 
-    def first(self, patterns: Iterable[Pattern], i: int) -> int:
-        """The end of the first of some patterns that matches at ``i``."""
+    def first(self, patterns: Iterable[Pattern], i: int, *, soon: bool = False) -> int:
+        """The end of the first of some patterns that matches at ``i``; ``soon``: `MORE` if one before it may match."""
         buf = self._tape.buf
         found = NO
         for pattern in patterns:
@@ -146,18 +146,14 @@ class Lookout(msgspec.Struct, eq=False):
             if begins and len(buf) - i >= len(begins) and not pattern.any_case and not buf.startswith(begins, i):
                 continue
             r = self.stands(pattern, i)
-            if r >= 0:
+            if r >= 0 or (soon and r == MORE and not self._tape.final):
                 return r
             found = min(found, r)
         return found
 
     def soonest(self, patterns: Iterable[Pattern], i: int) -> int:
-        """As `first`, but `MORE` as soon as one of them may match."""
-        for pattern in patterns:
-            r = self.stands(pattern, i)
-            if r >= 0 or (r == MORE and not self._tape.final):
-                return r
-        return NO
+        """As `first`, but settled: `MORE` as soon as one of them may match, and `NO` at the output's end."""
+        return self.settled(self.first(patterns, i, soon=True))
 
     def marker(self, marker: Marker, i: int) -> int:
         """The end of a marker at ``i``, if it counts."""
