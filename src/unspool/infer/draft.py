@@ -227,9 +227,7 @@ class _Drafter:
         body = bodies.get("text and call", "")
         if body.replace(t.CONTENT, t.THOUGHT) == bodies.get("reasoning and call"):  # content is written as reasoning
             body = ""
-        opening = re.split(r"\{[a-z]+\}", _first_call(calls))[0]
-        if not opening.strip():
-            opening += re.split(r"\{[a-z]+\}", calls["call"])[0]
+        opening = _opening(calls)
         sign = opening.partition('"')[0].strip()
         unmarked = not marked((sign,))
         if not 0 <= body.find(t.CONTENT) < body.find(t.NAME[0]):
@@ -344,6 +342,12 @@ def _first_call(calls: Keys) -> str:
     """The first template of calls, in a block or without one."""
     given: str | list[str] = calls["calls" if "calls" in calls else "call"]
     return given if isinstance(given, str) else given[0]
+
+
+def _opening(calls: Keys) -> str:
+    """What is written up to the first field in the first call, and up to the next if that is only white space."""
+    opening = re.split(r"\{[a-z]+\}", _first_call(calls))[0]
+    return opening if opening.strip() else opening + re.split(r"\{[a-z]+\}", calls["call"])[0]
 
 
 def _counted(two: str, one: str) -> tuple[str, str]:

@@ -242,13 +242,7 @@ class Lookout(msgspec.Struct, eq=False):
             if r < 0:
                 continue
             if stray.inner:
-                j = skip_space(tape.buf, r)
-                if j - r > MAX_SPACE or not self.stray_counts(i):
-                    continue
-                if j == len(tape.buf):
-                    return (NO if tape.final else MORE), False
-                end, opens = self.stray(j, inner=False)
-                return (end if end < 0 else NO if opens else r), False
+                return self._inner_stray(i, r), False
             if not stray.opens:
                 return r if self.stray_counts(i) and not self.is_spared(i) else NO, False
             end = NO if stray.text else self._empty(stray, r)
@@ -257,6 +251,16 @@ class Lookout(msgspec.Struct, eq=False):
             if end >= 0:
                 return end if self.stray_counts(i) else NO, True
         return NO, False
+
+    def _inner_stray(self, i: int, r: int) -> int:
+        """``r`` if a stray closing of an argument at ``buf[i:r]`` counts: a stray closing of something else follows."""
+        j = skip_space(self._tape.buf, r)
+        if j - r > MAX_SPACE or not self.stray_counts(i):
+            return NO
+        if j == len(self._tape.buf):
+            return self.settled(MORE)
+        end, opens = self.stray(j, inner=False)
+        return end if end < 0 else NO if opens else r
 
     def _empty(self, stray: Stray, i: int) -> int:
         """The end of a stray opening, which itself ends at ``i``, with the closing or end that leaves it empty."""

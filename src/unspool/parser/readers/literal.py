@@ -840,10 +840,8 @@ class LiteralReader:
     def _after_digits(self, text: str, i: int) -> int:  # a branch for each character that may follow
         """Read a character that is no digit: a point, a sign, an exponent, or what ends the number."""
         c = text[i]
-        state = self._number
-        complete, lenient = state in _COMPLETE, self._how.lenient
-        may_name = complete and (c.isalpha() or c == "_")
-        named = self._how.name_follows(text, i, self._top(), in_number=True) if may_name else NO
+        state, lenient = self._number, self._how.lenient
+        named = self._name_follows(text, i)
         if named == MORE:
             return named
         if named >= 0 and not self._endless():
@@ -863,7 +861,7 @@ class LiteralReader:
         if c == "_" and state in (INT, FRACTION, EXP_DIGITS) and lenient:
             self._fix("number")
             return self._replace(text, i, i + 1)
-        if c.isalnum() or c in "_." or not (complete or bare_point):
+        if c.isalnum() or c in "_." or not (state in _COMPLETE or bare_point):
             return self._fail(text, i, f"{c!r} in a number")
         if self._endless():
             return self._fail(text, i, "a number too large for a float")
@@ -871,6 +869,11 @@ class LiteralReader:
             self._fix("number")
         self._number_ended()
         return i
+
+    def _name_follows(self, text: str, i: int) -> int:
+        """Whether a name begins at ``i``, behind a number that may be over; by the rules of `Spelling.name_follows`."""
+        begins = self._number in _COMPLETE and (text[i].isalpha() or text[i] == "_")
+        return self._how.name_follows(text, i, self._top(), in_number=True) if begins else NO
 
     def _leading_point(self, text: str, i: int) -> int:
         """Read a point without digits before it, which JSON wants."""

@@ -155,8 +155,7 @@ class MarkupReader(Reader):
             opened = self._unnamed(level, j)
         if opened >= 0:
             return True
-        outer = [] if opened == MORE or closed == MORE else self.containers.levels[-2::-1]
-        around = first_of(self._closing(each, j) for each in outer)
+        around = NO if opened == MORE or closed == MORE else self._closes_around(j)
         if around >= 0:
             self._call.notice("missing_close", level.fields.get("key", ""))
             self.containers.close(tape.base + j)
@@ -272,6 +271,10 @@ class MarkupReader(Reader):
         if level.parameter is None:
             return look.first(look.plan.calls.call_closings, i)
         return look.stands(level.parameter.closing, i, dict(level.fields))
+
+    def _closes_around(self, i: int) -> int:
+        """The same for what is around the innermost container, from the inside out."""
+        return first_of(self._closing(level, i) for level in self.containers.levels[-2::-1])
 
     def _close(self, level: Level, i: int, end: int) -> bool:
         """The closing at ``buf[i:end]`` counts."""
