@@ -100,6 +100,7 @@ def test_results_of_tools_are_cleared_out_of_a_long_history_and_the_answer_tells
         messages = client.beta.messages
         plain = messages.count_tokens(**ask).input_tokens
         counted = messages.count_tokens(**ask, context_management={"edits": [edit]})
+        assert messages.count_tokens(**ask, extra_body={"compaction": {"type": "summarize"}}).input_tokens == plain
         whole = messages.create(**ask, max_tokens=9, context_management={"edits": [edit]})
         with messages.stream(**ask, max_tokens=9, context_management={"edits": [edit]}) as stream:
             last = [event for event in stream if event.type == "message_delta"]

@@ -81,6 +81,21 @@ def ask_until_two(ask: Any, workers: Any) -> bool:
 
 
 @pytest.mark.processes
+def test_what_workers_say_at_their_start_is_said_once(recording: list[str]) -> None:
+    options = ["--threads", "1", "--workers", "2", "--replay-speed", "0", "--log-format", "json", "--access-log"]
+    with Process(*recording, *options) as server:
+
+        def ask() -> int:
+            return httpx2.post(server.url + CHAT, json={"messages": HELLO}, timeout=PATIENCE).status_code
+
+        def workers() -> set[int]:
+            return {json.loads(line)["process"] for line in server.lines if '"path"' in line}
+
+        until(lambda: ask_until_two(ask, workers), PATIENCE)
+    assert sum("--threads: has no effect" in line for line in server.lines) == 1
+
+
+@pytest.mark.processes
 def test_workers_let_answers_end_and_the_first_one_tells_why_none_can_start(
     recording: list[str], tmp_path: Path
 ) -> None:

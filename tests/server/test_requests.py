@@ -1,5 +1,7 @@
 """The contents of requests: errors name the wrong field and say what is allowed."""
 
+import gzip
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,6 +61,15 @@ def test_unknown_paths_and_methods_are_reported(server: Live) -> None:
     wrong = server.http.get("/v1/messages")
     assert (wrong.status_code, wrong.json()["type"]) == (405, "error")
     assert wrong.json()["error"]["message"] == "GET /v1/messages: Method Not Allowed; allowed is POST"
+    for path, methods in {"/health": "GET, HEAD", "/v1/responses/r": "DELETE, GET, HEAD"}.items():
+        assert server.http.patch(path).headers["allow"] == methods
+
+
+def test_a_compressed_body_is_refused_by_its_header(server: Live) -> None:
+    packed = gzip.compress(json.dumps({"messages": HELLO}).encode())
+    answer = server.http.post(CHAT, content=packed, headers={"Content-Encoding": "gzip"})
+    assert (answer.status_code, 'Content-Encoding: "gzip"' in answer.json()["error"]["message"]) == (415, True)
+    assert server.http.post(CHAT, json={"messages": HELLO}, headers={"Content-Encoding": "identity"}).is_success
 
 
 def test_every_protocol_requires_the_api_key_in_its_own_way() -> None:

@@ -7,6 +7,7 @@ import io
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
@@ -33,9 +34,18 @@ class Misuse(Exception):
     """The command was called wrongly; the message names the argument."""
 
 
+_said = threading.Event()
+
+
+def hush() -> None:
+    """Say nothing from now on, as another process of the command has said the same."""
+    _said.set()
+
+
 def say(text: str) -> None:
     """Write lines to standard error. Much of a text comes from files and engines, which must not steer the terminal."""
-    print(text.translate(CONTROLS), file=sys.stderr)
+    if not _said.is_set():
+        print(text.translate(CONTROLS), file=sys.stderr)
 
 
 @contextlib.contextmanager

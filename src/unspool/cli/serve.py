@@ -14,7 +14,7 @@ from ..request.reasoning import CONTEXTS, EFFORTS
 from ..request.sealed import Seal, read_keys
 from ..request.settings import LIMITS, PROFILES, Limits
 from ..wire.chat import REASONING_FIELDS
-from .common import Container, Misuse, OneOf, blaming, needing, read_given, read_key, say
+from .common import Container, Misuse, OneOf, blaming, hush, needing, read_given, read_key, say
 from .configuration import configured
 from .engines import LOCAL, find_engine
 from .local import find_local, start_local
@@ -148,6 +148,8 @@ def run_serve(options: argparse.Namespace) -> int:
     worker = Worker.here()
     if worker is None:
         listen(options).close()  # fails before a model is loaded in vain
+    elif worker.number:
+        hush()
     local = Local(of_models)
     with local.started(None if worker is None else worker.engines) as engines:
         # llama.cpp loads during what follows, which takes as long as that: imports, and the proof of the dialect.

@@ -155,7 +155,7 @@ def read_metadata(fields: Fields) -> dict[str, Any] | None:
     if len(metadata.raw) > _PAIRS:
         raise fields.wrong("metadata", f"{len(metadata.raw):,} pairs; allowed are {_PAIRS}")
     for name in metadata.raw:
-        if len(name) > _NAME or len(metadata.text(name, "")) > _VALUE:
+        if len(name) > _NAME or len(metadata.text(name)) > _VALUE:
             raise fields.wrong("metadata", f"a key has at most {_NAME} characters, a value {_VALUE}")
     return metadata.raw
 

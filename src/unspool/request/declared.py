@@ -176,6 +176,8 @@ def read_choice(fields: Fields, found: Declared, served: ServerTools | None) -> 
         return {**choice, "tools": listed if listed or served is not None else choice["tools"]}
     if kind in SERVED and served is not None:
         return {"type": "allowed_tools", "mode": "required", "tools": _chosen(choice, found, served)}
+    if kind in _HOSTED:
+        raise fields.wrong("tool_choice.type", f"{json_shown(kind)} names tools that the server does not run")
     if kind in ("custom", SEARCH) or (kind == "function" and choice.get("namespace")):
         return _chosen(choice, found, served)[0]
     return choice

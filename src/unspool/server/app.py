@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
@@ -230,12 +230,20 @@ def _http_error(
         message = f"{request.method} {path}: {error.detail}"
         if error.status_code == 404:
             message += f"; there are {', '.join(posts)}, /parse, /v1/models, /health and /metrics"
-        elif error.status_code == 405 and error.headers:
-            message += f"; allowed is {error.headers['Allow']}"
+        headers = error.headers
+        if error.status_code == 405:
+            headers = {"Allow": _allowed(request)}
+            message += f"; allowed is {headers['Allow']}"
         body = error_body(path)(Failure(message, error.status_code))
-        return Response(body, error.status_code, error.headers, JSON)
+        return Response(body, error.status_code, headers, JSON)
 
     return answer
+
+
+def _allowed(request: Request) -> str:
+    """The methods of a path, of which each may be a route of its own."""
+    routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return ", ".join(sorted({method for route in routes for method in route.methods}))
 
 
 class _App(Starlette):

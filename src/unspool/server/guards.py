@@ -117,10 +117,15 @@ def with_cors(app: ASGIApp) -> ASGIApp:
 
 
 def unsupported(scope: Scope) -> Failure | None:
-    """Why a POST is refused because of its ``Content-Type``, or ``None``.
+    """Why a POST is refused because of its ``Content-Type`` or ``Content-Encoding``, or ``None``.
 
     Browsers let pages of any origin send other types, or none, without a preflight request, but name the page then.
     """
+    encoding = header(scope, b"content-encoding")
+    if encoding is not None and encoding.strip().lower() not in ("", "identity"):
+        return Failure(
+            f"Content-Encoding: {json_shown(encoding[:_LONGEST])} is not supported; send the body as it is", 415
+        )
     given = header(scope, b"content-type")
     if given is None and header(scope, b"origin") is None and header(scope, b"sec-fetch-site") is None:
         return None

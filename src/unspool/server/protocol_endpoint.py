@@ -238,7 +238,7 @@ class CountEndpoint(_OfProtocol):
         own = self._own_tools(fields)
         try:
             offer = await self._offer(scope, fields, own)
-            asked = Fields({**self.assumed, **fields.raw})
+            asked = Fields({**self.assumed, **fields.raw, "compaction": None})  # counted is what is there before it
             request = await service.in_thread(size, lambda _: self._request(asked, offer, deposit))
             request = msgspec.structs.replace(request, begun="")  # clients also count what ends in an answer
             fetched = await service.fetched(request)

@@ -53,7 +53,8 @@ class MessagesProtocol(WireProtocol):
         check_messages(fields, "messages", limits)
         tools = _tools(fields)
         choice, parallel = _choice(fields, tools)
-        server_tools = None if choice == "none" else mcp_tools(fields, offer, tools)
+        checked = mcp_tools(fields, offer, tools)
+        server_tools = None if choice == "none" else checked
         found = toolset(fields, tools, choice, limits, server_tools=server_tools)
         updated = _updated(fields)
         think, template = thinking(_with_effort(updated))

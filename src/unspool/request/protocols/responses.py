@@ -79,6 +79,8 @@ class ResponsesProtocol(WireProtocol):
         for options, switch in (("prompt_cache_options", "prewarm"), ("multi_agent", "enabled")):
             if (given := fields.object(options)).flag(switch):
                 raise given.wrong(switch, "is not supported; leave it out")
+        if not fields.flag("generate", True):
+            raise fields.wrong("generate", "false is not supported; leave it out")
         declared = read_declared(fields)
         server_tools = hosted_tools(fields, offer, declared.tools)
         kinds = {one.tool.kind for one in server_tools.tools.values()} if server_tools else ()
@@ -91,7 +93,7 @@ class ResponsesProtocol(WireProtocol):
         if server_tools is not None:
             listed = tuple(one for one in server_tools.listed if one.server not in history.listed)
             server_tools = msgspec.structs.replace(server_tools, listed=listed, pending=history.pending)
-        updated, response_format = _updated(fields)
+        updated, (response_format, schema_at) = _updated(fields)
         think, template = thinking(updated)
         reasoning = Reasoning(
             sealed=_SEALED in _included(fields),
@@ -108,7 +110,7 @@ class ResponsesProtocol(WireProtocol):
             max_tokens=fields.integer("max_output_tokens", 1),
             sampling=sampling(fields),
             response_format=response_format,
-            schema_at="text.format.schema",
+            schema_at=schema_at,
             thinking=think,
             template=template,
             reasoning=reasoning,
@@ -167,7 +169,7 @@ def _included(fields: Fields) -> list[str]:
     return included
 
 
-def _updated(fields: Fields, items: str = "input") -> tuple[Fields, dict[str, Any] | None]:
+def _updated(fields: Fields, items: str = "input") -> tuple[Fields, tuple[dict[str, Any] | None, str]]:
     """A request with the effort to which its items change it, and the format of its answer, which they may change."""
     effort, response_format = None, _format(fields)
     for item in fields.objects(items) if isinstance(fields.raw.get(items), list) else ():
@@ -179,17 +181,19 @@ def _updated(fields: Fields, items: str = "input") -> tuple[Fields, dict[str, An
     return fields, response_format
 
 
-def _format(fields: Fields) -> dict[str, Any] | None:
+def _format(fields: Fields) -> tuple[dict[str, Any] | None, str]:
+    """The format of the answer, and where its schema is."""
     found = fields.object("text").object("format")
+    at = found.path("schema")
     kind = found.one_of("type", FORMATS, "text")
     if kind == "text":
-        return None
+        return None, at
     if kind == "json_object":
-        return {"type": kind}
+        return {"type": kind}, at
     if not found.has("schema"):
         raise found.wrong("schema", "is required")
     schema = {"name": found.text("name", ""), "schema": found.object("schema").raw, "strict": found.flag("strict")}
-    return {"type": kind, "json_schema": schema}
+    return {"type": kind, "json_schema": schema}, at
 
 
 # -- history -----------------------------------------------------------------------------------------------------------
