@@ -125,12 +125,13 @@ def test_a_busy_machine_is_no_reason_to_write_earlier_turns_again(tmp_path: Path
     assert made.bridge(asked, 1, ["<|im_end|>"]).closings == ("<|im_end|>",)
 
 
+@pytest.mark.parametrize("counting", ["", "{{ messages | length }}"], ids=["", "writes earlier turns differently"])
 def test_rounds_extend_the_prompt_and_render_it_again_only_if_necessary(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    counting: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd = '<tool_call>{"arguments":{"b":1,"a":1},"name":"add"}</tool_call>'  # a form that no template writes
     engine = Scripted([odd])
-    with live(engine, "hermes", prompts=prompts(tmp_path), servers=[Workshop()], rounds=2) as server:
+    with live(engine, "hermes", prompts=prompts(tmp_path, counting + CHATML), servers=[Workshop()], rounds=2) as server:
         answer = server.post(CHAT, messages=[{"role": "user", "content": "go"}])
         assert len(answer.json()["choices"][0]["message"]["tool_results"]) == 3
         rendered = [str(r.prompt) for r in engine.requests]
