@@ -46,7 +46,7 @@ from .shapes import OURS, Traits, described, examine, missing, plainer, shape, s
 from .special_tokens import SpecialTokens, apart, markers, turn_marks
 from .tokenizer import Tokenizer, read_tokenizer
 
-__all__ = ["NoBridge", "Prompts", "Tokenizer", "read_tokenizer"]
+__all__ = ["NoBridge", "Prompts", "Tokenizer", "read_tokenizer", "refusals"]
 
 log = logging.getLogger("unspool.server")
 _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
@@ -491,7 +491,7 @@ class _Writing:
         def behind_word(*messages: Mapping[str, Any], generate: bool = generate) -> str:
             return behind(word, self.write([*history, stand_in, *messages], generate=generate))
 
-        with _refusals():
+        with refusals():
             others = [m if m["role"] == "assistant" else {**m, "content": f"{other}x{i}x"} for i, m in enumerate(new)]
             tail = behind_word(*others)
             found = between(tail, ends, tail.find(other), lambda: behind_word(generate=False))
@@ -511,7 +511,7 @@ class _Writing:
             shown = self._shown(written(), messages[at:], head, found, others)
             if shown is not None:
                 return _Found(shown, ())
-        with _refusals():
+        with refusals():
             after = behind_word(*new)
         start = len(tail) - len(found.text)
         if not after.startswith(tail[:start]):
@@ -668,7 +668,7 @@ def _random_word() -> str:
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def refusals() -> Iterator[None]:
     """A context in which there is no bridge if the template refuses a conversation, but not if the machine is busy."""
     try:
         yield
