@@ -43,6 +43,10 @@ def test_sessions_are_listed_shown_and_exported(
     assert "[content]20 degrees." in shown
     assert main(["sessions", "run-1", *url, "--format", "trl"]) == 0
     assert len(json.loads(capsys.readouterr().out)["prompt_ids"]) == 1
+    assert main(["sessions", "run-1", *url, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["calls"]) == 2
+    assert main(["sessions", "run-1", *url, "--encoding", "jsonl"]) == 0
+    assert json.loads(capsys.readouterr().out)["rollout"] == "run-1"
     rows = tmp_path / "rows.jsonl"
     assert main(["sessions", "run-1", *url, "--format", "verl", "--encoding", "jsonl", "-o", str(rows)]) == 0
     assert json.loads(rows.read_text())["response_ids"]
@@ -53,6 +57,8 @@ def test_sessions_are_listed_shown_and_exported(
     [
         (["unknown"], "there is no session 'unknown'"),
         (["--format", "trl"], "--format: needs the ID of a session"),
+        (["--encoding", "jsonl"], "--encoding: needs the ID of a session"),
+        (["-o", "rows.json"], "--output: needs the ID of a session"),
         (["--key", "unspool-session-x"], "the key of the session, or of the server, is missing or wrong"),
     ],
 )

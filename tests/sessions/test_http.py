@@ -91,6 +91,7 @@ def test_a_request_belongs_to_a_session_by_its_key_its_path_or_a_header(locked: 
         (CHAT, bearer("unspool-session-unknown"), 401),
         ("/sessions/unknown/v1/chat/completions", {}, 404),
         (CHAT, {"X-Session-ID": "unknown"}, 404),
+        (CHAT, {"X-Session-ID": ""}, 404),
         ("/sessions/known/v1/chat/completions", bearer("wrong"), 401),
         ("/sessions/unknown/v1/chat/completions", bearer("wrong"), 401),
         (CHAT, {"X-Session-ID": "known", **bearer("wrong")}, 401),
@@ -153,6 +154,19 @@ def test_the_end_waits_for_requests_in_flight_and_then_refuses_more(server: Live
     found = trajectory(server, session)
     assert (found["status"], found["reward"], len(found["calls"])) == ("finished", 0.5, 1)
     assert server.post(f"/sessions/{session['id']}/reward", reward=None).json()["reward"] is None
+
+
+def test_what_is_said_of_a_run_while_its_end_waits_is_kept(server: Live, model: Model) -> None:
+    path = f"/sessions/{made(server, id='run')['id']}"
+    model.pause = 0.1
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        pool.submit(server.http.post, f"{path}/v1/chat/completions", json={"messages": HI})
+        until(lambda: model.running)
+        done = pool.submit(server.post, f"{path}/finish", metadata={"a": 1})
+        time.sleep(0.2)
+        server.post(f"{path}/reward", reward=0.5, metadata={"b": 2})
+        assert model.running
+    assert (done.result().json()["reward"], done.result().json()["metadata"]) == (0.5, {"a": 1, "b": 2})
 
 
 @pytest.mark.parametrize(
@@ -380,6 +394,13 @@ def test_what_is_wrong_in_a_request_is_named(server: Live, fields: dict[str, Any
     answer = server.post("/sessions", **fields)
     assert answer.status_code == 400
     assert named in answer.json()["error"]["message"]
+
+
+def test_an_unknown_field_of_a_query_is_named(server: Live) -> None:
+    for path in ("/sessions?before=3", f"/sessions/{made(server)['id']}/trajectory?formats=trl"):
+        answer = server.http.get(path)
+        assert answer.status_code == 400
+        assert "is unknown; allowed are" in answer.json()["error"]["message"]
 
 
 def test_a_medium_that_the_template_does_not_write_is_refused_in_a_session_as_elsewhere(server: Live) -> None:

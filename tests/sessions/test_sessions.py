@@ -163,6 +163,23 @@ def test_a_prompt_that_does_not_simply_continue_says_why(reason: str, change: di
     ]
 
 
+def test_a_switch_of_thinking_between_turns_is_a_fork_only_where_the_template_writes_the_beginning_by_it() -> None:
+    opening, thought = "<|im_start|>assistant\n", "<think>\n\n</think>\n\n"
+    ending = TEMPLATE.replace(opening, opening + "{% if enable_thinking is false %}" + thought + "{% endif %}")
+    for text, forks in ((ending, [None] * 4), ("{{ enable_thinking }}" + ending, [None, "template", None, "template"])):
+        model = answers("<think>\nHm.\n</think>\n\nOne.", "Two.", "Three.", "<think>\nSo.\n</think>\n\nFour.")
+        with recorded(model, text) as run:
+            history = [SYSTEM, user("Hi")]
+            for thinking in (True, False, False, True):
+                answer = run.chat(history, chat_template_kwargs={"enable_thinking": thinking})
+                history += [said(answer), user("And?")]
+            found = run.found()
+        assert [call["fork"] for call in found["calls"]] == forks
+        assert [len(row["calls"]) for row in found["rows"]] == ([4] if forks[1] is None else [1, 2, 1])
+        ids = found["calls"][1]["prompt_ids"]
+        assert str(model.tokenizer.decode(ids, skip_special_tokens=False)).endswith(thought)
+
+
 @pytest.mark.parametrize("raw", [CALL, CALL.replace("<tool_call>", "Hm.<think>\nOr not?\n</think>\n\n<tool_call>", 1)])
 def test_reasoning_that_the_client_drops_is_restored_where_the_template_writes_the_turn_again(
     raw: str, tmp_path: Path

@@ -40,12 +40,13 @@ def test_the_text_after_an_answer_is_what_the_template_writes(
     made.check(dialect)
     failures = []
     for request, answer, result_message in asked(made, source, result):
+        whole_request = ChatRequest(messages=[*request.messages, answer, result_message], toolset=request.toolset)
         try:
-            bridge = made.next_turn(request, answer, [result_message], dialect.end)
+            bridge = made.bridge(whole_request, len(request.messages), dialect.end)
         except NoBridge as why:
             failures.append(str(why))
             continue
-        whole = made.render(ChatRequest(messages=[*request.messages, answer, result_message], toolset=request.toolset))
+        whole = made.render(whole_request)
         assert whole.endswith(bridge.whole)
         assert result[0] in bridge.text.replace(BREAK, "")
         prompt = made.render(request)

@@ -38,23 +38,24 @@ def sessions_arguments(p: argparse.ArgumentParser) -> None:
     text = f"print the session's rows for a trainer instead: {', '.join(_FORMATS)}"
     p.add_argument("--format", type=OneOf(_FORMATS), metavar="FORMAT", help=text)
     text = f"the form of the rows: {', '.join(_ENCODINGS)}; default: json"
-    p.add_argument("--encoding", type=OneOf(_ENCODINGS), metavar="ENCODING", default="json", help=text)
-    p.add_argument("-o", "--output", metavar="FILE", help="write to this file")
-    p.add_argument("--json", action="store_true", help="print the list as JSON")
+    p.add_argument("--encoding", type=OneOf(_ENCODINGS), metavar="ENCODING", help=text)
+    p.add_argument("-o", "--output", metavar="FILE", help="write the rows to this file")
+    p.add_argument("--json", action="store_true", help="print the list, or all that is known of the session, as JSON")
 
 
 def run_sessions(options: argparse.Namespace) -> int:
     server = _Server(options.url, read_key("--key", options.key))
+    exporting = [name for name in ("format", "encoding", "output") if getattr(options, name) is not None]
     if options.id is None:
-        if options.format is not None:
-            raise Misuse("--format: needs the ID of a session")
+        if exporting:
+            raise Misuse(f"--{exporting[0]}: needs the ID of a session")
         _list(server, as_json=options.json)
         return 0
     path = f"/sessions/{urllib.parse.quote(options.id, safe='')}/trajectory"
-    if options.format is None and options.output is None:
+    if not exporting and not options.json:
         _show(server, json.loads(server.ask(path)))
         return 0
-    data = server.ask(f"{path}?format={options.format or 'json'}&encoding={options.encoding}")
+    data = server.ask(f"{path}?format={options.format or 'json'}&encoding={options.encoding or 'json'}")
     if options.output is None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

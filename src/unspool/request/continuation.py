@@ -202,12 +202,12 @@ class Turns:
             raise NoBridge("the output was cut off")
         if self._spells_tokens(written):
             raise NoBridge("the answer spells special tokens")
-        bridge = self.prompts.next_turn(request, answer, results, self._settings.dialect.end, waiting)
+        whole = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
+        bridge = self.prompts.bridge(whole, len(request.messages), self._settings.dialect.end, waiting)
         past = None if prompt.past is None else prompt.past._replace(chain=prompt.past.chain.apart())
         for message in (answer, *results):
             past = None if past is None else past.take(message)
         joined = self._joined(prompt, written.text, written.ids, bridge, past)
-        whole = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
         if not self._fits(joined.prompt, whole):
             raise NoBridge("the answer spells placeholders of media")
         return joined

@@ -29,7 +29,6 @@ from ..chat_templates.pool import Pool, Waiting
 from ..chat_templates.tojson import tojson
 from ..chat_templates.worker import Late, Limits, Rendered
 from ..dialect.file import Dialect
-from ..dialect.patterns import solid
 from ..dialect.registry import list_dialects
 from ..dialect.template import text_of, unstarted
 from ..engines.kept import Kept
@@ -47,7 +46,7 @@ from .shapes import OURS, Traits, described, examine, missing, plainer, shape, s
 from .special_tokens import SpecialTokens, apart, markers, turn_marks
 from .tokenizer import Tokenizer, read_tokenizer
 
-__all__ = ["NoBridge", "Prompts", "Tokenizer", "read_tokenizer"]
+__all__ = ["NoBridge", "Prompts", "Tokenizer", "read_tokenizer", "refusals"]
 
 log = logging.getLogger("unspool.server")
 _LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
@@ -119,26 +118,6 @@ class Prompts:
         if request.begun:
             return None
         return _Writing(self, request, waiting).spoken(request.messages)
-
-    def next_turn(
-        self,
-        request: ChatRequest,
-        answer: Mapping[str, Any],
-        results: Sequence[Mapping[str, Any]],
-        ends: Sequence[str],
-        waiting: Waiting | None = None,
-    ) -> Bridge:
-        """Return the text between an answer that was just written, with calls that all have results, and the next
-        answer. `NoBridge` if the template would write earlier text differently, or changes calls."""
-        going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
-        writing = _Writing(self, going_on, waiting)
-        found = writing.found(going_on.messages, len(request.messages), self.ends(ends))
-        with _refusals():
-            asked = [writing.write(request.messages, generate=opens) for opens in (True, False)]
-        before = solid(os.path.commonprefix(asked))  # noqa: RUF071 - of strings
-        if not all(solid(text).startswith(before) for text in found.wholes):  # white space may differ
-            raise NoBridge("the chat template writes earlier turns differently")
-        return found.bridge
 
     def bridge(self, request: ChatRequest, at: int, ends: Sequence[str], waiting: Waiting | None = None) -> Bridge:
         """Return the text between an answer of the history and the next answer. `NoBridge` if the template changes the
@@ -509,14 +488,13 @@ class _Writing:
         history, new = messages[:at], messages[at + 1 :]
         stand_in = _stand_in(messages[at], word)
 
-        def behind_word(*messages: Mapping[str, Any], generate: bool = generate) -> tuple[str, str]:
-            whole = self.write([*history, stand_in, *messages], generate=generate)
-            return whole, behind(word, whole)
+        def behind_word(*messages: Mapping[str, Any], generate: bool = generate) -> str:
+            return behind(word, self.write([*history, stand_in, *messages], generate=generate))
 
-        with _refusals():
+        with refusals():
             others = [m if m["role"] == "assistant" else {**m, "content": f"{other}x{i}x"} for i, m in enumerate(new)]
-            probe, tail = behind_word(*others)
-            found = between(tail, ends, tail.find(other), lambda: behind_word(generate=False)[1])
+            tail = behind_word(*others)
+            found = between(tail, ends, tail.find(other), lambda: behind_word(generate=False))
         if any(m["content"] not in found.text for m in others if m["role"] != "assistant"):
             results = _one_by_one(messages, at)
             if not results:
@@ -527,20 +505,19 @@ class _Writing:
             gap = self.found(results[0][: at + 1], at, ends, generate=False).bridge.text  # ends the answer
             text = each[0].bridge.text + "".join(one.bridge.text.removeprefix(gap) for one in each[1:])
             bridge = Bridge(each[-1].bridge.closings, text)
-            wholes = [text for one in each for text in one.wholes]
-            return _Found(bridge, wholes, [piece for one in each for piece in one.pieces])
+            return _Found(bridge, [piece for one in each for piece in one.pieces])
         if written is not None:
             head = tail.removesuffix(found.whole)
             shown = self._shown(written(), messages[at:], head, found, others)
             if shown is not None:
-                return _Found(shown, (probe,), ())
-        with _refusals():
-            whole, after = behind_word(*new)
+                return _Found(shown, ())
+        with refusals():
+            after = behind_word(*new)
         start = len(tail) - len(found.text)
         if not after.startswith(tail[:start]):
             raise NoBridge("the chat template writes the answer differently")
         bridge = Bridge(tuple(map(clean, found.closings)), clean(after[start:]))
-        return _Found(bridge, (probe, whole), [_Piece(messages, generate, bridge.text)])
+        return _Found(bridge, [_Piece(messages, generate, bridge.text)])
 
     def _shown(
         self,
@@ -691,7 +668,7 @@ def _random_word() -> str:
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def refusals() -> Iterator[None]:
     """A context in which there is no bridge if the template refuses a conversation, but not if the machine is busy."""
     try:
         yield
@@ -772,10 +749,9 @@ class _Piece(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A bridge, the whole renderings that showed it, and its pieces."""
+    """A bridge, and its pieces."""
 
     bridge: Bridge
-    wholes: Sequence[str]
     pieces: Sequence[_Piece]
 
 

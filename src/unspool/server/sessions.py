@@ -12,6 +12,7 @@ it is reached by a loopback address.
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -89,7 +90,7 @@ class SessionRoutes:
             if key.startswith(self._sessions.PREFIX.encode()):
                 raise Refused("the key is that of no session, or of one that was deleted", 401)
         named = id or header(scope, _HEADER)
-        return await self._admitted(scope, named) if named else None
+        return None if named is None else await self._admitted(scope, named)
 
     async def _admitted(self, scope: Scope, id: str) -> Session:
         """A session that the client may use; `Refused`: 401 without a key that is good for it, 404 if there is none."""
@@ -161,7 +162,7 @@ class SessionRoutes:
         return Reply(encode(answer), 201)
 
     async def _list(self, scope: Scope) -> Reply:
-        query = query_of(scope)
+        query = _query(scope, "after", "limit")
         after = integer_of(query, "after", 0, _PLACES, None)
         found = await self._sessions.all(after, min(integer_of(query, "limit", 0, _PLACES, 0) or _AT_ONCE, 1000))
         listed = [{**_described(about), "place": place} for place, about in found]
@@ -186,17 +187,16 @@ class SessionRoutes:
         fields.only(("reward", "metadata", "timeout"))
         given = fields.number("timeout", 0, _WAIT)
         seconds = _WAIT if given is None else given
-        changes = _outcome(session, fields)
+        outcome = partial(_outcome, session, fields)
+        outcome()  # what is wrong in it is told at once
         try:
-            await session.finish(seconds)
+            await session.finish(seconds, outcome)
         except TimeoutError:
             raise Refused(f"{session.running} requests are still in flight after {seconds:g} s", 504) from None
-        if changes:
-            await session.change(**changes)
         return Reply(encode(_described(session.about)))
 
     async def _trajectory(self, session: Session, scope: Scope, fields: Fields) -> Reply:
-        query = query_of(scope)
+        query = _query(scope, "format", "encoding")
         form = query.get("format", "json")
         encoding = query.get("encoding", "json")
         if form not in exports.FORMATS:
@@ -229,6 +229,13 @@ def _named(path: str) -> tuple[str, str]:
         return "", ""
     id, _, below = path[len(_ROOT) + 1 :].partition("/")
     return id, below
+
+
+def _query(scope: Scope, *allowed: str) -> dict[str, str]:
+    """The query of a request, which has no other fields than these."""
+    query = query_of(scope)
+    Fields(query).only(allowed)
+    return query
 
 
 def _on_loopback(scope: Scope) -> bool:

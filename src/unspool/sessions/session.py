@@ -190,16 +190,17 @@ class Session:
             attempt=attempt,
         )
 
-    async def finish(self, seconds: float | None = None) -> None:
-        """Take no more requests, and wait for those in flight. After a `TimeoutError` it stays closed to requests,
-        unfinished."""
+    async def finish(self, seconds: float | None = None, outcome: Callable[[], Mapping[str, Any]] = dict) -> None:
+        """Take no more requests, wait for those in flight, and change the status and what the outcome says then in one
+        write. After a `TimeoutError` it stays closed to requests, unfinished."""
         self._finishing = True
         async with asyncio.timeout(seconds):
             await self._idle.wait()
             if self._unkept:
                 await asyncio.wait([asyncio.wrap_future(self._write())])
-        if self.about.status != "finished":
-            await self.change(status="finished")
+        changes = {"status": "finished", **outcome()}
+        if any(getattr(self.about, name) != value for name, value in changes.items()):
+            await self.change(**changes)
 
     async def change(self, **fields: Any) -> None:
         """Change what is known of the run, also in the store; `Refused` (404) if it is deleted."""

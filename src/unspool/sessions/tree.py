@@ -24,7 +24,7 @@ from ..request.continuation import (
     thoughts_of,
     trimmed,
 )
-from ..request.prompts import NoBridge
+from ..request.prompts import NoBridge, refusals
 from ..rl.rollouts import BROKEN
 from .records import Model, Node, Recorded
 
@@ -100,20 +100,34 @@ class Tree(Turns):
             node, fork = _closest(found, request)
             known = node.thoughts
             past = past._replace(thoughts=known + thoughts[len(known) :])
-            if not fork:
-                fork = "rewritten" if answers[-1] > answers[at] else ""
+            if fork in ("", "template"):
+                rewritten = "rewritten" if answers[-1] > answers[at] else ""
                 try:
                     if begun:
                         raise NoBridge("the answer has begun")
-                    return self._behind(node, request, leading + at, past, fork, waiting)
+                    if fork:
+                        self._check_beginning(node, request, waiting)
+                    return self._behind(node, request, leading + at, past, rewritten, waiting)
                 except NoBridge as error:
                     log.info("call %s: the prompt behind it is written by the template: %s", node.record.id, error)
-                    fork = fork or "template"
+                    fork = fork or rewritten or "template"
             return self._rendered(request, past, waiting, node.record.id, fork)
         # A question that was asked before has another answer here, or none: clients leave out one without text.
         first = next((at for at, m in enumerate(history) if m["role"] == "assistant"), len(history) - 1)
         asked = any(chain.digest(b"asked") in self._asked for chain in chains[1 : first + 1])
         return self._rendered(request, past, waiting, "", "rewritten" if asked else "")
+
+    def _check_beginning(self, node: Node, request: ChatRequest, waiting: Waiting | None) -> None:
+        """`NoBridge` if the template writes the beginning of a path differently with the request's variables. Switches
+        of thinking mostly change only how the next answer begins."""
+        while node.parent is not None:
+            node = node.parent
+        answers = [at for at, m in enumerate(request.messages) if m["role"] == "assistant"]
+        before = msgspec.structs.replace(request, messages=request.messages[: answers[len(node.thoughts) - 1]])
+        with refusals():
+            beginning = self.prompts.render(before, waiting, generate=False)
+        if not node.prompt.startswith(beginning):
+            raise NoBridge("other variables write its beginning differently")
 
     def _behind(
         self, node: Node, request: ChatRequest, at: int, past: Past, fork: str, waiting: Waiting | None
