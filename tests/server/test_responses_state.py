@@ -5,7 +5,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -390,6 +390,34 @@ def test_turns_are_found_again_after_a_restart_but_not_by_another_model(tmp_path
     engine.requests.pop(1)
     assert not extends(engine, 1, FACTS[0])
     assert "The first." in str(engine.requests[1].prompt)
+
+
+class Watched(Writing):
+    """Does something while it writes."""
+
+    def __init__(self, *outputs: str) -> None:
+        super().__init__(*outputs)
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        await asyncio.to_thread(self.meanwhile)
+        async for delta in super().generate(request):
+            yield delta
+
+
+def test_a_response_whose_conversation_goes_meanwhile_is_told_so() -> None:
+    engine = Watched(*FACTS, *FACTS)
+    with live(engine, "hermes", prompts=template()) as server:
+        client = server.openai
+        conversation = client.conversations.create().id
+        previous = create(client, False).id
+        for delete, continued in (
+            (lambda: client.responses.delete(previous), {"previous_response_id": previous}),
+            (lambda: client.conversations.delete(conversation), {"conversation": conversation}),
+        ):
+            engine.meanwhile = delete
+            with pytest.raises(openai.NotFoundError, match=r"could not be stored: there is no (response|conversation)"):
+                create(client, False, **continued)
 
 
 def test_a_history_that_is_too_long_is_refused() -> None:

@@ -183,7 +183,7 @@ class Run:
             await self.deposit.keep(self.id, self.writer, self._last)
         except (StoreError, BadRequest) as error:  # such as of a conversation that was deleted meanwhile
             log.warning("%s: the response could not be stored: %s", self._name, error)
-            return Failure(f"the response could not be stored: {error}", 507)
+            return Failure(f"the response could not be stored: {error}", error.status or 400)
         return None
 
     # -- producing -------------------------------------------------------------------------------------------------

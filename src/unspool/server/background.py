@@ -161,7 +161,7 @@ class _Journal:
                 self._background.tell()
         except StoreError as error:
             self._broken = True
-            self._run.abort(Failure(f"the events could not be stored: {error}", 507))
+            self._run.abort(Failure(f"the events could not be stored: {error}", error.status))
         finally:
             self._flushing = None
 

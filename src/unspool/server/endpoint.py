@@ -14,7 +14,7 @@ from ..engines.threads import Awaited
 from ..generation.admission import Overloaded
 from ..generation.service import Service, log
 from ..request.fields import BadRequest, Fields, read_object
-from ..store import StoreError, StoreFull
+from ..store import StoreError
 from ..wire import parse as wire
 from ..wire.common import Failure
 from .replies import ErrorBody, Reply, failed
@@ -115,7 +115,7 @@ def failure_of(error: Exception, scope: Scope, invalid: int = 400) -> Failure:
     if isinstance(error, EngineError):  # its tokenizer may be the engine's
         return Failure(str(error), error.status, code=error.code, retry_after=error.retry_after)
     if isinstance(error, StoreError):
-        return Failure(str(error), 507 if isinstance(error, StoreFull) else 503)
+        return Failure(str(error), error.status)
     if isinstance(error, RecursionError):  # JSON may nest deeper than Python functions may
         return Failure("the request is nested too deeply", invalid)
     log.error("%s: the request failed", scope["path"], exc_info=error)

@@ -7,15 +7,21 @@ Key = tuple[str, str]  # the kind and the id of a record
 
 
 class StoreError(Exception):
-    """The store cannot be opened, read or written; the message says why."""
+    """The store cannot be opened, read or written; the message says why. ``status`` is the HTTP status for it."""
+
+    status = 503
 
 
 class StoreFull(StoreError):
     """There is no room for a record: the disk is full, or nothing more may be dropped to keep the store's bounds."""
 
+    status = 507
+
 
 class NoRecord(StoreError):
     """The parent of a new record does not exist (any more)."""
+
+    status = 404
 
 
 class RecordExists(StoreError):
