@@ -64,7 +64,7 @@ ODD: dict[str, tuple[bytes, tuple[bytes, ...]]] = {
     "an endless line": (b"GET /" + b"a" * 3_000_000, (b"431", b"400", b"")),
     "a body that nobody announced": (post(JSON, body=BODY * 100), (b"400",)),
     "a body in very many chunks": (post(JSON, CHUNKED, body=b"1\r\n \r\n" * 100_000), (b"413",)),
-    "a body that is compressed": (post(JSON, b"Content-Encoding: gzip\r\n", SIZED), (b"400", b"415", b"200")),
+    "a body that is compressed": (post(JSON, b"Content-Encoding: gzip\r\n", SIZED), (b"415",)),
 }
 
 

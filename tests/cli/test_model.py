@@ -109,6 +109,12 @@ def test_an_error_names_the_argument(words: list[str], error: str) -> None:
     assert error in str(caught.value)
 
 
+def test_more_threads_than_llama_cpp_is_made_for_are_refused() -> None:
+    need_small_model()
+    with pytest.raises(Misuse, match=r"^--threads: must be at most 512, not 100000$"):
+        opened("--threads", "100000")
+
+
 @pytest.mark.parametrize(
     ("engine", "instead"),
     [

