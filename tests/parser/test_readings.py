@@ -356,6 +356,43 @@ def test_a_word_of_the_header_that_is_glued_to_a_declared_name_is_no_part_of_it(
         assert ([c.name for c in message.tool_calls], notices(message)) == ([called], mended)
 
 
+# -- tools that are quoted -----------------------------------------------------------------------------------------
+
+
+def quoted_tools() -> list[str]:
+    """Texts with the definitions of declared tools, as a model writes them that is asked for its tools."""
+    told: dict[str, Any] = {**WEATHER["function"], "description": "the weather"}
+    full = {"type": "function", "function": dict(sorted(told.items()))}
+    input_schema = {"name": "bash", "description": "runs", "input_schema": BASH["function"]["parameters"]}
+    turned = {"name": "bash", "parameters": dict(reversed(BASH["function"]["parameters"].items()))}
+    each = [full, WEATHER, WEATHER["function"], told, input_schema, turned]
+    texts = [*map(json.dumps, each), *(json.dumps(one, indent=4) for one in each), repr(told), repr(WEATHER["function"])]
+    lists = [json.dumps([full, BASH]), json.dumps([WEATHER, full], indent=2)]
+    return [*texts, *lists, f"Tools:\n{texts[0]}\n{texts[1]}", *(f"```json\n{one}\n```" for one in (*lists, texts[0]))]
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_a_tool_s_definition_that_is_quoted_is_no_call_of_it(dialect: Dialect) -> None:
+    for text in quoted_tools():
+        for message in map(lambda way: read(text, dialect, stage="content", **way), WAYS[:2]):
+            assert not message.tool_calls, text
+            assert message.reasoning + message.content == text
+
+
+@pytest.mark.parametrize("name", ["json", "llama3", "openai-generic"])
+def test_arguments_that_a_tool_declares_or_may_have_are_no_definition(name: str) -> None:
+    declaring, free = tool("make", type="string"), tool("free")
+    free["function"]["parameters"] = {"type": "object"}
+    for called, declared in (("make", declaring), ("free", free)):
+        message = read(f'{{"name": "{called}", "parameters": {{"type": "object"}}}}', name, tools=[declared])
+        assert values(message) == [(called, {"type": "object"})]
+
+
+def test_a_call_with_a_marker_may_describe_itself() -> None:
+    raw = '<tool_call>\n{"name": "bash", "description": "list", "arguments": {"cmd": "ls"}}\n</tool_call>'
+    assert values(read(raw, "hermes")) == [("bash", {"cmd": "ls"})]
+
+
 def test_kimi_s_section_marker_is_read_in_the_singular() -> None:
     raw = HEADER.format("functions.bash:0", '{"cmd": "ls"}', END)
     assert said(read(raw.replace("calls_section", "call_section"), "kimi_k2")) == said(read(raw, "kimi_k2"))

@@ -23,7 +23,7 @@ from .readers.reader import Mode, Reader, Whole
 from .readers.spelling import Root
 from .readers.strings import json_string
 from .readers.text import TextReader
-from .readers.wrapped import WRAPPED
+from .readers.wrapped import WRAPPED, defines
 from .states import State
 from .white import common_suffix
 
@@ -174,8 +174,9 @@ class Calls(Steps):
         if whole is None:
             return None
         name = whole.name
-        counts = (form.marked or block.marked) and name.isprintable() if names is None else name in names
-        if not counts:
+        marked = form.marked or block.marked
+        counts = marked and name.isprintable() if names is None else name in names
+        if not counts or not (marked or defines(whole.arguments, 0, self._desk.tools.schema(name)) == NO):
             return None
         if form.syntax is not None and self._undecided(whole):
             return None
