@@ -366,7 +366,12 @@ def quoted_tools() -> list[str]:
     input_schema = {"name": "bash", "description": "runs", "input_schema": BASH["function"]["parameters"]}
     turned = {"name": "bash", "parameters": dict(reversed(BASH["function"]["parameters"].items()))}
     each = [full, WEATHER, WEATHER["function"], told, input_schema, turned]
-    texts = [*map(json.dumps, each), *(json.dumps(one, indent=4) for one in each), repr(told), repr(WEATHER["function"])]
+    texts = [
+        *map(json.dumps, each),
+        *(json.dumps(one, indent=4) for one in each),
+        repr(told),
+        repr(WEATHER["function"]),
+    ]
     lists = [json.dumps([full, BASH]), json.dumps([WEATHER, full], indent=2)]
     return [*texts, *lists, f"Tools:\n{texts[0]}\n{texts[1]}", *(f"```json\n{one}\n```" for one in (*lists, texts[0]))]
 

@@ -170,7 +170,7 @@ class Calls(Steps):
         buf, i, names = self._tape.buf, match.end, self._openings.names
         if len(buf) - i < _SOON and buf.find(form.closing.first, i) < 0:
             return None
-        whole = self._plain(form, match, buf)
+        whole = self._plain(form, block, match, buf)
         if whole is None:
             return None
         name = whole.name
@@ -216,11 +216,11 @@ class Calls(Steps):
                 found = MORE
         return found
 
-    def _plain(self, form: Form, match: Match, buf: str) -> Whole | None:
+    def _plain(self, form: Form, block: Block, match: Match, buf: str) -> Whole | None:
         """The call's name and arguments, if all of them are in the text, and plain."""
         i, fields = match.end, match.fields
         if form.shape is not None:
-            return whole_object_call(form, buf, i)
+            return whole_object_call(form, buf, i, bare=not (form.marked or block.marked))
         if form.syntax is not None:
             return whole_literal(self._openings, form, fields, buf, i)
         name = fields.get("name", "")

@@ -29,8 +29,8 @@ _MAX_DEPTH: Final = 4  # the number of objects that may be around a call's name
 _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
 
 
-def whole_object_call(form: Form, text: str, i: int) -> Whole | None:
-    """The call whose object begins at ``i``, after its bracket, if all of it is there and plain."""
+def whole_object_call(form: Form, text: str, i: int, *, bare: bool) -> Whole | None:
+    """The call whose object begins at ``i``, after its bracket, if all of it is there and plain; ``bare``: nothing marks it."""
     plain = form.outside
     m = None if plain is None else plain.header.match(text, i)
     if plain is None or m is None:
@@ -46,7 +46,7 @@ def whole_object_call(form: Form, text: str, i: int) -> Whole | None:
     if closed is None:
         return None
     own = m["id"] if m.re.groups > 1 else ""
-    return Whole(m["name"], arguments, begin if plain.late else m.end("name") + 1, inside, closed.end(), own)
+    return Whole(m["name"], arguments, begin if plain.late or bare else m.end("name") + 1, inside, closed.end(), own)
 
 
 class Expects:
