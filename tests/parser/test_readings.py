@@ -379,7 +379,7 @@ def quoted_tools() -> list[str]:
 @pytest.mark.parametrize(**named(CALLING))
 def test_a_tool_s_definition_that_is_quoted_is_no_call_of_it(dialect: Dialect) -> None:
     for text in quoted_tools():
-        for message in map(lambda way: read(text, dialect, stage="content", **way), WAYS[:2]):
+        for message in (read(text, dialect, stage="content", **way) for way in WAYS[:2]):
             assert not message.tool_calls, text
             assert message.reasoning + message.content == text
 
@@ -701,7 +701,7 @@ def test_a_closing_of_an_argument_goes_with_the_closing_behind_it_that_closes_no
     plan = compile_plan(dialect)
     inner = next(text_of(tag) for p in plan.arguments.parameters for tag in tags(p.closing))
     for tail in {text_of(tag) for form in plan.calls.forms for tag in tags(form.closing)}:
-        for raw in (f"Done.{inner}{tail}", f"Done.\n{inner}\n{tail}"):
+        for raw in (f"Done.{inner}{tail}", f"Done.\n{inner}\n{tail}", f"Done.\n{inner}\n{inner}{inner}\n{tail}"):
             assert read(raw, dialect).content.rstrip() == "Done.", raw
             for way in WAYS[2:]:
                 assert read(raw, dialect, **way).content == raw

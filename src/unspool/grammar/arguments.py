@@ -49,7 +49,7 @@ class Arguments:
             self.spelling = JSON_SPELLING
         else:
             self.spelling = quote_spelling(d.codec.quote)
-        # The names of arguments that would be read as a wrapper of all, or, where nothing marks a call, as a quoted tool.
+        # Names of arguments that would be read as a wrapper of all, or, where nothing marks a call, as a quoted tool.
         bare = shape is not None and not (plan.calls.blocks[0].marked or plan.calls.forms[0].marked)
         self.unlike = (*WRAPPERS, *DEFINING) if bare else WRAPPERS
         self.outer = plan.calls.closings

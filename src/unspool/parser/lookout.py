@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from ..dialect.loose import MAX_AGAIN
 from ..dialect.markers import END, Form, Marker, Outline, Parameter, Scan, Stray, tags, text
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.plan import Plan
@@ -229,9 +230,9 @@ class Lookout(msgspec.Struct, eq=False):
         buf = self._tape.buf
         return any(buf.find(text(s.pattern), i) >= 0 for s in self.plan.reading.strays if not s.opens)
 
-    def stray(self, i: int, *, inner: bool = True) -> tuple[int, bool]:
-        """The end of a stray marker at ``i``, which is dropped, and whether it is an opening; ``inner``: it may close
-        an argument."""
+    def stray(self, i: int, *, inner: int = MAX_AGAIN) -> tuple[int, bool]:
+        """The end of a stray marker at ``i``, which is dropped, and whether it is an opening; ``inner``: how many in a
+        row may close an argument."""
         tape = self._tape
         for stray in self.outline.strays.at(tape.buf, i):
             if stray.inner and not inner:
@@ -247,7 +248,7 @@ class Lookout(msgspec.Struct, eq=False):
                     continue
                 if j == len(tape.buf):
                     return (NO if tape.final else MORE), False
-                end, opens = self.stray(j, inner=False)
+                end, opens = self.stray(j, inner=inner - 1)
                 return (end if end < 0 else NO if opens else r), False
             if not stray.opens:
                 return r if self.stray_counts(i) and not self.is_spared(i) else NO, False

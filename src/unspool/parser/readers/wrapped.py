@@ -223,7 +223,7 @@ _HEAD: Final = 64  # the longest beginning of a schema, in characters, white spa
 
 
 def defines(text: str, i: int, schema: Schema | None, *, final: bool = True) -> int:
-    """Whether the object at ``i`` is no arguments but their schema, as where a tool is quoted: ``i``, `NO`, or `MORE`."""
+    """Whether the object at ``i`` is the schema of arguments, as where a tool is quoted: ``i``, `NO`, or `MORE`."""
     if schema is None or not schema.names_members():
         return NO
     head = "".join(text[i : i + _HEAD].split()).replace("'", '"')
