@@ -30,7 +30,7 @@ _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"
 
 
 def whole_object_call(form: Form, text: str, i: int, *, bare: bool) -> Whole | None:
-    """The call whose object begins at ``i``, after its bracket, if it is whole and plain; ``bare``: without a marker."""
+    """The call whose object begins at ``i``, after its bracket, if it is whole and plain; ``bare``: not marked."""
     plain = form.outside
     m = None if plain is None else plain.header.match(text, i)
     if plain is None or m is None:
