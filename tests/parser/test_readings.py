@@ -908,6 +908,8 @@ READINGS = [
     ("kimi_k3", "<|open|>think<|sep|>The answer is 4.<|close|>response<|sep|>More"),
     ("kimi_k2", HEADER.format("functionsbash5", '{"cmd": "ls"}', END)),
     ("gemma4", "<|channel>thought\nplan\n<channel|>call:bash{\"cmd\": 'ls'}<tool_call|><turn|><eos>"),
+    ("llama3", f"My tools:\n{json.dumps(WEATHER)}\n{json.dumps(BASH, indent=2)}"),
+    ("hermes", "<tool_call>\n{'name': 'bash', 'arguments': {'cmd': \"it's\"}}\n</tool_call>"),
     ("deepseekv4", '<｜DSML｜function_calls><｜DSML｜invoke name="now"></｜DSML｜invoke></｜DSML｜function_calls>'),
 ]
 
