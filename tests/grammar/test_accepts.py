@@ -405,6 +405,17 @@ def test_no_argument_is_named_like_a_wrapper_of_all_others(dialect: str) -> None
         assert bool(Grammars(constraint).refuses(raw)) == (name == "arguments"), raw
 
 
+@pytest.mark.parametrize(("dialect", "bare"), [("json", True), ("xlam", True), ("hermes", False), ("pythonic", False)])
+@pytest.mark.parametrize("name", ["type", "properties"])
+def test_where_nothing_marks_calls_no_other_argument_is_named_like_the_first_of_a_schema(
+    dialect: str, bare: bool, name: str
+) -> None:
+    tools = as_tools({"f": {"type": "object", "properties": {"city": {"type": "string"}}}}, strict=False)
+    constraint = constrained(dialect, tools, "required", stage="content")
+    raw = render(calling(function_call("f", {name: "x"})), dialect)
+    assert bool(Grammars(constraint).refuses(raw)) == bare
+
+
 def test_a_schema_that_only_json_can_keep_holds_at_every_reference() -> None:
     item = {"type": "object", "properties": {"c": {"type": "string", "pattern": "^a+$"}}, "required": ["c"]}
     listed = {"type": "array", "items": {"$ref": "#/$defs/o"}, "minItems": 1}

@@ -355,6 +355,48 @@ def test_a_word_of_the_header_that_is_glued_to_a_declared_name_is_no_part_of_it(
         assert ([c.name for c in message.tool_calls], notices(message)) == ([called], mended)
 
 
+# -- tools that are quoted -----------------------------------------------------------------------------------------
+
+
+def quoted_tools() -> list[str]:
+    """Texts with the definitions of declared tools, as a model writes them that is asked for its tools."""
+    told: dict[str, Any] = {**WEATHER["function"], "description": "the weather"}
+    full = {"type": "function", "function": dict(sorted(told.items()))}
+    input_schema = {"name": "bash", "description": "runs", "input_schema": BASH["function"]["parameters"]}
+    turned = {"name": "bash", "parameters": dict(reversed(BASH["function"]["parameters"].items()))}
+    each = [full, WEATHER, WEATHER["function"], told, input_schema, turned]
+    texts = [
+        *map(json.dumps, each),
+        *(json.dumps(one, indent=4) for one in each),
+        repr(told),
+        repr(WEATHER["function"]),
+    ]
+    lists = [json.dumps([full, BASH]), json.dumps([WEATHER, full], indent=2)]
+    return [*texts, *lists, f"Tools:\n{texts[0]}\n{texts[1]}", *(f"```json\n{one}\n```" for one in (*lists, texts[0]))]
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_a_tool_s_definition_that_is_quoted_is_no_call_of_it(dialect: Dialect) -> None:
+    for text in quoted_tools():
+        for message in (read(text, dialect, stage="content", **way) for way in WAYS[:2]):
+            assert not message.tool_calls, text
+            assert message.reasoning + message.content == text
+
+
+@pytest.mark.parametrize("name", ["json", "llama3", "openai-generic"])
+def test_arguments_that_a_tool_declares_or_may_have_are_no_definition(name: str) -> None:
+    declaring, free = tool("make", type="string"), tool("free")
+    free["function"]["parameters"] = {"type": "object"}
+    for called, declared in (("make", declaring), ("free", free)):
+        message = read(f'{{"name": "{called}", "parameters": {{"type": "object"}}}}', name, tools=[declared])
+        assert values(message) == [(called, {"type": "object"})]
+
+
+def test_a_call_with_a_marker_may_describe_itself() -> None:
+    raw = '<tool_call>\n{"name": "bash", "description": "list", "arguments": {"cmd": "ls"}}\n</tool_call>'
+    assert values(read(raw, "hermes")) == [("bash", {"cmd": "ls"})]
+
+
 def test_kimi_s_section_marker_is_read_in_the_singular() -> None:
     raw = HEADER.format("functions.bash:0", '{"cmd": "ls"}', END)
     assert said(read(raw.replace("calls_section", "call_section"), "kimi_k2")) == said(read(raw, "kimi_k2"))
@@ -658,7 +700,7 @@ def test_a_closing_of_an_argument_goes_with_the_closing_behind_it_that_closes_no
     plan = compile_plan(dialect)
     inner = next(literals_of(tag) for p in plan.arguments.parameters for tag in tags(p.closing))
     for tail in {literals_of(tag) for form in plan.calls.forms for tag in tags(form.closing)}:
-        for raw in (f"Done.{inner}{tail}", f"Done.\n{inner}\n{tail}"):
+        for raw in (f"Done.{inner}{tail}", f"Done.\n{inner}\n{tail}", f"Done.\n{inner}\n{inner}{inner}\n{tail}"):
             assert read(raw, dialect).content.rstrip() == "Done.", raw
             for way in WAYS[2:]:
                 assert read(raw, dialect, **way).content == raw
@@ -865,6 +907,8 @@ READINGS = [
     ("kimi_k3", "<|open|>think<|sep|>The answer is 4.<|close|>response<|sep|>More"),
     ("kimi_k2", HEADER.format("functionsbash5", '{"cmd": "ls"}', END)),
     ("gemma4", "<|channel>thought\nplan\n<channel|>call:bash{\"cmd\": 'ls'}<tool_call|><turn|><eos>"),
+    ("llama3", f"My tools:\n{json.dumps(WEATHER)}\n{json.dumps(BASH, indent=2)}"),
+    ("hermes", "<tool_call>\n{'name': 'bash', 'arguments': {'cmd': \"it's\"}}\n</tool_call>"),
     ("deepseekv4", '<｜DSML｜function_calls><｜DSML｜invoke name="now"></｜DSML｜invoke></｜DSML｜function_calls>'),
 ]
 

@@ -88,8 +88,8 @@ DIFFERENCES = msgspec.toml.decode(
 
 _NOWHERE = """
 beam deepseekv41 dots ernie45 gigachat35 hy_v4 hyperclovax-14b inkling interns1 iquest_coder_v2 iquest_q1 k2_horizon
-kimi llm-jp-4 longcat longcat2 mimo olmo3 openpangu_v2 plamo3 rwkv sarashina solar-open2 step-audio-2 step3 telechat4
-trinity zaya
+kimi llm-jp-4 longcat longcat2 mimo olmo3 openpangu_v2 pangu plamo3 rwkv sarashina solar-open2 step-audio-2 step3
+telechat4 trinity zaya
 """
 _NONE = "no template of the corpus writes its format"
 

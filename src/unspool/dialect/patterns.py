@@ -496,8 +496,9 @@ def plain_name(name: str) -> bool:
 
 
 def names_call(name: str) -> bool:
-    """Whether a plain name may be that of a tool that nobody declared: it is not punctuation alone."""
-    return plain_name(name) and (worded(name) or "_" in name)
+    """Whether a plain name may be that of a tool that nobody declared: it is not punctuation, and does not end like a
+    sentence."""
+    return plain_name(name) and (worded(name) or "_" in name) and name[-1] not in ".:"
 
 
 def _atoms(

@@ -16,7 +16,7 @@ from ..dialect.plan import Plan, string_ends
 from ..dialect.syntax import is_keyword
 from ..dialect.template import Step, Template, TextCall, literal, without, writable
 from ..errors import ConstraintError
-from ..parser.readers.wrapped import NAME, WRAPPERS
+from ..parser.readers.wrapped import DEFINING, NAME, WRAPPERS
 from ..schema import Schema, decode
 from .freeform import Freeform
 from .nodes import EMPTY, SEPARATORS, SPACES, Chars, Const, Finer, Free, Json, Node, Text, choice, seq, series
@@ -49,6 +49,9 @@ class Arguments:
             self.spelling = JSON_SPELLING
         else:
             self.spelling = quote_spelling(d.codec.quote)
+        # Names of arguments that would be read as a wrapper of all, or, where nothing marks a call, as a quoted tool.
+        bare = shape is not None and not (plan.calls.blocks[0].marked or plan.calls.forms[0].marked)
+        self.unlike = (*WRAPPERS, *DEFINING) if bare else WRAPPERS
         self.outer = plan.calls.closings
         self.guard = _guard(d.argument[0], plan) if d.argument else ()
         self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.parameters))
@@ -61,7 +64,7 @@ class Arguments:
         if tool.free is not None:
             return self.free(tool, tool.free, end)
         at = f"tools.{tool.name}.parameters"
-        parameters = _unwrapped(tool.parameters)
+        parameters = _without(tool.parameters, self.unlike)
         if not self.markup:
             return seq(self.value(parameters, at), Const(end))
         names = property_names(parameters) if d.item else named(parameters)
@@ -404,13 +407,13 @@ def _factored(found: list[tuple[str, Node]]) -> list[tuple[str, Node]]:
     return [(short, choice((first, seq(Const(long[len(short) :]), second))))]
 
 
-def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters without arguments that would be read as a wrapper around all arguments: alone, or behind a name."""
+def _without(parameters: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Parameters without other arguments of some names, if they may come first, alone, or behind a name."""
     properties = parameters.get("properties")
     needed = any(key != NAME for key in parameters.get("required") or ())
     if properties is None or needed or parameters.get("additionalProperties") is False:
         return parameters
-    return {**parameters, "properties": properties | {k: False for k in WRAPPERS if k not in properties}}
+    return {**parameters, "properties": properties | {k: False for k in names if k not in properties}}
 
 
 def spelled(values: Values, schema: dict[str, Any], at: str) -> Json:

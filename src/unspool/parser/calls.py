@@ -23,7 +23,7 @@ from .readers.reader import Mode, Reader, Whole
 from .readers.spelling import Root
 from .readers.strings import json_string
 from .readers.text import TextReader
-from .readers.wrapped import WRAPPED
+from .readers.wrapped import WRAPPED, defines
 from .states import State
 
 _NAMELESS = Regex(
@@ -162,12 +162,13 @@ class Calls(Steps):
         buf, i, names = self._tape.buf, match.end, self._openings.names
         if len(buf) - i < _SOON and buf.find(form.closing.first, i) < 0:
             return None
-        whole = self._plain(form, match, buf)
+        whole = self._plain(form, block, match, buf)
         if whole is None:
             return None
         name = whole.name
-        counts = (form.marked or block.marked) and name.isprintable() if names is None else name in names
-        if not counts:
+        marked = form.marked or block.marked
+        counts = marked and name.isprintable() if names is None else name in names
+        if not counts or not (marked or defines(whole.arguments, 0, self._desk.tools.schema(name)) == NO):
             return None
         if form.syntax is not None and self._undecided(whole):
             return None
@@ -207,11 +208,11 @@ class Calls(Steps):
                 found = MORE
         return found
 
-    def _plain(self, form: Form, match: Match, buf: str) -> Whole | None:
+    def _plain(self, form: Form, block: Block, match: Match, buf: str) -> Whole | None:
         """The call's name and arguments, if all of them are in the text, and plain."""
         i, fields = match.end, match.fields
         if form.shape is not None:
-            return whole_object_call(form, buf, i)
+            return whole_object_call(form, buf, i, bare=not (form.marked or block.marked))
         if form.syntax is not None:
             return whole_literal(self._openings, form, fields, buf, i)
         name = fields.get("name", "")

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from ..dialect.loose import MAX_AGAIN
 from ..dialect.markers import END, Form, Marker, Outline, Parameter, Scan, Stray, literals_of, tags
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.plan import Plan
@@ -229,9 +230,9 @@ class Lookout(msgspec.Struct, eq=False):
         buf = self._tape.buf
         return any(buf.find(literals_of(s.pattern), i) >= 0 for s in self.plan.reading.strays if not s.opens)
 
-    def stray(self, i: int, *, inner: bool = True) -> tuple[int, bool]:
-        """The end of a stray marker at ``i``, which is dropped, and whether it is an opening; ``inner``: it may close
-        an argument."""
+    def stray(self, i: int, *, inner: int = MAX_AGAIN) -> tuple[int, bool]:
+        """The end of a stray marker at ``i``, which is dropped, and whether it is an opening; ``inner``: how many in a
+        row may close an argument."""
         tape = self._tape
         for stray in self.outline.strays.at(tape.buf, i):
             if stray.inner and not inner:
@@ -242,7 +243,7 @@ class Lookout(msgspec.Struct, eq=False):
             if r < 0:
                 continue
             if stray.inner:
-                return self._inner_stray(i, r), False
+                return self._inner_stray(i, r, inner - 1), False
             if not stray.opens:
                 return r if self.stray_counts(i) and not self.is_spared(i) else NO, False
             end = NO if stray.text else self._empty(stray, r)
@@ -252,14 +253,15 @@ class Lookout(msgspec.Struct, eq=False):
                 return end if self.stray_counts(i) else NO, True
         return NO, False
 
-    def _inner_stray(self, i: int, r: int) -> int:
-        """``r`` if a stray closing of an argument at ``buf[i:r]`` counts: a stray closing of something else follows."""
+    def _inner_stray(self, i: int, r: int, more: int) -> int:
+        """``r`` if a stray closing of an argument at ``buf[i:r]`` counts: one of something else follows, behind so many
+        ``more`` of arguments."""
         j = skip_space(self._tape.buf, r)
         if j - r > MAX_SPACE or not self.stray_counts(i):
             return NO
         if j == len(self._tape.buf):
             return self.settled(MORE)
-        end, opens = self.stray(j, inner=False)
+        end, opens = self.stray(j, inner=more)
         return end if end < 0 else NO if opens else r
 
     def _empty(self, stray: Stray, i: int) -> int:

@@ -18,16 +18,19 @@ from .literal import LiteralReader
 from .reader import Mode, Reader, Whole
 from .spelling import Root
 from .whole import whole_members, whole_object
+from .wrapped import defines
 
 MAX_TOKEN: Final = 1024  # the longest key, name or id, in characters, with its quotes
+
+_DEFINITION: Final = "a tool's definition"
 
 _MAX_DEPTH: Final = 4  # the number of objects that may be around a call's name
 
 _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
 
 
-def whole_object_call(form: Form, text: str, i: int) -> Whole | None:
-    """The call whose object begins at ``i``, after its bracket, if all of it is there and plain."""
+def whole_object_call(form: Form, text: str, i: int, *, bare: bool) -> Whole | None:
+    """The call whose object begins at ``i``, after its bracket, if it is whole and plain; ``bare``: not marked."""
     plain = form.outside
     m = None if plain is None else plain.header.match(text, i)
     if plain is None or m is None:
@@ -43,7 +46,7 @@ def whole_object_call(form: Form, text: str, i: int) -> Whole | None:
     if closed is None:
         return None
     own = m["id"] if m.re.groups > 1 else ""
-    return Whole(m["name"], arguments, begin if plain.late else m.end("name") + 1, inside, closed.end(), own)
+    return Whole(m["name"], arguments, begin if plain.late or bare else m.end("name") + 1, inside, closed.end(), own)
 
 
 class Expects:
@@ -73,6 +76,7 @@ class ObjectReader(Reader):
         self._skip = 0  # how much of the header comes after the name
         self._skipped = ""  # the key of the first member that was skipped
         self._loose: dict[str, str] | None = {}  # the JSON of arguments beside the name; ``None``: there is too much
+        self._bare = not (call.form.marked or call.block.marked)  # a tool that is quoted looks like it
 
     def resume(self) -> None:
         """Go on after the broken part of a member."""
@@ -144,7 +148,7 @@ class ObjectReader(Reader):
             call.id = m["id"]
         self.role = "arguments"
         self._expects = Expects.VALUE
-        if plain.late:
+        if plain.late or self._bare:
             tape.i = m.end()
         else:
             tape.i = m.end("name") + 1
@@ -189,6 +193,8 @@ class ObjectReader(Reader):
         if self.role == "arguments" and call.complete:
             call.notice("duplicate_arguments", key)
             self.role = "skip"
+        elif self.role == "skip" and key == "description" and self._bare and not call.complete:
+            return self._lose(_DEFINITION)
         self._expects = Expects.COLON
         self._tape.i = end
         return True
@@ -246,7 +252,7 @@ class ObjectReader(Reader):
             return True
         call.name = value
         # In reasoning, a name alone makes no call.
-        if value and not (self._id_may_come() or call.form.other) and (call.complete or not call.thought):
+        if value and not (self._id_may_come() or call.form.other or self._bare) and (call.complete or not call.thought):
             self.mode = Mode.NAMED
         return True
 
@@ -260,6 +266,11 @@ class ObjectReader(Reader):
         if c not in '{"n' and call.thought:
             return self._lose(none)
         if call.name and not call.started:
+            tape = self._tape
+            schema = call.desk.tools.schema(call.name) if self._bare else None
+            quoted = defines(tape.buf, i, schema, final=tape.final)
+            if quoted != NO:
+                return quoted != MORE and self._lose(_DEFINITION)
             self.mode = Mode.NAME_DUE
             return True
         if c == "n":

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Final
 
-from ...dialect.patterns import rest_begins
+from ...dialect.patterns import MORE, NO, rest_begins
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ...schema import Schema, declared_object
@@ -218,3 +218,19 @@ def unwrapping(schema: Schema | None, name: str) -> Unwrapping | None:
     """An `Unwrapping` for a call; ``None`` if the schema names no members."""
     named = schema is not None and schema.names_members() and schema.types is not None
     return Unwrapping(schema, name) if schema is not None and named else None
+
+
+DEFINING: Final = {"type": '{"type":"object"', "properties": '{"properties":{'}
+"""How a schema begins, by its first member, without white space."""
+_HEAD: Final = 64  # the longest beginning of a schema, in characters, white space included
+
+
+def defines(text: str, i: int, schema: Schema | None, *, final: bool = True) -> int:
+    """Whether the object at ``i`` is the schema of arguments, as where a tool is quoted: ``i``, `NO`, or `MORE`."""
+    if schema is None or not schema.names_members():
+        return NO
+    head = "".join(text[i : i + _HEAD].split()).replace("'", '"')
+    begins = [begin for key, begin in DEFINING.items() if not schema.declares(key)]
+    if head.startswith(tuple(begins)):
+        return i
+    return MORE if not final and len(text) - i < _HEAD and any(b.startswith(head) for b in begins) else NO
