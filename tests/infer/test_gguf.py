@@ -1,5 +1,6 @@
 """`unspool.infer.gguf`: metadata are read as written, and no file makes the reader do more than its size allows."""
 
+import os
 import struct
 import time
 from pathlib import Path
@@ -98,6 +99,12 @@ def test_a_malformed_file_is_one_sentence(data: bytes, error: str, file: Path) -
         read_gguf(file, vocabulary=True)
     assert str(caught.value).startswith(f"{file}: ")
     assert error in str(caught.value)
+
+
+def test_a_pipe_is_not_waited_for(file: Path) -> None:
+    os.mkfifo(file)
+    with pytest.raises(GgufError, match="is not a GGUF file"):
+        read_gguf(file)
 
 
 def test_many_short_texts_are_read_in_linear_time(file: Path) -> None:

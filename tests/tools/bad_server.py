@@ -84,6 +84,12 @@ def call() -> dict[str, Any]:
         return {"content": [{"type": "text", "text": ""}] * 40_000}
     if FAULT == "brackets":
         return {"content": [{"type": "text", "text": "[{" * 100_000}]}
+    if FAULT == "cut-texts":
+        return {
+            "content": [
+                {"type": "text", "text": text} for text in ("\ud83d", "\ud83d\ude00", "\ude00\\ud83d", "\udcff")
+            ]
+        }
     if FAULT == "no-result":
         return {"content": 7}
     return {"content": [{"type": "text", "text": "done"}]}
@@ -102,4 +108,6 @@ for line in sys.stdin:
         reply["result"] = answer(message["method"], message.get("params", {}))
     except KeyError:
         reply["error"] = {"code": -32601, "message": "there is no such method"}
-    print(json.dumps(reply), flush=True)
+    written = json.dumps(reply).replace('"\\udcff"', '"\udcff"')  # a byte that is no UTF-8
+    sys.stdout.buffer.write(written.encode(errors="surrogateescape") + b"\n")
+    sys.stdout.buffer.flush()

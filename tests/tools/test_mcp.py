@@ -182,6 +182,12 @@ async def test_texts_may_have_as_many_brackets_as_they_like(tmp_path: Path) -> N
         assert (result.error, result.text[:4]) == (False, "[{[{")
 
 
+async def test_texts_that_were_cut_inside_of_a_character_are_read(tmp_path: Path) -> None:
+    async with aclosing(tools_of(tmp_path, bad=program("bad_server.py", "cut-texts"))) as tools:
+        result = await call(tools, "good")
+        assert (result.error, result.text) == (False, "\ufffd\n\U0001f600\n\ufffd\\ud83d\n\ufffd")
+
+
 async def test_of_thousands_of_tools_only_the_first_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with aclosing(tools_of(tmp_path, bad=program("bad_server.py", "unreadable"))) as tools:
         listing = await tools.list_tools()

@@ -92,6 +92,8 @@ def read_gguf(path: str | Path, *, vocabulary: bool = False) -> Gguf:
     """Read the metadata of a file, with its tokens if ``vocabulary`` is true. `OSError` if it cannot be read; the
     message of a `GgufError` begins with the path."""
     try:
+        if Path(path).is_fifo():  # to open it would wait for its writer
+            raise GgufError("is not a GGUF file")
         with Path(path).open("rb") as file:
             return _read(file, str(path), {_TOKENS, _TYPES} if vocabulary else set())
     except GgufError as error:

@@ -1,6 +1,7 @@
 """Reads listings of MCP's tools tool by tool: the SDK refuses a whole listing if it cannot read one of its tools."""
 
 import json
+import re
 from typing import Any, Final
 
 import mcp_types
@@ -17,6 +18,8 @@ _MOST_TOOLS: Final = 1024
 """How many tools of a listing are read, each of which takes time. The server's own limit is lower."""
 _MOST_VALUES: Final = 32_768
 """How many objects and lists a message may have: the SDK checks each, while nobody else is answered."""
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_HALF: Final = re.compile(r"(\\[^u]|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f]..")
 _VERSIONS: Final = tuple(version for method, version in SERVER_RESULTS if method == _LIST)
 
 
@@ -25,21 +28,22 @@ class TooMany(ValueError):
 
 
 def sifted(message: bytes, server: str) -> bytes:
-    """The JSON of a server's message; if it lists tools, without those that cannot be read, which are logged. `TooMany`
-    if it has too many values."""
-    many = message.count(b"{") + message.count(b"[") > _MOST_VALUES
-    if not many and b'"tools"' not in message:
-        return message
+    """The JSON of a server's message, whose faulty Unicode is replaced, as the SDK drops a message that has any; if it
+    lists tools, without those that cannot be read, which are logged. `TooMany` if it has too many values."""
+    text = message.decode(errors="replace")
+    many = text.count("{") + text.count("[") > _MOST_VALUES
+    if not many and '"tools"' not in text and not _SURROGATE.search(text):
+        return text.encode()
     try:
-        found = json.loads(message)
+        found = json.loads(text)
     except (ValueError, RecursionError):
-        return message  # the SDK says what is wrong
+        return text.encode()  # the SDK says what is wrong
     if many and _has_many(found):
         raise TooMany(f"sent a message of more than {_MOST_VALUES:,} objects and lists")
     result = found.get("result") if isinstance(found, dict) else None
     tools = result.get("tools") if isinstance(result, dict) else None
     if not isinstance(result, dict) or not isinstance(tools, list):
-        return message
+        return _encoded(found)
     kept = []
     if len(tools) > _MOST_TOOLS:
         log.warning("server %s lists %s tools; only %s are read", server, len(tools), _MOST_TOOLS)
@@ -52,7 +56,12 @@ def sifted(message: bytes, server: str) -> bytes:
         else:
             kept.append(used)
     result["tools"] = kept
-    return json.dumps(found).encode()
+    return _encoded(found)
+
+
+def _encoded(found: Any) -> bytes:
+    """The JSON of a value, without halves of pairs of surrogates, with which a text ends that JavaScript has cut."""
+    return _HALF.sub(lambda escape: escape[1] or r"\ufffd", json.dumps(found)).encode()
 
 
 def _has_many(value: Any) -> bool:
