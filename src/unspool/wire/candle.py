@@ -6,7 +6,7 @@ call that cannot be parsed, or an engine that fails, ends the choice with a chun
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import msgspec
 
@@ -23,7 +23,7 @@ from ..events import (
 from ..message import Message, fold
 from . import sse
 from .blocks import replay
-from .chat import ChatWriter, Choice, error_body, tool_call
+from .chat import ChatWriter, Choice, Options, error_body, tool_call
 from .common import Answer, Failure
 from .encoding import encode, on_one_line
 from .server_tools import AnyEvent, Clients
@@ -38,11 +38,11 @@ class CandleWriter(ChatWriter):
     """Writes one response.
 
     Args:
-        id, model, created, n, include_usage, calls_reason, server_tools: as for `ChatWriter`.
         markers: the opening and closing of reasoning, which events do not contain.
         content_chunks: whether the extensions of a whole answer also list the pieces of the content. They list the
             pieces of the events; without events, each block is one piece.
         summary: how detailed the summary of reasoning in the extensions is; ``None`` if there is none.
+        n, include_usage, options: as for `ChatWriter`.
     """
 
     ROLE_CHUNK = False
@@ -51,27 +51,14 @@ class CandleWriter(ChatWriter):
     def __init__(
         self,
         *,
-        id: str,
-        model: str,
-        created: int,
         markers: tuple[str, str],
+        content_chunks: bool = False,
+        summary: Detail | None = None,
         n: int = 1,
         include_usage: bool = False,
-        calls_reason: str = "tool_calls",
-        content_chunks: bool = False,
-        server_tools: bool = False,
-        summary: Detail | None = None,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(
-            id=id,
-            model=model,
-            created=created,
-            n=n,
-            reasoning_field="reasoning",
-            include_usage=include_usage,
-            calls_reason=calls_reason,
-            server_tools=server_tools,
-        )
+        super().__init__(n=n, reasoning_field="reasoning", include_usage=include_usage, **options)
         self._markers = markers
         self._content_chunks = content_chunks
         self._summary = summary

@@ -11,7 +11,7 @@ Profiles of other servers are subclasses, which differ in the handlers of events
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from ..arguments import wrong_type
 from ..events import ContentDelta, Finish, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
@@ -29,6 +29,16 @@ REASONING_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "both": ("reasoning_content", "reasoning"),
 }
 """The fields for reasoning, by option."""
+
+
+class Options(TypedDict):
+    """The arguments of `ChatWriter` that all profiles have."""
+
+    id: str
+    model: str
+    created: int
+    calls_reason: NotRequired[str]
+    server_tools: NotRequired[bool]
 
 
 class Choice:

@@ -8,12 +8,12 @@ for it.
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Unpack
 
 from ..events import ContentDelta, Finish
 from ..message import Message
 from . import sse
-from .chat import ChatWriter, Choice, ReasoningField, tool_call
+from .chat import ChatWriter, Choice, Options, ReasoningField, tool_call
 from .common import Answer, Failure, Usage
 from .encoding import encode, on_one_line, quoted
 from .server_tools import AnyEvent
@@ -25,10 +25,9 @@ class MindieWriter(ChatWriter):
     """Writes one response of one choice.
 
     Args:
-        id, model, created, reasoning_field: as for `ChatWriter`.
-        calls_reason, server_tools: as for `ChatWriter`.
         full_text: ``fullTextEnabled``: each delta has the content so far, and the last chunk also ``full_text``.
         timing: where a whole answer has ``prefill_time`` and ``decode_time_arr``: in the usage, or at top level.
+        reasoning_field, options: as for `ChatWriter`.
 
     Raises:
         ValueError: ``timing`` is neither ``usage`` nor ``top``.
@@ -41,25 +40,14 @@ class MindieWriter(ChatWriter):
     def __init__(
         self,
         *,
-        id: str,
-        model: str,
-        created: int,
-        reasoning_field: ReasoningField = "reasoning_content",
-        calls_reason: str = "tool_calls",
         full_text: bool = False,
         timing: Timing = "usage",
-        server_tools: bool = False,
+        reasoning_field: ReasoningField = "reasoning_content",
+        **options: Unpack[Options],
     ) -> None:
         if timing not in ("usage", "top"):
             raise ValueError(f"timing: {timing!r} is not one of usage, top")
-        super().__init__(
-            id=id,
-            model=model,
-            created=created,
-            reasoning_field=reasoning_field,
-            calls_reason=calls_reason,
-            server_tools=server_tools,
-        )
+        super().__init__(reasoning_field=reasoning_field, **options)
         self._full_text = full_text
         self._timing = timing
         self._so_far = b'"'  # the content so far as a JSON string, without its closing quote

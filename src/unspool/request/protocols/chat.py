@@ -8,6 +8,7 @@ from ...wire import CandleWriter, ChatWriter, MindieWriter, TraceWriter
 from ...wire import chat as wire
 from ...wire import mindie as mindie_wire
 from ...wire import trace as trace_wire
+from ...wire.chat import Options
 from ..chat_request import ChatRequest
 from ..common import bounded, check_messages, check_served, going_on, sampling, thinking, toolset, with_text
 from ..declared import custom_call, read_nested, read_nested_choice
@@ -98,7 +99,7 @@ class ChatProtocol(WireProtocol):
             kinds=request.kinds,
         )
 
-    def _options(self, request: ChatRequest, id: str, created: int) -> dict[str, Any]:
+    def _options(self, request: ChatRequest, id: str, created: int) -> Options:
         """The options that the writers of all profiles have."""
         return {
             "id": id,
