@@ -1,5 +1,6 @@
 """`Settings`, the configuration of a server, and `Limits`, the limits on what it accepts."""
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
@@ -21,7 +22,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How much a server accepts; `LIMITS` describes each field.
 
     Raises:
-        ValueError: a limit is not positive.
+        ValueError: a limit is not positive, or not finite.
     """
 
     generations: Annotated[int, "outputs generated at once; each choice of a request is one"] = 100
@@ -61,8 +62,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for field in self.__struct_fields__:
             least = 0 if field in ("waiting", "drain") else 1
-            if getattr(self, field) < least:
-                raise ValueError(f"{field}: must be at least {least}, not {getattr(self, field):g}")
+            if not least <= (value := getattr(self, field)) < math.inf:
+                finite = "" if math.isfinite(value) else " and finite"
+                raise ValueError(f"{field}: must be at least {least}{finite}, not {value:g}")
 
 
 LIMITS: Final = {name: hint.__metadata__[0] for name, hint in get_type_hints(Limits, include_extras=True).items()}

@@ -119,7 +119,7 @@ def test_values_of_every_syntax_read_back_however_they_are_cut(seed: int) -> Non
     assert json.loads(output) == value
     assert left.startswith(")")
     wrapped = json.dumps(json.dumps(value, ensure_ascii=rng.random() < 0.5), ensure_ascii=rng.random() < 0.5)
-    assert json.loads(read(UnwrapReader(), wrapped, rng)[0]) == value
+    assert json.loads(read(UnwrapReader(Syntax.JSON), wrapped, rng)[0]) == value
 
 
 SCALARS = [
@@ -186,7 +186,7 @@ def test_white_space_that_is_not_jsons_becomes_spaces(white: str, seed: int | No
 
 @pytest.mark.parametrize("text", ['"abc"', '"{\\"a\\": x}"', '"{} more"', '"[1]"'])
 def test_a_string_that_holds_no_object_is_not_unwrapped(text: str) -> None:
-    reader = UnwrapReader()
+    reader = UnwrapReader(Syntax.JSON)
     read(reader, text)
     assert reader.mode == ERROR
 

@@ -263,8 +263,8 @@ def literal_of(openings: Openings, c: str, syntax: str) -> LiteralReader | Unwra
     """The reader of arguments that begin with a character."""
     plan = openings.look.plan
     repair = plan.repairs
-    if c == '"' and syntax == Syntax.JSON:
-        return UnwrapReader(repair=repair)
+    if c in "'\"" and syntax in (Syntax.JSON, Syntax.PYTHON):
+        return UnwrapReader(syntax, repair=repair)
     root = Root.KEYWORDS if syntax == Syntax.PYTHON and c == "(" else Root.OBJECT
     stops = plan.calls.recover.at if repair or syntax == Syntax.QUOTE else None
     return LiteralReader(syntax, root, repair=repair, quote=plan.dialect.codec.quote, stops=stops)

@@ -263,7 +263,10 @@ class ObjectReader(Reader):
     def _arguments(self, i: int, c: str) -> bool:
         call = self._call
         none = "arguments that are not an object"
-        if c not in '{"n' and call.thought:
+        shape = call.form.shape
+        python = self._quote == "'" and shape is not None and shape.quote == "'"
+        begins = '{"\'' if python else '{"'
+        if c not in begins + "n" and call.thought:
             return self._lose(none)
         if call.name and not call.started:
             tape = self._tape
@@ -282,10 +285,8 @@ class ObjectReader(Reader):
                 self._expects = Expects.AFTER
                 return True
             return False if NULL.startswith(word) and not self._tape.final else self._lose(none)
-        if c != "{" and c != '"':
+        if c not in begins:
             return self._lose(none)
-        shape = call.form.shape
-        python = self._quote == "'" and shape is not None and shape.quote == "'"
         self.inner = ArgumentsReader(call, self._openings)
         self.inner.begin(c, Syntax.PYTHON if python else Syntax.JSON)
         return True

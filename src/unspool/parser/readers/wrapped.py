@@ -13,13 +13,13 @@ from .spelling import Root
 
 
 class UnwrapReader:
-    """Reads arguments that come as a JSON string with an object inside: decodes the string, and reads the object.
+    """Reads arguments that come as a string with a JSON object inside: decodes the string, and reads the object.
 
     It has the interface of a `LiteralReader`.
     """
 
-    def __init__(self, *, repair: bool = False) -> None:
-        self._outer = LiteralReader(Syntax.JSON, Root.ANY, repair=repair)
+    def __init__(self, syntax: str, *, repair: bool = False) -> None:
+        self._outer = LiteralReader(syntax, Root.ANY, repair=repair)
         self._inner = LiteralReader(Syntax.JSON, Root.OBJECT, repair=repair)
         self.stack = self._outer.stack
         self.notes = self._inner.notes
