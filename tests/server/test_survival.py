@@ -82,6 +82,8 @@ def test_the_bytes_held_by_all_requests_are_limited() -> None:
         until(server.engine.hanging.is_set)
         refused = server.post(messages=long)
         assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
+        alone = server.post(messages=long * 2)  # too large without the others, too
+        assert (alone.status_code, "retry-after" in alone.headers) == (413, False)
         first.close()
         server.engine.hang_after = None
         until(lambda: server.post(messages=long).status_code == 200)

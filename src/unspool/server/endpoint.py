@@ -39,10 +39,11 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read a request's body, and answer it, unless the client disconnects."""
         service = self._service
+        limits = service.settings.limits
         with service.traced(scope), service.holding() as hold:
             reply = refusal(service, self._error_body, scope)
             try:
-                body = b"" if reply else await read_body(scope, receive, service.settings.limits.body, hold)
+                body = b"" if reply else await read_body(scope, receive, min(limits.body, limits.held), hold)
             except ClientDisconnect:
                 return
             except (BadRequest, Overloaded) as error:
