@@ -162,33 +162,31 @@ REFUSED: list[Callable[[Any], Any]] = [
 ]
 
 
+def feed_both(pieces: list[Any], way: str, **options: Any) -> Any:
+    """Feed two parsers alike, one of which is misused before each piece, and return that one."""
+    plain, tried = (new(tools=TOOLS, ids=lambda i, name: f"{i}", **options) for _ in range(2))
+    for piece in pieces:
+        getattr(plain, way)(piece)
+        for wrong in REFUSED:
+            # Deep inside a string, the parser does not check what it is fed before Python itself refuses it.
+            with pytest.raises((TypeError, ValueError, AttributeError)):
+                wrong(tried)
+        getattr(tried, way)(piece)
+    assert plain.close() == tried.close()
+    assert plain.message == tried.message
+    return tried
+
+
 @pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "gemma4", "pythonic"])
 def test_a_refused_call_leaves_the_parser_as_it_was(name: str) -> None:
     dialect = unspool.get_dialect(name)
     raw = next(e.raw[0] for e in dialect.examples if e.tool_calls)
     for pieces in ([raw[i : i + 3] for i in range(0, len(raw), 3)], [raw]):
-        plain, tried = (Parser(dialect, tools=TOOLS, ids=lambda i, name: f"{i}") for _ in range(2))
-        for piece in pieces:
-            plain.feed(piece)
-            for wrong in REFUSED:
-                # Deep inside a string, the parser does not check what it is fed before Python itself refuses it.
-                with pytest.raises((TypeError, ValueError, AttributeError)):
-                    wrong(tried)
-            tried.feed(piece)
-        assert plain.close() == tried.close()
-        assert plain.message == tried.message
+        feed_both(pieces, "feed", dialect=dialect)
 
 
 def test_a_refused_call_leaves_a_parser_of_tokens_as_it_was() -> None:
-    plain, tried = (Parser("hermes", tools=TOOLS, tokenizer=Letters(), ids=lambda i, name: f"{i}") for _ in range(2))
-    for piece in PIECES:
-        plain.feed_tokens(map(ord, piece))
-        for wrong in REFUSED:
-            with pytest.raises((TypeError, ValueError)):
-                wrong(tried)
-        tried.feed_tokens(map(ord, piece))
-    assert plain.close() == tried.close()
-    assert plain.message == tried.message
+    tried = feed_both([[*map(ord, piece)] for piece in PIECES], "feed_tokens", tokenizer=Letters())
     assert [c.arguments for c in tried.message.tool_calls] == ['{"a": "xy"}']
 
 

@@ -52,11 +52,6 @@ def test_a_template_that_infer_cannot_use_exits_with_2(
     assert why in capsys.readouterr().err
 
 
-def test_a_path_that_does_not_exist_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["infer", str(tmp_path / "none.jinja")]) == 2
-    assert "none.jinja" in capsys.readouterr().err
-
-
 def test_what_is_not_proven_shows_what_was_cut_out_and_where_it_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

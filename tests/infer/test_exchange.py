@@ -149,19 +149,3 @@ def test_convert_writes_the_other_form_and_reports_losses(tmp_path: Path, capsys
     printed = json.loads(capsys.readouterr().out)
     assert printed["response_template"]["start_anchor"]
     assert printed["lossy"]
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (["hermes"], "--from"),
-        (["hermes", "--to", "x"], "'x' is not one of response_template"),
-        (["json", "--to", "response_template"], "json: start: "),
-        (["none.json", "--from", "response_template"], "none.json: "),
-    ],
-)
-def test_wrong_arguments_of_convert_are_reported(
-    capsys: pytest.CaptureFixture[str], words: list[str], why: str
-) -> None:
-    assert main(["convert", *words]) == 2
-    assert why in capsys.readouterr().err

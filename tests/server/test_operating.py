@@ -35,6 +35,10 @@ def recording(tmp_path: Path) -> list[str]:
     return ["--engine", f"replay:{tmp_path / 'r.jsonl'}", "--dialect", "hermes"]
 
 
+def ask(server: Process) -> int:
+    return httpx2.post(server.url + CHAT, json={"messages": HELLO}, timeout=PATIENCE).status_code
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_an_interrupt_ends_it_quietly(workers: str, recording: list[str]) -> None:
     with Process(*recording, "--workers", workers) as server:
@@ -52,13 +56,10 @@ def test_workers_share_a_port_add_up_their_counts_come_back_and_drain_together(
     with Process(*recording, "--config", str(file)) as server:
         assert server.url, server.lines
 
-        def ask() -> int:
-            return httpx2.post(server.url + CHAT, json={"messages": HELLO}, timeout=PATIENCE).status_code
-
         def workers() -> set[int]:
             return {line["process"] for line in server.logged() if line["logger"] == "unspool.access"}
 
-        until(lambda: ask_until_two(ask, workers), PATIENCE)
+        until(lambda: ask(server) == 200 and len(workers()) == 2, PATIENCE)
         total = httpx2.get(server.url + "/metrics").text
         counted = re.search(r'unspool_requests_total\{[^}]*status="200"\} (\d+)', total)
         answered = sum(line["logger"] == "unspool.access" and line["path"] == CHAT for line in server.logged())
@@ -68,16 +69,10 @@ def test_workers_share_a_port_add_up_their_counts_come_back_and_drain_together(
         assert lost != server.process.pid
         os.kill(lost, signal.SIGKILL)
         until(lambda: any("ended with -9" in line for line in server.lines))
-        assert ask() == 200  # the other worker answers
-        until(lambda: ask() == 200 and len(workers()) == 3)
+        assert ask(server) == 200  # the other worker answers
+        until(lambda: ask(server) == 200 and len(workers()) == 3)
         assert server.end() == 0
         assert all(not Path(f"/proc/{pid}").exists() for pid in workers())
-
-
-def ask_until_two(ask: Any, workers: Any) -> bool:
-    """Send another request, and return whether both workers have answered."""
-    assert ask() == 200
-    return len(workers()) == 2
 
 
 @pytest.mark.processes
@@ -85,13 +80,10 @@ def test_what_workers_say_at_their_start_is_said_once(recording: list[str]) -> N
     options = ["--threads", "1", "--workers", "2", "--replay-speed", "0", "--log-format", "json", "--access-log"]
     with Process(*recording, *options) as server:
 
-        def ask() -> int:
-            return httpx2.post(server.url + CHAT, json={"messages": HELLO}, timeout=PATIENCE).status_code
-
         def workers() -> set[int]:
             return {json.loads(line)["process"] for line in server.lines if '"path"' in line}
 
-        until(lambda: ask_until_two(ask, workers), PATIENCE)
+        until(lambda: ask(server) == 200 and len(workers()) == 2, PATIENCE)
     assert sum("--threads: has no effect" in line for line in server.lines) == 1
 
 
