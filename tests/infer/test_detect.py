@@ -248,10 +248,10 @@ def test_a_broken_call_shows_its_dialect(dialect: str, broken: str, prose: str) 
 
 
 def test_of_several_broken_calls_a_dialect_that_reads_all_is_best() -> None:
-    text = "\n".join(_FRAMES["hermes"].replace("{}", broken) for broken in list(_BROKEN.values())[:2])
+    text = "\n".join(_FRAMES["hermes"].replace("{}", broken) for broken in list(_BROKEN.values())[:3])
     found = detect_dialect(output=text)
     assert found[0].dialect == "hermes"
-    assert found[0].reason == "reads 2 calls (1 repaired) and 0 thoughts of 1 output"
+    assert found[0].reason == "reads 3 calls (1 repaired) and 0 thoughts of 1 output"
 
 
 @pytest.mark.parametrize("dialect", ["kimi_k2", "deepseekv32"])

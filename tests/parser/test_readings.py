@@ -947,7 +947,7 @@ def unopened(dialect: Dialect) -> Iterator[tuple[str, str]]:
         closing = literals_of(form.closing)
         for whole in call_forms(dialect, "bash", '{"cmd": "ls"}'):
             raw = whole[whole.find("{") :]
-            if "[{" not in whole and raw.endswith(closing) and raw.count("{") == 2:
+            if "[{" not in whole and raw.startswith('{"') and raw.endswith(closing) and raw.count("{") == 2:
                 yield raw, closing
 
 

@@ -498,7 +498,7 @@ def _unopened(parts: _Parts) -> list[Form]:  # each condition leaves it text
     ends = {literals_of(e.pattern) for e in parts.ends}
     for o in parts.calls:
         form, block = o.form, o.block
-        if not o.marked or form is None or form.shape is None or form.other:
+        if not o.marked or form.shape is None or form.shape.quote == "'" or form.other:
             continue
         end = form.closing if form.closing or block is None else block.closing  # of one call, not of a list
         bare = Form(pattern(("{",)), end, form.shape, form.syntax, True, False)
