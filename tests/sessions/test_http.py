@@ -397,7 +397,8 @@ def test_what_is_wrong_in_a_request_is_named(server: Live, fields: dict[str, Any
 
 
 def test_an_unknown_field_of_a_query_is_named(server: Live) -> None:
-    for path in ("/sessions?before=3", f"/sessions/{made(server)['id']}/trajectory?formats=trl"):
+    own = f"/sessions/{made(server)['id']}"
+    for path in ("/sessions?before=3", "/sessions?limit=2&x=", f"{own}?x=1", f"{own}/trajectory?formats=trl"):
         answer = server.http.get(path)
         assert answer.status_code == 400
         assert "is unknown; allowed are" in answer.json()["error"]["message"]
@@ -414,7 +415,7 @@ def test_a_medium_that_the_template_does_not_write_is_refused_in_a_session_as_el
 def test_a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(server: Live) -> None:
     session = f"/sessions/{made(server)['id']}"
     paths = {
-        "/sessions": "GET, POST", session: "GET, DELETE", f"{session}/trajectory": "GET", f"{session}/finish": "POST",
+        "/sessions": "GET, POST", session: "DELETE, GET", f"{session}/trajectory": "GET", f"{session}/finish": "POST",
     }  # fmt: skip
     for path, allowed in paths.items():
         for method in {"PUT", "PATCH", "GET", "POST", "DELETE"} - set(allowed.split(", ")):

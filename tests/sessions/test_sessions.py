@@ -166,7 +166,9 @@ def test_a_prompt_that_does_not_simply_continue_says_why(reason: str, change: di
 def test_a_switch_of_thinking_between_turns_is_a_fork_only_where_the_template_writes_the_beginning_by_it() -> None:
     opening, thought = "<|im_start|>assistant\n", "<think>\n\n</think>\n\n"
     ending = TEMPLATE.replace(opening, opening + "{% if enable_thinking is false %}" + thought + "{% endif %}")
-    for text, forks in ((ending, [None] * 4), ("{{ enable_thinking }}" + ending, [None, "template", None, "template"])):
+    word = ending.replace(opening, "{{ '/nothink' if enable_thinking is false }}" + opening)  # as GLM-4.6's
+    forked = [None, "template", None, "template"]
+    for text, forks in ((ending, [None] * 4), (word, forked), ("{{ enable_thinking }}" + ending, forked)):
         model = answers("<think>\nHm.\n</think>\n\nOne.", "Two.", "Three.", "<think>\nSo.\n</think>\n\nFour.")
         with recorded(model, text) as run:
             history = [SYSTEM, user("Hi")]

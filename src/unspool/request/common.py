@@ -155,6 +155,8 @@ def read_metadata(fields: Fields) -> dict[str, Any] | None:
     if len(metadata.raw) > _PAIRS:
         raise fields.wrong("metadata", f"{len(metadata.raw):,} pairs; allowed are {_PAIRS}")
     for name in metadata.raw:
+        if metadata.raw[name] is None:
+            raise metadata.wrong(name, "must be a string, not null")
         if len(name) > _NAME or len(metadata.text(name)) > _VALUE:
             raise fields.wrong("metadata", f"a key has at most {_NAME} characters, a value {_VALUE}")
     return metadata.raw

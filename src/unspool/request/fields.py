@@ -78,7 +78,7 @@ class Fields:
         """Refuse fields besides these."""
         for field in self.raw:
             if field not in allowed:
-                raise self.wrong(field, f"is unknown; allowed are {', '.join(allowed)}")
+                raise self.wrong(field, f"is unknown; allowed are {', '.join(allowed) or 'none'}")
 
     def _get(self, field: str, default: Any) -> Any:
         value = self.raw.get(field)

@@ -166,7 +166,7 @@ def has_key(scope: Scope, key: str) -> bool:
 def query_of(scope: Scope) -> dict[str, str]:
     """The query of a request; a `BadRequest` if it has very many fields."""
     try:
-        return dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=_FIELDS))
+        return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=_FIELDS))
     except ValueError:
         raise BadRequest(None, f"the query has more than {_FIELDS} fields", 400) from None
 

@@ -121,11 +121,10 @@ def unsupported(scope: Scope) -> Failure | None:
 
     Browsers let pages of any origin send other types, or none, without a preflight request, but name the page then.
     """
-    encoding = header(scope, b"content-encoding")
-    if encoding is not None and encoding.strip().lower() not in ("", "identity"):
-        return Failure(
-            f"Content-Encoding: {json_shown(encoding[:_LONGEST])} is not supported; send the body as it is", 415
-        )
+    encodings = b",".join(value for name, value in scope["headers"] if name == b"content-encoding").decode("latin-1")
+    if any(each.strip().lower() not in ("", "identity") for each in encodings.split(",")):
+        shown = json_shown(encodings[:_LONGEST])
+        return Failure(f"Content-Encoding: {shown} is not supported; send the body as it is", 415)
     given = header(scope, b"content-type")
     if given is None and header(scope, b"origin") is None and header(scope, b"sec-fetch-site") is None:
         return None

@@ -119,6 +119,7 @@ class SessionRoutes:
             if not self._is_server(scope):
                 raise Refused(_SECRET, 401)
             if method == "POST":
+                _query(scope)
                 return await self._create(scope, await self._fields(scope, receive))
             if method == "GET":
                 return await self._list(scope)
@@ -126,15 +127,16 @@ class SessionRoutes:
         session = await self._admitted(scope, id)
         work = self._ROUTES.get((method, below))
         if work is None:
-            allowed = ", ".join(method for method, path in self._ROUTES if path == below)
+            allowed = ", ".join(sorted(method for method, path in self._ROUTES if path == below))
             if allowed:
                 return self._not_allowed(scope, allowed)
             raise Refused(f"{method} {scope['path']}: there is no such request of a session", 404)
+        _query(scope, *(("format", "encoding") if below == "trajectory" else ()))
         fields = await self._fields(scope, receive) if method == "POST" else Fields({})
         return await work(self, session, scope, fields)
 
     def _not_allowed(self, scope: Scope, allowed: str) -> Reply:
-        failure = Failure(f"{scope['method']} {scope['path']}: allowed are {allowed}", 405, allow=allowed)
+        failure = Failure(f"{scope['method']} {scope['path']}: allowed is {allowed}", 405, allow=allowed)
         return failed(self._error_body(scope["path"]), failure, close=True)
 
     async def _fields(self, scope: Scope, receive: Receive) -> Fields:
@@ -196,7 +198,7 @@ class SessionRoutes:
         return Reply(encode(_described(session.about)))
 
     async def _trajectory(self, session: Session, scope: Scope, fields: Fields) -> Reply:
-        query = _query(scope, "format", "encoding")
+        query = query_of(scope)
         form = query.get("format", "json")
         encoding = query.get("encoding", "json")
         if form not in exports.FORMATS:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import accumulate, takewhile
+from os.path import commonprefix
 from typing import Any, Final
 
 import msgspec
@@ -119,14 +120,16 @@ class Tree(Turns):
 
     def _check_beginning(self, node: Node, request: ChatRequest, waiting: Waiting | None) -> None:
         """`NoBridge` if the template writes the beginning of a path differently with the request's variables. Switches
-        of thinking mostly change only how the next answer begins."""
+        of thinking mostly change only how the next answer begins, and some are words behind the last question."""
         while node.parent is not None:
             node = node.parent
         answers = [at for at, m in enumerate(request.messages) if m["role"] == "assistant"]
         before = msgspec.structs.replace(request, messages=request.messages[: answers[len(node.thoughts) - 1]])
         with refusals():
-            beginning = self.prompts.render(before, waiting, generate=False)
-        if not node.prompt.startswith(beginning):
+            beginning, opened = (self.prompts.render(before, waiting, generate=opens) for opens in (False, True))
+        rest, opening = node.prompt.removeprefix(beginning), opened.removeprefix(beginning)
+        begins_alike = not opening or commonprefix([rest, opening]).strip()  # noqa: RUF071 - of strings
+        if not (node.prompt.startswith(beginning) and begins_alike):
             raise NoBridge("other variables write its beginning differently")
 
     def _behind(

@@ -265,7 +265,7 @@ class ObjectReader(Reader):
         none = "arguments that are not an object"
         shape = call.form.shape
         python = self._quote == "'" and shape is not None and shape.quote == "'"
-        begins = '{"\'' if python else '{"'
+        begins = "{\"'" if python else '{"'
         if c not in begins + "n" and call.thought:
             return self._lose(none)
         if call.name and not call.started:
