@@ -364,7 +364,8 @@ def quoted_tools() -> list[str]:
     full = {"type": "function", "function": dict(sorted(told.items()))}
     input_schema = {"name": "bash", "description": "runs", "input_schema": BASH["function"]["parameters"]}
     turned = {"name": "bash", "parameters": dict(reversed(BASH["function"]["parameters"].items()))}
-    each = [full, WEATHER, WEATHER["function"], told, input_schema, turned]
+    short = {"name": "bash", "description": "runs", "parameters": {"cmd": {"type": "string"}}}
+    each = [full, WEATHER, WEATHER["function"], told, input_schema, turned, short]
     texts = [
         *map(json.dumps, each),
         *(json.dumps(one, indent=4) for one in each),
@@ -392,9 +393,12 @@ def test_arguments_that_a_tool_declares_or_may_have_are_no_definition(name: str)
         assert values(message) == [(called, {"type": "object"})]
 
 
-def test_a_call_with_a_marker_may_describe_itself() -> None:
-    raw = '<tool_call>\n{"name": "bash", "description": "list", "arguments": {"cmd": "ls"}}\n</tool_call>'
-    assert values(read(raw, "hermes")) == [("bash", {"cmd": "ls"})]
+@pytest.mark.parametrize(
+    ("name", "frame"), [("hermes", "<tool_call>\n{}\n</tool_call>"), ("json", "{}"), ("llama3", "{}")]
+)
+def test_a_call_may_describe_itself(name: str, frame: str) -> None:
+    raw = frame.replace("{}", '{"name": "bash", "description": "list", "arguments": {"cmd": "ls"}}')
+    assert values(read(raw, name)) == [("bash", {"cmd": "ls"})]
 
 
 def test_kimi_s_section_marker_is_read_in_the_singular() -> None:

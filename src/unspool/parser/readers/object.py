@@ -77,6 +77,7 @@ class ObjectReader(Reader):
         self._skipped = ""  # the key of the first member that was skipped
         self._loose: dict[str, str] | None = {}  # the JSON of arguments beside the name; ``None``: there is too much
         self._bare = not (call.form.marked or call.block.marked)  # a tool that is quoted looks like it
+        self._described = False  # it has a description, as tools have
 
     def resume(self) -> None:
         """Go on after the broken part of a member."""
@@ -193,8 +194,7 @@ class ObjectReader(Reader):
         if self.role == "arguments" and call.complete:
             call.notice("duplicate_arguments", key)
             self.role = "skip"
-        elif self.role == "skip" and key == "description" and self._bare and not call.complete:
-            return self._lose(_DEFINITION)
+        self._described = self._described or (self._bare and key == "description" and self.role == "skip")
         self._expects = Expects.COLON
         self._tape.i = end
         return True
@@ -271,7 +271,7 @@ class ObjectReader(Reader):
         if call.name and not call.started:
             tape = self._tape
             schema = call.desk.tools.schema(call.name) if self._bare else None
-            quoted = defines(tape.buf, i, schema, final=tape.final)
+            quoted = defines(tape.buf, i, schema, described=self._described, final=tape.final)
             if quoted != NO:
                 return quoted != MORE and self._lose(_DEFINITION)
             self.mode = Mode.NAME_DUE
@@ -326,7 +326,7 @@ class ObjectReader(Reader):
             return True
         if self._call.started:
             return self._end()
-        if self._call.name and (self._call.complete or not self._call.form.other):
+        if self._call.name and (self._call.complete or not (self._call.form.other or self._described)):
             self._expects = Expects.END
             self.mode = Mode.NAME_DUE
         else:

@@ -222,15 +222,24 @@ def unwrapping(schema: Schema | None, name: str) -> Unwrapping | None:
 
 DEFINING: Final = {"type": '{"type":"object"', "properties": '{"properties":{'}
 """How a schema begins, by its first member, without white space."""
-_HEAD: Final = 64  # the longest beginning of a schema, in characters, white space included
+_DESCRIBED: Final = Regex(r'\{"([^"]*)":\{')
+_DESCRIBED_MAYBE: Final = Regex(r'\{(?:"[^"]*(?:":?)?)?')
+"""How an object begins whose first member is an object, without white space; or the beginning of that."""
+_HEAD: Final = 64  # the longest of these beginnings, in characters, white space included
 
 
-def defines(text: str, i: int, schema: Schema | None, *, final: bool = True) -> int:
-    """Whether the object at ``i`` is the schema of arguments, as where a tool is quoted: ``i``, `NO`, or `MORE`."""
+def defines(text: str, i: int, schema: Schema | None, *, described: bool = False, final: bool = True) -> int:
+    """Whether the object at ``i`` tells of arguments, as where a tool is quoted: it is their schema, or in an object
+    that is ``described``, it has one for each. ``i``, `NO`, or `MORE`."""
     if schema is None or not schema.names_members():
         return NO
     head = "".join(text[i : i + _HEAD].split()).replace("'", '"')
     begins = [begin for key, begin in DEFINING.items() if not schema.declares(key)]
     if head.startswith(tuple(begins)):
         return i
-    return MORE if not final and len(text) - i < _HEAD and any(b.startswith(head) for b in begins) else NO
+    each = _DESCRIBED.match(head) if described else None
+    if each is not None:
+        member = schema.property(each[1])
+        return NO if member is not None and "object" in (member.types or ()) else i
+    doubtful = any(b.startswith(head) for b in begins) or (described and _DESCRIBED_MAYBE.fullmatch(head))
+    return MORE if doubtful and not final and len(text) - i < _HEAD else NO
