@@ -59,6 +59,7 @@ def test_sessions_are_listed_shown_and_exported(
         (["--format", "trl"], "--format: needs the ID of a session"),
         (["--encoding", "jsonl"], "--encoding: needs the ID of a session"),
         (["-o", "rows.json"], "--output: needs the ID of a session"),
+        (["run-1", "--json", "--format", "trl"], "--json: has no effect beside --format"),
         (["--key", "unspool-session-x"], "the key of the session, or of the server, is missing or wrong"),
     ],
 )

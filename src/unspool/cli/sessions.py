@@ -52,6 +52,8 @@ def run_sessions(options: argparse.Namespace) -> int:
         _list(server, as_json=options.json)
         return 0
     path = f"/sessions/{urllib.parse.quote(options.id, safe='')}/trajectory"
+    if exporting and options.json:
+        raise Misuse(f"--json: has no effect beside --{exporting[0]}; leave one of them out")
     if not exporting and not options.json:
         _show(server, json.loads(server.ask(path)))
         return 0

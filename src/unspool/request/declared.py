@@ -175,7 +175,10 @@ def read_choice(fields: Fields, found: Declared, served: ServerTools | None) -> 
         listed = [each for tool in choice["tools"] for each in _chosen(tool, found, served)]
         return {**choice, "tools": listed if listed or served is not None else choice["tools"]}
     if kind in SERVED and served is not None:
-        return {"type": "allowed_tools", "mode": "required", "tools": _chosen(choice, found, served)}
+        chosen = _chosen(choice, found, served)
+        if not chosen:
+            raise fields.wrong("tool_choice.type", f"{json_shown(kind)} names no tool of the request")
+        return {"type": "allowed_tools", "mode": "required", "tools": chosen}
     if kind in _HOSTED:
         raise fields.wrong("tool_choice.type", f"{json_shown(kind)} names tools that the server does not run")
     if kind in ("custom", SEARCH) or (kind == "function" and choice.get("namespace")):

@@ -126,7 +126,8 @@ class Tree(Turns):
         answers = [at for at, m in enumerate(request.messages) if m["role"] == "assistant"]
         before = msgspec.structs.replace(request, messages=request.messages[: answers[len(node.thoughts) - 1]])
         with refusals():
-            beginning, opened = (self.prompts.render(before, waiting, generate=opens) for opens in (False, True))
+            restored = self._restored(before)
+            beginning, opened = (self.prompts.render(restored, waiting, generate=opens) for opens in (False, True))
         rest, opening = node.prompt.removeprefix(beginning), opened.removeprefix(beginning)
         begins_alike = not opening or commonprefix([rest, opening]).strip()  # noqa: RUF071 - of strings
         if not (node.prompt.startswith(beginning) and begins_alike):
@@ -213,7 +214,8 @@ def _closest(nodes: Sequence[Node], request: ChatRequest) -> tuple[Node, str]:
             return "system"
         return "template" if record.variables != variables else ""
 
-    best = min(reversed(nodes), key=lambda node: bool(differs(node)))
+    # With other variables of the template, it may still be gone on with.
+    best = min(reversed(nodes), key=lambda node: {"": 0, "template": 1}.get(differs(node), 2))
     return best, differs(best)
 
 
