@@ -47,6 +47,8 @@ def test_sessions_are_listed_shown_and_exported(
     assert len(json.loads(capsys.readouterr().out)["calls"]) == 2
     assert main(["sessions", "run-1", *url, "--encoding", "jsonl"]) == 0
     assert json.loads(capsys.readouterr().out)["rollout"] == "run-1"
+    assert main(["sessions", "run-1", *url, "--model", "served"]) == 0
+    assert "20 degrees." in capsys.readouterr().out
     rows = tmp_path / "rows.jsonl"
     assert main(["sessions", "run-1", *url, "--format", "verl", "--encoding", "jsonl", "-o", str(rows)]) == 0
     assert json.loads(rows.read_text())["response_ids"]
@@ -60,6 +62,7 @@ def test_sessions_are_listed_shown_and_exported(
         (["--encoding", "jsonl"], "--encoding: needs the ID of a session"),
         (["-o", "rows.json"], "--output: needs the ID of a session"),
         (["run-1", "--json", "--format", "trl"], "--json: has no effect beside --format"),
+        (["run-1", "--model", "x"], "model: 'x' is not one of served"),
         (["--key", "unspool-session-x"], "the key of the session, or of the server, is missing or wrong"),
     ],
 )

@@ -16,8 +16,11 @@ import openai
 import pyarrow as pa
 import pytest
 
+from unspool import get_dialect
 from unspool.engines import Delta, EngineError, Request
 from unspool.rl.exports import ENCODINGS, FORMATS
+from unspool.server import Settings
+from unspool.server.models import Served
 from unspool.server.retries import Retries, _Answer, _nowhere
 from unspool.sessions import Limits, Session, Sessions
 from unspool.store import Store
@@ -807,6 +810,31 @@ def test_trajectories_come_in_the_shapes_of_trainers(server: Live, model: Model)
         assert pa.ipc.open_stream(data).read_all().num_rows == 1
     assert server.http.get(path, params={"format": "x"}).status_code == 400
     assert tree(trajectory(server, session)) == [(None, None)]
+
+
+def test_rows_say_of_which_model_they_are_and_no_trainer_gets_those_of_several(model: Model) -> None:
+    another = Model(lambda request: "Hello, too.")
+    served = Served(Settings(model="other", dialect=get_dialect("hermes"), sessions=True), another, template())
+    with live(model, "hermes", prompts=template(), sessions=True, others=[served]) as server:
+        session = made(server)
+        first = ask(session, server, CHAT, messages=HI).json()["choices"][0]["message"]
+        ask(session, server, CHAT, model="other", messages=HI)
+        ask(session, server, CHAT, messages=[*HI, first, *HI])
+        found = trajectory(server, session)
+        check(found, [*model.record, *another.record])
+        assert [call["model"] for call in found["calls"]] == ["served", "other", "served"]
+        roles = {row["model"]: (row["role"], len(row["calls"])) for row in found["rows"]}
+        assert roles == {"served": ("agent", 2), "other": ("agent", 1)}, (
+            "another model's answer is passed over for none"
+        )
+        path = f"/sessions/{session['id']}/trajectory"
+        for form in FORMATS[1:]:
+            refused = server.http.get(path, params={"format": form})
+            assert refused.status_code == 409
+            assert "several models; choose one: other, served" in refused.text
+        assert len(trajectory(server, session, format="trl", model="other")["prompt_ids"]) == 1
+        refused = server.http.get(path, params={"model": "x"})
+        assert (refused.status_code, "'x' is not one of served, other" in refused.text) == (400, True)
 
 
 def test_stored_responses_belong_to_their_session_and_go_on_in_it(locked: Live) -> None:

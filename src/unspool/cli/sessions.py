@@ -37,6 +37,7 @@ def sessions_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--key", metavar="KEY|@FILE", help="the server's API key, or the session's")
     text = f"print the session's rows for a trainer instead: {', '.join(_FORMATS)}"
     p.add_argument("--format", type=OneOf(_FORMATS), metavar="FORMAT", help=text)
+    p.add_argument("--model", metavar="NAME", help="of a run of several models, the rows of this one")
     text = f"the form of the rows: {', '.join(_ENCODINGS)}; default: json"
     p.add_argument("--encoding", type=OneOf(_ENCODINGS), metavar="ENCODING", help=text)
     p.add_argument("-o", "--output", metavar="FILE", help="write the rows to this file")
@@ -45,19 +46,20 @@ def sessions_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_sessions(options: argparse.Namespace) -> int:
     server = _Server(options.url, read_key("--key", options.key))
-    exporting = [name for name in ("format", "encoding", "output") if getattr(options, name) is not None]
+    given = [name for name in ("format", "encoding", "output", "model") if getattr(options, name) is not None]
     if options.id is None:
-        if exporting:
-            raise Misuse(f"--{exporting[0]}: needs the ID of a session")
+        if given:
+            raise Misuse(f"--{given[0]}: needs the ID of a session")
         _list(server, as_json=options.json)
         return 0
-    path = f"/sessions/{urllib.parse.quote(options.id, safe='')}/trajectory"
+    exporting = given and given[0] != "model"
     if exporting and options.json:
-        raise Misuse(f"--json: has no effect beside --{exporting[0]}; leave one of them out")
+        raise Misuse(f"--json: has no effect beside --{given[0]}; leave one of them out")
+    query = urllib.parse.urlencode({name: getattr(options, name) for name in given if name != "output"})
+    data = server.ask(f"/sessions/{urllib.parse.quote(options.id, safe='')}/trajectory?{query}")
     if not exporting and not options.json:
-        _show(server, json.loads(server.ask(path)))
+        _show(server, json.loads(data))
         return 0
-    data = server.ask(f"{path}?format={options.format or 'json'}&encoding={options.encoding or 'json'}")
     if options.output is None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -132,7 +134,8 @@ def _show(server: _Server, found: Mapping[str, Any]) -> None:
         at = 0
         for kind, run in groupby(row["kinds"]):
             end = at + len(list(run))
-            text = json.loads(server.ask("/detokenize", {"tokens": row["input_ids"][at:end]}))["prompt"]
+            asked = {"model": row["model"], "tokens": row["input_ids"][at:end]}
+            text = json.loads(server.ask("/detokenize", asked))["prompt"]
             write(f"{_STYLES[kind]}{text}{_RESET}" if color else f"[{kind}]{text}")
             at = end
         write("\n")

@@ -9,7 +9,8 @@
 ===========  =======================================================================================================
 
 A row without anything to learn has no place there, nor has, unless asked for, one that was discarded; ``json`` has all.
-A rollout whose engine reported too little to learn anything from it is refused: `ValueError`.
+A rollout whose engine reported too little to learn anything from it is refused: `ValueError`. So are rows of several
+models, whose tokens mean different things; see `Rollout.of_model`.
 These shapes have a number for every token: that of a token that is not learnt is 0 and, since it is masked, not used.
 """
 
@@ -186,6 +187,7 @@ def to_table(rollouts: Iterable[Rollout], roles: Sequence[Role] | None = None) -
             ("kinds", pa.list_(pa.dictionary(pa.int8(), pa.string()))),
             ("calls", pa.list_(pa.string())),
             ("role", pa.string()),
+            ("model", pa.string()),
             ("prompt_length", pa.int64()),
             ("logprobs_kind", pa.string()),
             ("finish_reason", pa.string()),
@@ -231,12 +233,16 @@ def written(rollouts: Sequence[Rollout], form: str = "json", encoding: str = "js
 
 
 def _rows(rollouts: Iterable[Rollout], roles: Sequence[Role]) -> "Iterable[tuple[Rollout, Row]]":
+    models: set[str] = set()
     for rollout in rollouts:
         rows = [row for row in rollout.rows if row.role in roles]
         learnt = [row for row in rows if any(row.loss_mask)]
         problems = dict.fromkeys(p for one in (rollout, *(rows or rollout.calls)) for p in one.problems)
         if problems and not learnt and (rows or not rollout.rows):
             raise ValueError(f"{rollout.id}: there is nothing to learn: {'; '.join(problems)}")
+        models |= {row.model for row in learnt if row.model}
+        if len(models) > 1:
+            raise ValueError(f"{rollout.id}: there are rows of several models; choose one: {', '.join(sorted(models))}")
         yield from ((rollout, row) for row in learnt)
 
 

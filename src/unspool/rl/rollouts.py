@@ -40,6 +40,7 @@ class Call(msgspec.Struct, kw_only=True):
         parent: the call that it continues; ``None`` if there is none.
         fork: one of `FORKS`; ``None`` if it simply continues its parent, or has none.
         answer: the id of the answer that the agent got.
+        model: the name of the model, of those that the server has.
         edges: how the agent declares it to be related to others: a type of its own, and the id of a call (or what the
             agent gave, if no call of the session has it).
         prompt_ids: the tokens of the whole prompt, as the engine was sent them.
@@ -66,6 +67,7 @@ class Call(msgspec.Struct, kw_only=True):
     parent: str | None = None
     fork: str | None = None
     answer: str = ""
+    model: str = ""
     edges: list[tuple[str, str]] = []
     prompt_ids: list[int]
     output_ids: list[int]
@@ -96,6 +98,7 @@ class Row(msgspec.Struct, kw_only=True):
         kinds: one of `unspool.rl.KINDS`, or ``constrained``.
         calls: the ids of its calls, in order.
         role: one of `ROLES`.
+        model: the model of its calls, whose tokens these are.
         prompt_length: the number of tokens before the first that was sampled.
         logprobs_kind: see `Call`; ``None`` if its calls differ.
         finish_reason: that of the last call.
@@ -110,6 +113,7 @@ class Row(msgspec.Struct, kw_only=True):
     kinds: list[str]
     calls: list[str]
     role: Role
+    model: str = ""
     prompt_length: int
     logprobs_kind: str | None = None
     finish_reason: str = ""
@@ -143,6 +147,10 @@ class Rollout(msgspec.Struct, kw_only=True):
     problems: list[str] = []
     calls: list[Call] = []
     rows: list[Row] = []
+
+    def of_model(self, name: str) -> "Rollout":
+        """The same, with the rows of one model alone: no other learns from these."""
+        return msgspec.structs.replace(self, rows=[row for row in self.rows if row.model == name])
 
 
 def read_rollout(data: bytes | str) -> Rollout:
@@ -202,7 +210,7 @@ def _passed_over(links: Iterable[Link]) -> set[str]:
     continued = {link.call.parent for link in links}
     same: dict[Any, list[str]] = defaultdict(list)
     for link in links:
-        same[link.call.parent, link.follows, link.added.tobytes()].append(link.call.id)
+        same[link.call.model, link.call.parent, link.follows, link.added.tobytes()].append(link.call.id)
     found = {link.call.id for link in links if link.call.finish_reason in BROKEN}
     found |= {id for link in links for kind, id in link.call.edges if kind == RETRY}
     for ids in same.values():
@@ -235,6 +243,7 @@ def _row(path: Sequence[Link], role: Role, learnt: set[str]) -> Row:
         kinds=_NAMES[np.concatenate(codes)].tolist(),
         calls=[link.call.id for link in path],
         role=role,
+        model=last.model,
         prompt_length=len(path[0].added),
         logprobs_kind=kinds.pop() if len(kinds) == 1 else None,
         finish_reason=last.finish_reason,

@@ -131,7 +131,7 @@ class SessionRoutes:
             if allowed:
                 return self._not_allowed(scope, allowed)
             raise Refused(f"{method} {scope['path']}: there is no such request of a session", 404)
-        _query(scope, *(("format", "encoding") if below == "trajectory" else ()))
+        _query(scope, *(("format", "encoding", "model") if below == "trajectory" else ()))
         fields = await self._fields(scope, receive) if method == "POST" else Fields({})
         return await work(self, session, scope, fields)
 
@@ -206,10 +206,16 @@ class SessionRoutes:
         if encoding not in exports.ENCODINGS:
             raise BadRequest("encoding", f"{encoding!r} is not one of {', '.join(exports.ENCODINGS)}")
         models = {model.settings.model: model for model in self._service.models}
+        name = query.get("model")
+        if name is not None and name not in models:
+            raise BadRequest("model", f"{name!r} is not one of {', '.join(models)}")
+
+        def written() -> tuple[bytes, str]:
+            found = session.rollout(models)
+            return exports.written([found if name is None else found.of_model(name)], form, encoding)
+
         try:
-            body, media_type = await self._service.aside(
-                session.size, lambda _: exports.written([session.rollout(models)], form, encoding)
-            )
+            body, media_type = await self._service.aside(session.size, lambda _: written())
         except ImportError as error:
             raise Refused(f"encoding: needs a package that is not installed: {error.name}", 501) from None
         except ValueError as error:

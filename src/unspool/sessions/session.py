@@ -345,7 +345,7 @@ class Session:
                 continue
             if name not in kinds:
                 kinds[name] = Kinds(model, self.blobs)
-            link = _link(self.tree(model).nodes[record.id], kinds[name])
+            link = _link(name, self.tree(model).nodes[record.id], kinds[name])
             link.call.edges = edges[record.id]
             links.append(link)
         rows = rows_of(links)
@@ -421,7 +421,7 @@ def _edges(records: Sequence[Recorded]) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def _link(node: Node, kinds: Kinds) -> Link:
+def _link(model: str, node: Node, kinds: Kinds) -> Link:
     record = node.record
     logprobs = array("d")
     logprobs.frombytes(record.logprobs)
@@ -432,6 +432,7 @@ def _link(node: Node, kinds: Kinds) -> Link:
         parent=record.parent or None,
         fork=record.fork or None,
         answer=record.answer,
+        model=model,
         prompt_ids=node.prompt_ids.tolist(),
         output_ids=ids_of(record.output_ids).tolist(),
         logprobs=[None if p != p else p for p in logprobs],

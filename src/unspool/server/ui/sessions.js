@@ -79,11 +79,11 @@ class Sessions extends HTMLElement {
     return h("section", { class: "card" }, h("h3", {}, t(`role ${row.role}`), h("small", { class: "muted" }, t("row says", counts))), body);
   }
 
-  async fill(body, { input_ids: ids, kinds, loss_mask: mask }) {
+  async fill(body, { input_ids: ids, kinds, loss_mask: mask, model }) {
     for (let at = 0, end; at < ids.length; at = end) {
       end = at + 1;
       while (end < ids.length && kinds[end] === kinds[at] && mask[end] === mask[at]) end += 1;
-      const { prompt } = await ask("/detokenize", { tokens: ids.slice(at, end) });
+      const { prompt } = await ask("/detokenize", { model, tokens: ids.slice(at, end) });
       const label = t(`token ${kinds[at]}`);
       body.append(h("span", { class: `tile k-${COLOURS[kinds[at]]}${mask[at] ? " learnt" : ""}`, title: label, "data-kind": kinds[at] }, ...raw(prompt)));
     }
