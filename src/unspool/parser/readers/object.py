@@ -252,7 +252,8 @@ class ObjectReader(Reader):
             return True
         call.name = value
         # In reasoning, a name alone makes no call.
-        if value and not (self._id_may_come() or call.form.other or self._bare) and (call.complete or not call.thought):
+        waits = self._bare and self._openings.declares(value)  # any other name makes it text at once
+        if value and not (self._id_may_come() or call.form.other or waits) and (call.complete or not call.thought):
             self.mode = Mode.NAMED
         return True
 
