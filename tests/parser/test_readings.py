@@ -401,6 +401,25 @@ def test_a_call_may_describe_itself(name: str, frame: str) -> None:
     assert values(read(raw, name)) == [("bash", {"cmd": "ls"})]
 
 
+@pytest.mark.parametrize("name", ["json", "llama3"])
+@pytest.mark.parametrize(
+    "behind",
+    ['"arguments": {"cmd": {"x": 1}}', '"arguments": {"parameters": {"cmd": "ls"}}', '"cmd": "ls"'],
+    ids=["object", "wrapped", "loose"],
+)
+def test_a_bare_call_may_describe_itself_whatever_its_arguments_are(name: str, behind: str) -> None:
+    bare = f'{{"name": "bash", "description": "list", {behind}}}'
+    assert [call.name for call in read(bare, name).tool_calls] == ["bash"]
+
+
+@pytest.mark.parametrize("name", ["json", "llama3", "openai-generic", "xlam"])
+def test_a_bare_object_that_names_no_tool_is_not_held(name: str) -> None:
+    parser = Parser(name, tools=TOOLS)
+    for c in "[" * (name == "xlam") + '{"name": "Ada", "bio": "' + "x" * 1000:
+        parser.feed(c)
+    assert len(parser.message.content) > 1000
+
+
 def test_kimi_s_section_marker_is_read_in_the_singular() -> None:
     raw = HEADER.format("functions.bash:0", '{"cmd": "ls"}', END)
     assert said(read(raw.replace("calls_section", "call_section"), "kimi_k2")) == said(read(raw, "kimi_k2"))

@@ -327,7 +327,8 @@ class ObjectReader(Reader):
             return True
         if self._call.started:
             return self._end()
-        if self._call.name and (self._call.complete or not (self._call.form.other or self._described)):
+        defined = self._described and not self._loose  # a tool without parameters
+        if self._call.name and (self._call.complete or not (self._call.form.other or defined)):
             self._expects = Expects.END
             self.mode = Mode.NAME_DUE
         else:

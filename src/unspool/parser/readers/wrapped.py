@@ -222,9 +222,10 @@ def unwrapping(schema: Schema | None, name: str) -> Unwrapping | None:
 
 DEFINING: Final = {"type": '{"type":"object"', "properties": '{"properties":{'}
 """How a schema begins, by its first member, without white space."""
-_DESCRIBED: Final = Regex(r'\{"([^"]*)":\{')
-_DESCRIBED_MAYBE: Final = Regex(r'\{(?:"[^"]*(?:":?)?)?')
-"""How an object begins whose first member is an object, without white space; or the beginning of that."""
+_KEYWORDS: Final = "type|description|title|enum|anyOf|oneOf|allOf|default|\\$ref"
+_DESCRIBED: Final = Regex(rf'\{{"([^"]*)":\{{"(?:{_KEYWORDS})"')
+_DESCRIBED_MAYBE: Final = Regex(r'\{(?:"[^"]*(?:"(?::(?:\{(?:"[$\w]*)?)?)?)?)?')
+"""How an object begins whose first member is a schema, without white space; or the beginning of that."""
 _HEAD: Final = 64  # the longest of these beginnings, in characters, white space included
 
 
@@ -240,6 +241,6 @@ def defines(text: str, i: int, schema: Schema | None, *, described: bool = False
     each = _DESCRIBED.match(head) if described else None
     if each is not None:
         member = schema.property(each[1])
-        return NO if member is not None and "object" in (member.types or ()) else i
+        return NO if member is not None and (member.types is None or "object" in member.types) else i
     doubtful = any(b.startswith(head) for b in begins) or (described and _DESCRIBED_MAYBE.fullmatch(head))
     return MORE if doubtful and not final and len(text) - i < _HEAD else NO
