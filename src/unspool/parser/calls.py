@@ -162,11 +162,11 @@ class Calls(Steps):
         buf, i, names = self._tape.buf, match.end, self._openings.names
         if len(buf) - i < _SOON and buf.find(form.closing.first, i) < 0:
             return None
-        whole = self._plain(form, block, match, buf)
+        marked = form.marked or block.marked
+        whole = self._plain(form, match, buf, bare=not marked)
         if whole is None:
             return None
         name = whole.name
-        marked = form.marked or block.marked
         counts = marked and name.isprintable() if names is None else name in names
         if not counts or not (marked or defines(whole.arguments, 0, self._desk.tools.schema(name)) == NO):
             return None
@@ -208,11 +208,11 @@ class Calls(Steps):
                 found = MORE
         return found
 
-    def _plain(self, form: Form, block: Block, match: Match, buf: str) -> Whole | None:
-        """The call's name and arguments, if all of them are in the text, and plain."""
+    def _plain(self, form: Form, match: Match, buf: str, *, bare: bool) -> Whole | None:
+        """The call's name and arguments, if all of them are in the text, and plain; ``bare``: nothing marks it."""
         i, fields = match.end, match.fields
         if form.shape is not None:
-            return whole_object_call(form, buf, i, bare=not (form.marked or block.marked))
+            return whole_object_call(form, buf, i, bare=bare)
         if form.syntax is not None:
             return whole_literal(self._openings, form, fields, buf, i)
         name = fields.get("name", "")

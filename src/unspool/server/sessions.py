@@ -210,12 +210,12 @@ class SessionRoutes:
         if name is not None and name not in models:
             raise BadRequest("model", f"{name!r} is not one of {', '.join(models)}")
 
-        def written() -> tuple[bytes, str]:
+        def written(_: object) -> tuple[bytes, str]:
             found = session.rollout(models)
             return exports.written([found if name is None else found.of_model(name)], form, encoding)
 
         try:
-            body, media_type = await self._service.aside(session.size, lambda _: written())
+            body, media_type = await self._service.aside(session.size, written)
         except ImportError as error:
             raise Refused(f"encoding: needs a package that is not installed: {error.name}", 501) from None
         except ValueError as error:
