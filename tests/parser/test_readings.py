@@ -368,7 +368,7 @@ def quoted_tools() -> list[str]:
     each = [full, WEATHER, WEATHER["function"], told, input_schema, turned, short]
     texts = [
         *map(json.dumps, each),
-        *(json.dumps(one, indent=4) for one in each),
+        *(json.dumps(one, indent=indent) for one in each for indent in (4, 40)),
         repr(told),
         repr(WEATHER["function"]),
     ]
@@ -410,6 +410,19 @@ def test_a_call_may_describe_itself(name: str, frame: str) -> None:
 def test_a_bare_call_may_describe_itself_whatever_its_arguments_are(name: str, behind: str) -> None:
     bare = f'{{"name": "bash", "description": "list", {behind}}}'
     assert [call.name for call in read(bare, name).tool_calls] == ["bash"]
+
+
+@pytest.mark.parametrize("name", ["json", "llama3", "openai-generic"])
+@pytest.mark.parametrize("end", ["", ",", ', "par'])
+def test_a_bare_call_that_the_limit_cuts_behind_its_name_is_incomplete(name: str, end: str) -> None:
+    message = read('{"name": "bash"' + end, name)
+    assert [(call.name, call.arguments, call.status) for call in message.tool_calls] == [("bash", "", "incomplete")]
+
+
+@pytest.mark.parametrize("nothing", ["null", "None"])
+def test_a_python_dict_may_have_none_as_arguments(nothing: str) -> None:
+    raw = f"{{'name': 'now', 'arguments': {nothing}}}"
+    assert values(read(raw, "openai-generic", tools=[tool("now")])) == [("now", {})]
 
 
 @pytest.mark.parametrize("name", ["json", "llama3", "openai-generic", "xlam"])

@@ -88,7 +88,7 @@ class ObjectReader(Reader):
     def named(self) -> bool:
         """Whether the call can be announced if no more of it comes. In reasoning, a name alone makes no call."""
         call = self._call
-        return bool(call.name) and self.role != "name" and (call.complete or not call.thought)
+        return bool(call.name) and not self._described and (call.complete or not call.thought)
 
     def in_value(self) -> bool:
         return self.inner is not None and self.inner.in_value()
@@ -266,8 +266,8 @@ class ObjectReader(Reader):
         none = "arguments that are not an object"
         shape = call.form.shape
         python = self._quote == "'" and shape is not None and shape.quote == "'"
-        begins = "{\"'" if python else '{"'
-        if c not in begins + "n" and call.thought:
+        begins, null = ("{\"'", "None") if python and c != "n" else ('{"', NULL)
+        if c not in begins + null[0] and call.thought:
             return self._lose(none)
         if call.name and not call.started:
             tape = self._tape
@@ -277,15 +277,15 @@ class ObjectReader(Reader):
                 return quoted != MORE and self._lose(_DEFINITION)
             self.mode = Mode.NAME_DUE
             return True
-        if c == "n":
-            word = self._tape.buf[i : i + len(NULL)]
-            if word == NULL:
-                self._tape.i = i + len(NULL)
+        if c == null[0]:
+            word = self._tape.buf[i : i + len(null)]
+            if word == null:
+                self._tape.i = i + len(null)
                 call.put("{}", self._tape.here)
                 call.complete = True
                 self._expects = Expects.AFTER
                 return True
-            return False if NULL.startswith(word) and not self._tape.final else self._lose(none)
+            return False if null.startswith(word) and not self._tape.final else self._lose(none)
         if c not in begins:
             return self._lose(none)
         self.inner = ArgumentsReader(call, self._openings)

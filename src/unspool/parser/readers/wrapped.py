@@ -226,7 +226,7 @@ _KEYWORDS: Final = "type|description|title|enum|anyOf|oneOf|allOf|default|\\$ref
 _DESCRIBED: Final = Regex(rf'\{{"([^"]*)":\{{"(?:{_KEYWORDS})"')
 _DESCRIBED_MAYBE: Final = Regex(r'\{(?:"[^"]*(?:"(?::(?:\{(?:"[$\w]*)?)?)?)?)?')
 """How an object begins whose first member is a schema, without white space; or the beginning of that."""
-_HEAD: Final = 64  # the longest of these beginnings, in characters, white space included
+_HEAD: Final = 256  # the longest of these beginnings, in characters, white space included
 
 
 def defines(text: str, i: int, schema: Schema | None, *, described: bool = False, final: bool = True) -> int:
