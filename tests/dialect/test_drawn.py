@@ -13,7 +13,7 @@ from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.grammar import ToolStrictLevel
 
-from ..support import alike, chunkings, statuses, tool, values
+from ..support import alike, chunkings, run, statuses, tool, values
 from .drawn import BLANK, examples, keeps_to_everything, refusal, tally_of
 
 _FILE = Path(__file__).with_name("hostile.toml")
@@ -105,3 +105,14 @@ def test_texts_may_contain_tags_that_are_no_markers_where_names_are_tags(item: s
     for marker in ("</a>", "</f>", "</do>", "<b>" if item else "</a>"):
         refused = promises.refusal(constraint.lark, f"<do><f><a>x{marker}y</a></f></do>")
         assert refused.startswith("does not allow"), marker
+
+
+def test_white_space_that_the_closing_of_an_answer_owns_is_no_reasoning_however_it_is_cut() -> None:
+    keys = """
+reasoning = "<f {reasoning} />"
+content = "<end>{content}\\n\\n</end>"
+"""
+    dialect = loaded(keys)
+    for chunks in chunkings("<f plan\n\n</end>"):
+        message, _ = run(dialect, chunks)
+        assert (message.reasoning, message.content) == ("plan", "")

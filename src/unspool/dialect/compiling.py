@@ -544,6 +544,7 @@ def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, nam
     in_thoughts = calls and policy.call_in_reasoning != "text"
     thought_calls = parts.within(parts.thought_calls) if in_thoughts else []
     leads = [t.lead for t in _framed(d) if t.before]
+    trails = [t.inner_trail for t in _framed(d)]
     margin = _margin([*(b.lead for b in parts.blocks if calls), *(t.lead for t in d.reasoning), *leads])
     begins = [*_untagged_thoughts(parts), *parts.others]
     edge = _edge([*parts.calls, *_untagged(parts), *begins], parts.forced, named=named) if calls else begins
@@ -553,11 +554,11 @@ def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, nam
         text=Region(
             Scan(content, strays), "" if parts.frames else _longest([t.inner_trail for t in d.content]), margin
         ),
-        frame=Region(Scan([*frame_ends, *content], strays), _longest([t.inner_trail for t in _framed(d)]), margin),
+        frame=Region(Scan([*frame_ends, *content], strays), _longest(trails), margin),
         reasoning=Region(
             Scan([*reasoning_ends, *_answers_ends(parts), *headers, *ends, *starts, *thought_calls]),
             _longest([t.inner_trail for t in d.reasoning]),
-            margin if in_thoughts else _margin(leads),
+            _margin([*([margin] if in_thoughts else leads), *trails]),  # an answer's closing may end reasoning
         ),
         undecided=Scan([*reasoning_ends, *undecided, *marked, *ends]),
         strays=Candidates(strays),
