@@ -53,15 +53,14 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     # it, or itself if the text has it in several pieces.
     named: bytes = b""
     reasoned: tuple[int, int] | str = ""
-    # tools, grammar: digests of the declared tools and of the grammar, which the session keeps once; empty if there are
-    # none.
+    # tools, variables, grammar: digests of the declared tools, of the template's variables and of the grammar, which the
+    # session keeps once; empty if there are none.
     tools: bytes = b""
     tool_count: int = 0
     tool_choice: Any = "auto"
-    grammar: bytes = b""
-    # system, variables: digests of the system prompt, and of the template's variables.
-    system: bytes = b""
     variables: bytes = b""
+    grammar: bytes = b""
+    system: bytes = b""  # a digest of the system prompt
     started: float = 0.0
     seconds: float = 0.0
 

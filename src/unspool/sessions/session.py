@@ -56,8 +56,8 @@ class Refused(BadRequest):
 
 
 class Session:
-    """An agent's run. ``claim`` is that of all sessions to the store; ``blobs`` are tools and grammars, by their
-    digests.
+    """An agent's run. ``claim`` is that of all sessions to the store; ``blobs`` are tools, grammars and variables of the
+    template, by their digests.
 
     Attributes:
         running: the number of requests in flight.
@@ -94,7 +94,10 @@ class Session:
         with self._lock:
             if name not in self._trees:
                 made = self._trees[name] = Tree(
-                    model, self.about.secret, lambda keys, rounds: self._remember(Remembered(name, [*keys], rounds))
+                    model,
+                    self.about.secret,
+                    self.blobs,
+                    lambda keys, rounds: self._remember(Remembered(name, [*keys], rounds)),
                 )
                 for of, record in self._records:
                     if of == name:
@@ -587,6 +590,8 @@ class Recording:
         blobs: dict[bytes, bytes] = {}
         if record.tools:
             blobs[record.tools] = encode(request.tools)
+        if record.variables:
+            blobs[record.variables] = encode(request.template)
         if asked.constraint is not None:
             try:
                 lark = asked.constraint.lark.encode()
