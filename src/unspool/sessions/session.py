@@ -56,8 +56,8 @@ class Refused(BadRequest):
 
 
 class Session:
-    """An agent's run. ``claim`` is that of all sessions to the store; ``blobs`` are tools, grammars and variables of the
-    template, by their digests.
+    """An agent's run. ``claim`` is that of all sessions to the store; ``blobs`` are tools, grammars and templates'
+    variables, by their digests.
 
     Attributes:
         running: the number of requests in flight.

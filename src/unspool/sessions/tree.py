@@ -123,17 +123,17 @@ class Tree(Turns):
 
     def _check_before(self, node: Node, request: ChatRequest, at: int, waiting: Waiting | None) -> None:
         """`NoBridge` if the template writes what is before a call's answer, the message ``at``, differently with the
-        request's variables. Switches of thinking mostly change only how an answer begins, and some are words behind the
-        question."""
-        asked = msgspec.structs.replace(request, messages=request.messages[:at])
+        request's variables. Switches of thinking mostly change only how an answer begins, or which earlier thoughts are
+        left, and some are words behind the question."""
+        messages = [{k: v for k, v in m.items() if k != "reasoning_content"} for m in request.messages[:at]]
         data = self._blobs.get(node.record.variables) if node.record.variables else b"{}"
         if data is None:  # an earlier version of unspool recorded the call
             raise NoBridge("the variables of the call are not known")
         with refusals():
-            restored, texts, openings = self._restored(asked), [], []
+            texts, openings = [], []
             for template in (msgspec.json.decode(data), request.template):
-                one = msgspec.structs.replace(restored, template=template)
-                text, opened = (self.prompts.render(one, waiting, generate=opens) for opens in (False, True))
+                asked = msgspec.structs.replace(request, messages=messages, template=template)
+                text, opened = (self.prompts.render(asked, waiting, generate=opens) for opens in (False, True))
                 texts.append(text)
                 openings.append(opened.removeprefix(text))
         begins_alike = not openings[1] or commonprefix(openings).strip()  # noqa: RUF071 - of strings
