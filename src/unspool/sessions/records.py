@@ -53,8 +53,8 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     # it, or itself if the text has it in several pieces.
     named: bytes = b""
     reasoned: tuple[int, int] | str = ""
-    # tools, variables, grammar: digests of the declared tools, of the template's variables and of the grammar, each kept
-    # once by the session; empty if there are none.
+    # tools, variables, grammar: digests of the tools, of the template's variables and of the grammar, which the session
+    # keeps once; empty if there are none.
     tools: bytes = b""
     tool_count: int = 0
     tool_choice: Any = "auto"
