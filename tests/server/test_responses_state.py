@@ -130,7 +130,7 @@ def test_reasoning_is_kept_even_if_the_template_writes_the_turn_again() -> None:
     with written(CALL, ANSWER, turn_memory=0) as (server, engine):
         first = create(server.openai, False, tools=[RESPONSES_TOOL])
         body = {"previous_response_id": first.id, "instructions": "New.", "tools": [RESPONSES_TOOL]}
-        result = [{"type": "function_call_output", "call_id": "x", "output": "20"}]
+        result = [{"type": "function_call_output", "call_id": first.output[-1].call_id, "output": "20"}]
         create(server.openai, False, input=result, **body)
     (message,) = [m for m in engine.requests[1].messages if m["role"] == "assistant"]
     assert message["reasoning_content"].strip() == "Which city?"
@@ -260,6 +260,8 @@ def test_a_response_is_retrieved_listed_and_deleted(client: openai.OpenAI) -> No
     ):
         with pytest.raises(openai.NotFoundError):
             gone()
+    with pytest.raises(openai.NotFoundError, match=f"'{second.id}' continues a response that was deleted"):
+        create(client, False, previous_response_id=second.id)
     assert client.responses.retrieve(second.id).id == second.id
 
 
@@ -686,6 +688,29 @@ def test_a_call_without_output_does_not_go_on_without_input(named: str, given: d
         if named == "previous_response_id":
             continued = {"previous_response_id": second["id"]}
         assert server.ok("/v1/responses", **continued).json()["status"] == "completed"
+
+
+@pytest.mark.parametrize("named", ["previous_response_id", "conversation"])
+@pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])
+def test_an_output_of_a_call_that_is_nowhere_is_refused_as_by_openai(named: str, kind: str) -> None:
+    output = {"type": kind, "call_id": "call_nobody", "output": "Rain"}
+    made = {"type": "function_call", "call_id": "call_nobody", "name": "f", "arguments": "{}"}
+    with written(CALL, *FACTS) as (server, engine):
+        client = server.openai
+        kept: dict[str, Any] = {"conversation": client.conversations.create().id} if named == "conversation" else {}
+        asked = create(client, False, tools=[RESPONSES_TOOL], **kept)
+        continued: Any = kept or {"previous_response_id": asked.id}
+        with pytest.raises(openai.BadRequestError) as caught:
+            create(client, False, input=[output], **continued)
+        body: Any = caught.value.body
+        text = "input: No tool call found for function call output with call_id call_nobody."
+        assert (body["message"], body["param"], len(engine.requests)) == (text, "input", 1)
+        own = {**output, "call_id": asked.output[-1].model_dump()["call_id"]}
+        assert create(client, False, input=[own, output, made], **continued).status == "completed"
+        if named == "conversation":  # what it has is taken, whatever it is
+            orphan: Any = [{**output, "call_id": "gone"}]
+            client.conversations.items.create(kept[named], items=orphan)
+            assert create(client, False, input="Go on", **continued).status == "completed"
 
 
 def test_a_conversation_needs_no_input_if_it_ends_with_a_question(client: openai.OpenAI) -> None:

@@ -149,6 +149,13 @@ def test_the_end_waits_for_requests_in_flight_and_then_refuses_more(server: Live
         until(lambda: model.running)
         late = server.post(f"/sessions/{session['id']}/finish", timeout=0)
         assert late.status_code == 504
+        told = server.http.get(f"/sessions/{session['id']}").json()
+        assert (told["status"], told["in_flight"]) == ("finishing", 1)
+        closed = ask(session, server, CHAT, messages=HI)
+        assert (closed.status_code, closed.json()["error"]["message"]) == (
+            409,
+            f"the session {session['id']} is finishing",
+        )
         done = server.post(f"/sessions/{session['id']}/finish", reward=0.5)
         assert answer.result().status_code == 200
     assert (done.json()["status"], done.json()["reward"]) == ("finished", 0.5)
@@ -165,10 +172,11 @@ def test_what_is_said_of_a_run_while_its_end_waits_is_kept(server: Live, model: 
     with concurrent.futures.ThreadPoolExecutor() as pool:
         pool.submit(server.http.post, f"{path}/v1/chat/completions", json={"messages": HI})
         until(lambda: model.running)
-        done = pool.submit(server.post, f"{path}/finish", metadata={"a": 1})
+        done = pool.submit(server.post, f"{path}/finish", reward=0.1, metadata={"a": 1})
         time.sleep(0.2)
         server.post(f"{path}/reward", reward=0.5, metadata={"b": 2})
         assert model.running
+        assert {s["status"] for s in server.http.get("/sessions").json()["data"]} == {"finishing"}
     assert (done.result().json()["reward"], done.result().json()["metadata"]) == (0.5, {"a": 1, "b": 2})
 
 

@@ -163,21 +163,38 @@ def test_a_prompt_that_does_not_simply_continue_says_why(reason: str, change: di
     ]
 
 
-def test_a_switch_of_thinking_between_turns_is_a_fork_only_where_the_template_writes_the_beginning_by_it() -> None:
+def test_a_switch_of_thinking_between_turns_is_a_fork_only_where_the_template_writes_earlier_turns_by_it() -> None:
     opening, thought = "<|im_start|>assistant\n", "<think>\n\n</think>\n\n"
     ending = TEMPLATE.replace(opening, opening + "{% if enable_thinking is false %}" + thought + "{% endif %}")
     word = ending.replace(opening, "{{ '/nothink' if enable_thinking is false }}" + opening)  # as GLM-4.6's
+    late = ending.replace(
+        "{{ m.content or '' }}",
+        "{{ m.content or '' }}{{ '/nothink' if m.role == 'user' and loop.index > 2 and enable_thinking is false }}",
+    )
     forked = [None, "template", None, "template"]
-    for text, forks in ((ending, [None] * 4), (word, forked), ("{{ enable_thinking }}" + ending, forked)):
+    beginning = "{{ enable_thinking }}" + ending
+    cleared = ending.replace(
+        "{{ m.content or '' }}",
+        "{% if enable_thinking and m.reasoning_content %}{{ m.reasoning_content }}{% endif %}{{ m.content or '' }}",
+    )
+    for text, forks in (
+        (ending, [None] * 4),
+        (cleared, [None] * 4),  # the answers are as the model wrote them in any case
+        (word, forked),
+        (beginning, forked),
+        (late, [None, None, None, "template"]),
+    ):
         model = answers("<think>\nHm.\n</think>\n\nOne.", "Two.", "Three.", "<think>\nSo.\n</think>\n\nFour.")
         with recorded(model, text) as run:
             history = [SYSTEM, user("Hi")]
             for thinking in (True, False, False, True):
                 answer = run.chat(history, chat_template_kwargs={"enable_thinking": thinking})
-                history += [said(answer), user("And?")]
+                history += [said(answer) | {"reasoning_content": answer.get("reasoning_content")}, user("And?")]
             found = run.found()
         assert [call["fork"] for call in found["calls"]] == forks
-        assert [len(row["calls"]) for row in found["rows"]] == ([4] if forks[1] is None else [1, 2, 1])
+        assert [len(row["calls"]) for row in found["rows"]] == (
+            [4] if not any(forks) else [3, 1] if forks[1] is None else [1, 2, 1]
+        )
         ids = found["calls"][1]["prompt_ids"]
         assert str(model.tokenizer.decode(ids, skip_special_tokens=False)).endswith(thought)
 

@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -440,6 +441,25 @@ async def test_sessions_of_a_store_are_listed_page_by_page() -> None:
         after = page[-1][0]
     store.close()
     assert found == [f"s{number}" for number in range(5)]
+
+
+def test_nothing_that_a_deleted_session_stored_is_left(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.db")
+    with live(Model(lambda request: "Hello."), "hermes", prompts=template(), sessions=True, store=store) as server:
+        session, other = made(server), made(server)
+        client = server.openai.with_options(api_key=session["key"])
+        kept = server.openai.with_options(api_key=other["key"])
+        first = client.responses.create(model="m", input="Hi")
+        client.responses.create(model="m", input="Hi", previous_response_id=first.id)
+        client.responses.create(model="m", input="Hi", conversation=client.conversations.create().id)
+        response = kept.responses.create(model="m", input="Hi")
+        assert server.http.delete(f"/sessions/{session['id']}").status_code == 200
+        assert kept.responses.retrieve(response.id).id == response.id
+        assert server.http.delete(f"/sessions/{other['id']}").status_code == 200
+    db = sqlite3.connect(tmp_path / "store.db")
+    counts = "SELECT (SELECT count(*) FROM records), (SELECT count(*) FROM trees), bytes FROM state"
+    assert db.execute(counts).fetchone() == (0, 0, 0)
+    db.close()
 
 
 def test_a_session_that_the_store_could_not_delete_is_still_there(tmp_path: Path) -> None:

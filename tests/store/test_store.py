@@ -188,6 +188,22 @@ class TestRecords:
         store.write(lambda w: w.delete(ME, "turn", "a", below=True)).result()
         assert stored_bytes(store) == 0
 
+    def test_all_that_one_owner_has_is_deleted(self, store: Store) -> None:
+        for id, parent in (("a", None), ("b", "a"), ("c", None)):
+            put(store, id, parent=None if parent is None else ("turn", parent))
+
+        def delete(w: Writing) -> None:
+            w.put(ME, "other", "d", b"x")
+            w.delete_all(ME)
+            w.put(OTHER, "turn", "e", b"y")
+
+        store.write(delete).result()
+        assert [get(store, id) for id in "abc"] == [None, None, None]
+        assert store.read(lambda r: r.get(ME, "other", "d")) is None
+        stored_bytes(store)
+        store.write(lambda w: w.delete_all(OTHER)).result()
+        assert stored_bytes(store) == 0
+
     def test_a_long_path_is_read_and_deleted(self, store: Store) -> None:
         def all_turns(w: Writing) -> None:
             for i in range(20_000):

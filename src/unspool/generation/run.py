@@ -140,7 +140,7 @@ class Run:
                 return failure
             return await self._stream(sink)
         except asyncio.CancelledError:
-            log.info("%s: the client is gone; cancelled", self._name)
+            log.info("%s: cancelled: nobody waits for it any more", self._name)
             raise
         finally:
             self._work = None  # whose error holds this, and with it all of the request, until the garbage is collected

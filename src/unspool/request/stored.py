@@ -119,6 +119,8 @@ def recall(reading: Reading, owner: bytes, fields: Fields, limits: Limits) -> Ea
     path = _saved(reading.path(owner, RESPONSE, previous))
     if not path:
         what = f"Previous response with id {_quoted(previous)}"
+        if reading.get(owner, RESPONSE, previous) is not None:
+            what += " continues a response that was deleted, which was"
         raise NotFound(what, "previous_response_id", "previous_response_not_found")
     last = path[-1]
     if last.status in OPEN:

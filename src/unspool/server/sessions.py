@@ -12,7 +12,6 @@ it is reached by a loopback address.
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -189,10 +188,8 @@ class SessionRoutes:
         fields.only(("reward", "metadata", "timeout"))
         given = fields.number("timeout", 0, _WAIT)
         seconds = _WAIT if given is None else given
-        outcome = partial(_outcome, session, fields)
-        outcome()  # what is wrong in it is told at once
         try:
-            await session.finish(seconds, outcome)
+            await session.finish(seconds, **_outcome(session, fields))
         except TimeoutError:
             raise Refused(f"{session.running} requests are still in flight after {seconds:g} s", 504) from None
         return Reply(encode(_described(session.about)))

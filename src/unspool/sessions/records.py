@@ -53,15 +53,14 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     # it, or itself if the text has it in several pieces.
     named: bytes = b""
     reasoned: tuple[int, int] | str = ""
-    # tools, grammar: digests of the declared tools and of the grammar, which the session keeps once; empty if there are
-    # none.
+    # tools, variables, grammar: digests of the tools, of the template's variables and of the grammar, which the session
+    # keeps once; empty if there are none.
     tools: bytes = b""
     tool_count: int = 0
     tool_choice: Any = "auto"
-    grammar: bytes = b""
-    # system, variables: digests of the system prompt, and of the template's variables.
-    system: bytes = b""
     variables: bytes = b""
+    grammar: bytes = b""
+    system: bytes = b""  # a digest of the system prompt
     started: float = 0.0
     seconds: float = 0.0
 
@@ -93,7 +92,7 @@ class About(msgspec.Struct, kw_only=True, omit_defaults=True):
         secret: for the digests by which calls are found.
         created: the time, in seconds since 1970.
         sampling: replaces what requests say, by the names of `unspool.engines.Sampling`, and ``max_tokens``.
-        status: ``open``, or ``finished``.
+        status: ``open``; ``finishing`` as long as its end waits for requests in flight; ``finished``.
         problems: what went wrong in recording, and what the engines did not report.
         judged: whether the latter is there: earlier versions did not keep it.
     """
@@ -197,7 +196,7 @@ def put_about(writing: Writing, about: About) -> None:
     if writing.get(OWNER, SESSION, about.id) is None:
         raise NoRecord(f"the session {about.id} is no longer stored: it made room for others, or was too old")
     writing.put(OWNER, SESSION, about.id, msgspec.msgpack.encode(about))
-    writing.pin(OWNER, SESSION, about.id, about.status == "open")
+    writing.pin(OWNER, SESSION, about.id, about.status != "finished")
 
 
 def put_call(writing: Writing, id: str, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> None:

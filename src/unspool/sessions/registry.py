@@ -14,7 +14,7 @@ import msgspec
 from ..engines import EngineError
 from ..regex import Regex
 from ..request.fields import BadRequest
-from ..store import Reading, Record, RecordExists, Store, StoreError, Writing
+from ..store import Reading, Record, RecordExists, Store, StoreError, Writing, owner_of
 from .examine import Examined, examine
 from .records import BLOB, CALL, OWNER, ROUNDS, SESSION, About, Limits, Model, Remembered, Stored, put_about
 from .session import Refused, Session, tell_lost
@@ -118,13 +118,19 @@ class Sessions:
         return [(record.at, _about(record)) for record in found]
 
     async def delete(self, session: Session) -> None:
-        """Forget a session and all its calls; `Refused` (409) if a request is in flight."""
+        """Forget a session with all its calls, and what is stored under its key; `Refused` (409) if a request is in
+        flight."""
         if session.running:
             raise Refused(f"the session {session.about.id} has requests in flight; finish it first", 409)
         session.deleted = True  # no request begins meanwhile
         id = session.about.id
+
+        def delete(w: Writing) -> None:
+            w.delete(OWNER, SESSION, id, below=True)
+            w.delete_all(owner_of(session.about.key.encode()))
+
         try:
-            await self._store.writing(lambda w: w.delete(OWNER, SESSION, id, below=True))
+            await self._store.writing(delete)
         except Exception:  # of the store: it is still there
             session.deleted = False
             raise

@@ -56,8 +56,8 @@ class Refused(BadRequest):
 
 
 class Session:
-    """An agent's run. ``claim`` is that of all sessions to the store; ``blobs`` are tools and grammars, by their
-    digests.
+    """An agent's run. ``claim`` is that of all sessions to the store; ``blobs`` are tools, grammars and templates'
+    variables, by their digests.
 
     Attributes:
         running: the number of requests in flight.
@@ -84,7 +84,6 @@ class Session:
         self._freed = asyncio.Event()
         self.size = _SMALLEST + len(msgspec.msgpack.encode(about)) + sum(map(len, self.blobs.values()))
         self.deleted = False
-        self._finishing = False
 
     @property
     def calls(self) -> int:
@@ -95,7 +94,10 @@ class Session:
         with self._lock:
             if name not in self._trees:
                 made = self._trees[name] = Tree(
-                    model, self.about.secret, lambda keys, rounds: self._remember(Remembered(name, [*keys], rounds))
+                    model,
+                    self.about.secret,
+                    self.blobs,
+                    lambda keys, rounds: self._remember(Remembered(name, [*keys], rounds)),
                 )
                 for of, record in self._records:
                     if of == name:
@@ -123,8 +125,8 @@ class Session:
 
     def enter(self) -> None:
         """Begin a request; `Refused`: 409 if the session is finished, 403 if a limit is reached."""
-        if self.about.status != "open" or self._finishing:
-            raise Refused(f"the session {self.about.id} is finished", 409)
+        if self.about.status != "open":
+            raise Refused(f"the session {self.about.id} is {self.about.status}", 409)
         self._check()
         self.running += 1
         self._idle.clear()
@@ -190,15 +192,17 @@ class Session:
             attempt=attempt,
         )
 
-    async def finish(self, seconds: float | None = None, outcome: Callable[[], Mapping[str, Any]] = dict) -> None:
-        """Take no more requests, wait for those in flight, and change the status and what the outcome says then in one
-        write. After a `TimeoutError` it stays closed to requests, unfinished."""
-        self._finishing = True
-        async with asyncio.timeout(seconds):
-            await self._idle.wait()
-            if self._unkept:
-                await asyncio.wait([asyncio.wrap_future(self._write())])
-        changes = {"status": "finished", **outcome()}
+    async def finish(self, seconds: float | None = None, **outcome: Any) -> None:
+        """Take no more requests, wait for those in flight, and change the status and these fields. Until then, and
+        after a `TimeoutError`, the session is ``finishing``, and has these fields already."""
+        changes = {**outcome, "status": "finished"}
+        if not self.idle:
+            self._set({**outcome, "status": "finishing"})
+            written = self._write(lambda w: put_about(w, self.about))
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+                await asyncio.wait([asyncio.wrap_future(self._write() if self._unkept else written)])
+            changes = {"status": "finished"}
         if any(getattr(self.about, name) != value for name, value in changes.items()):
             await self.change(**changes)
 
@@ -207,16 +211,18 @@ class Session:
         if self.deleted:
             raise Refused(f"the session {self.about.id} is deleted", 404)
         before = {name: getattr(self.about, name) for name in fields}
-        for name, value in fields.items():
-            setattr(self.about, name, value)
+        self._set(fields)
         try:
             await self._store.writing(lambda w: put_about(w, self.about))
         except BaseException as error:
-            for name, value in before.items():
-                setattr(self.about, name, value)
+            self._set(before)
             if isinstance(error, NoRecord):
                 raise Refused(f"{error}", 404) from None
             raise
+
+    def _set(self, fields: Mapping[str, Any]) -> None:
+        for name, value in fields.items():
+            setattr(self.about, name, value)
 
     # -- recording -------------------------------------------------------------------------------------------------
 
@@ -364,7 +370,7 @@ class Session:
 
 def tell_lost(about: About) -> bool:
     """Note in a session that it may have lost calls, if it is open; return whether this is new."""
-    new = about.status == "open" and _GONE not in about.problems
+    new = about.status != "finished" and _GONE not in about.problems
     if new:
         about.problems.append(_GONE)
     return new
@@ -584,6 +590,8 @@ class Recording:
         blobs: dict[bytes, bytes] = {}
         if record.tools:
             blobs[record.tools] = encode(request.tools)
+        if record.variables:
+            blobs[record.variables] = encode(request.template)
         if asked.constraint is not None:
             try:
                 lark = asked.constraint.lark.encode()

@@ -39,18 +39,21 @@ class Tree(Turns):
 
     Calls are matched by their messages, in every form in which clients send these back; see `Chain`. If only the tokens
     would differ, they are those of the call. Otherwise the prompt is a fork, and says why. The secret for digests is
-    the same wherever the session is opened. ``keep`` keeps an answer of several rounds, by its keys.
+    the same wherever the session is opened. ``blobs`` are the session's, by their digests; ``keep`` keeps an answer of
+    several rounds, by its keys.
     """
 
     def __init__(
         self,
         model: Model,
         secret: bytes,
+        blobs: Mapping[bytes, bytes],
         keep: Callable[[Collection[bytes], Rounds], None],
     ) -> None:
         assert model.prompts is not None, "sessions need a chat template"
         super().__init__(model.settings, model.prompts, model.engine.tokenizer, partial(engine_name, model.engine))
         self._secret = secret
+        self._blobs = blobs
         self._keep = keep
         self.nodes: dict[str, Node] = {}
         self._answers: dict[bytes, list[Node]] = {}
@@ -107,7 +110,7 @@ class Tree(Turns):
                     if begun:
                         raise NoBridge("the answer has begun")
                     if fork:
-                        self._check_beginning(node, request, waiting)
+                        self._check_before(node, request, leading + at, waiting)
                     return self._behind(node, request, leading + at, past, rewritten, waiting)
                 except NoBridge as error:
                     log.info("call %s: the prompt behind it is written by the template: %s", node.record.id, error)
@@ -118,20 +121,24 @@ class Tree(Turns):
         asked = any(chain.digest(b"asked") in self._asked for chain in chains[1 : first + 1])
         return self._rendered(request, past, waiting, "", "rewritten" if asked else "")
 
-    def _check_beginning(self, node: Node, request: ChatRequest, waiting: Waiting | None) -> None:
-        """`NoBridge` if the template writes the beginning of a path differently with the request's variables. Switches
-        of thinking mostly change only how the next answer begins, and some are words behind the last question."""
-        while node.parent is not None:
-            node = node.parent
-        answers = [at for at, m in enumerate(request.messages) if m["role"] == "assistant"]
-        before = msgspec.structs.replace(request, messages=request.messages[: answers[len(node.thoughts) - 1]])
+    def _check_before(self, node: Node, request: ChatRequest, at: int, waiting: Waiting | None) -> None:
+        """`NoBridge` if the template writes what is before a call's answer, the message ``at``, differently with the
+        request's variables. Switches of thinking mostly change only how an answer begins, or which earlier thoughts are
+        left, and some are words behind the question."""
+        messages = [{k: v for k, v in m.items() if k != "reasoning_content"} for m in request.messages[:at]]
+        data = self._blobs.get(node.record.variables) if node.record.variables else b"{}"
+        if data is None:  # an earlier version of unspool recorded the call
+            raise NoBridge("the variables of the call are not known")
         with refusals():
-            restored = self._restored(before)
-            beginning, opened = (self.prompts.render(restored, waiting, generate=opens) for opens in (False, True))
-        rest, opening = node.prompt.removeprefix(beginning), opened.removeprefix(beginning)
-        begins_alike = not opening or commonprefix([rest, opening]).strip()  # noqa: RUF071 - of strings
-        if not (node.prompt.startswith(beginning) and begins_alike):
-            raise NoBridge("other variables write its beginning differently")
+            texts, openings = [], []
+            for template in (msgspec.json.decode(data), request.template):
+                asked = msgspec.structs.replace(request, messages=messages, template=template)
+                text, opened = (self.prompts.render(asked, waiting, generate=opens) for opens in (False, True))
+                texts.append(text)
+                openings.append(opened.removeprefix(text))
+        begins_alike = not openings[1] or commonprefix(openings).strip()  # noqa: RUF071 - of strings
+        if texts[0] != texts[1] or not begins_alike:
+            raise NoBridge("other variables write what is before it differently")
 
     def _behind(
         self, node: Node, request: ChatRequest, at: int, past: Past, fork: str, waiting: Waiting | None

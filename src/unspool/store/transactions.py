@@ -176,6 +176,13 @@ class Writing(Reading):
         self._grow(tree, -size)
         return True
 
+    def delete_all(self, owner: bytes) -> None:
+        """Delete all that an owner has."""
+        sizes = self._db.execute("SELECT tree, sum(size) FROM records WHERE owner = ? GROUP BY tree", (owner,))
+        for tree, size in sizes.fetchall():
+            self._grow(tree, -size)
+        self._db.execute("DELETE FROM records WHERE owner = ?", (owner,))
+
     def finish(self) -> None:
         """Count the bytes. If there are too many, the trees that were written to longest ago go, but none of those that
         this transaction wrote to. `StoreFull` if there is no room beside what must stay, or none for what stays."""

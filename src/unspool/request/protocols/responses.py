@@ -214,6 +214,7 @@ def _input(
         messages.append({"role": "user", "content": given})
         return messages, history
     called: dict[str, None] = {}  # calls of earlier answers that the client has to answer
+    answered: list[str] = []  # the calls that the request's own items answer, where it continues earlier ones
     goes_on = False  # whether the text of the next message belongs to the same answer
     for i, item in enumerate(fields.objects(field)):
         taken = history.take(item, stored=i < fields.earlier)
@@ -224,8 +225,14 @@ def _input(
             called[item.text("call_id", "")] = None
         elif not taken:
             called.pop(item.text("call_id", ""), None)
+        if 0 < fields.earlier <= i and not taken and item.raw.get("type") in _OUTPUTS:
+            answered.append(item.text("call_id"))
     if not given:
         raise fields.wrong(field, "is empty")
+    known = {call["id"] for message in messages for call in message.get("tool_calls", ())}
+    unknown = next((id for id in answered if id not in known), None)
+    if field == "input" and unknown is not None:
+        raise fields.wrong(field, f"No tool call found for function call output with call_id {unknown}.")
     if called and len(given) == fields.earlier:
         raise fields.wrong(field, f"No tool output found for function call {next(iter(called))}.")
     return joined(messages), history
