@@ -116,3 +116,17 @@ content = "<end>{content}\\n\\n</end>"
     for chunks in chunkings("<f plan\n\n</end>"):
         message, _ = run(dialect, chunks)
         assert (message.reasoning, message.content) == ("plan", "")
+
+
+@pytest.mark.parametrize("behind", ["#{number}\\n", " => ", "#{number} args="])
+def test_a_call_that_begins_with_its_name_is_one_however_it_is_cut(behind: str) -> None:
+    keys = f"""
+calls = "{{calls}}\\n\\n"
+call = "{{name}}{behind}{{arguments}}"
+argument = "<p name=\\"{{key}}\\">{{value}}</p>"
+separator.calls = ", "
+"""
+    dialect = loaded(keys)
+    raw = f'f{behind}<p name="a">x</p>'.replace("\\n", "\n").replace("{number}", "1")
+    for chunks in chunkings(raw):
+        assert values(run(dialect, chunks, tools=[tool("f", a="string")])[0]) == [("f", {"a": "x"})]

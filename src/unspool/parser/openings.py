@@ -126,7 +126,8 @@ class Openings(msgspec.Struct, eq=False):
         if cut and self._declared(o, i, fields):
             return Match(len(tape.buf), fields, True)
         named = not o.marked and o.pattern.atoms[0].kind == NAME
-        return _NONE if named and not self._begins_name(tape.buf[i:].rstrip()) else Match(MORE, fields)
+        begun = self.declares(fields.get("name", "")) or self._begins_name(tape.buf[i:].rstrip())
+        return _NONE if named and not begun else Match(MORE, fields)
 
     def _without_arguments(self, o: CallOpening, form: Form, end: int, fields: dict[str, str], *, cut: bool) -> Match:
         """How an opening matches without arguments behind it; ``cut``: they may still come."""
