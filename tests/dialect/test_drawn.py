@@ -118,7 +118,7 @@ content = "<end>{content}\\n\\n</end>"
         assert (message.reasoning, message.content) == ("plan", "")
 
 
-@pytest.mark.parametrize("behind", ["#{number}\\n", " => ", "#{number} args="])
+@pytest.mark.parametrize("behind", ["#{number}\\n", " => ", "#{number} args=", ":"])
 def test_a_call_that_begins_with_its_name_is_one_however_it_is_cut(behind: str) -> None:
     keys = f"""
 calls = "{{calls}}\\n\\n"

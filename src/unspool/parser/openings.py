@@ -125,9 +125,11 @@ class Openings(msgspec.Struct, eq=False):
         cut = tape.final and form.shape is None and form.arguments and o.pattern.named(tape.buf, i)
         if cut and self._declared(o, i, fields):
             return Match(len(tape.buf), fields, True)
-        named = not o.marked and o.pattern.atoms[0].kind == NAME
-        begun = self.declares(fields.get("name", "")) or self._begins_name(tape.buf[i:].rstrip())
-        return _NONE if named and not begun else Match(MORE, fields)
+        if o.marked or o.pattern.atoms[0].kind != NAME:
+            return Match(MORE, fields)
+        rest = tape.buf[i:].rstrip()
+        declared = self._begins_name(rest) or rest.startswith(tuple(self.names or ()))
+        return Match(MORE, fields) if declared else _NONE
 
     def _without_arguments(self, o: CallOpening, form: Form, end: int, fields: dict[str, str], *, cut: bool) -> Match:
         """How an opening matches without arguments behind it; ``cut``: they may still come."""
