@@ -650,6 +650,8 @@ def test_a_response_whose_process_is_gone_has_failed(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr("unspool.request.stored.time.time", lambda: real() + 31)
         found: Any = server.openai.responses.retrieve(queued.id)
         assert (found.status, found.error.message) == ("failed", lost)
+        more: Any = {"model": "m", "input": "More", "previous_response_id": queued.id}
+        assert server.openai.responses.input_tokens.count(**more).input_tokens, "what was asked can be gone on with"
         monkeypatch.undo()
         assert server.openai.responses.retrieve(queued.id).status == "in_progress"
     again = Store(tmp_path / "store.db")

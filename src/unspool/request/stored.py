@@ -122,7 +122,7 @@ def recall(reading: Reading, owner: bytes, fields: Fields, limits: Limits) -> Ea
         if reading.get(owner, RESPONSE, previous) is not None:
             what += " continues a response that was deleted, which was"
         raise NotFound(what, "previous_response_id", "previous_response_not_found")
-    last = path[-1]
+    last = current(reading, owner, previous)
     if last.status in OPEN:
         raise fields.wrong("previous_response_id", f"{previous} is {last.status}; wait until it is complete")
     if any(one.conversation for one in path):
