@@ -643,12 +643,15 @@ def test_a_failure_in_the_background_is_stored(streamed: bool, after: int) -> No
 
 def test_a_response_whose_process_is_gone_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     engine, store = Gated(*FACTS), Store(tmp_path / "store.db")
+    lost = "the server ended before the response was complete, or could not store it"
     with live(engine, "hermes", prompts=template(), store=store) as server:
         queued = create(server.openai, False, background=True)
         real = time.time
         monkeypatch.setattr("unspool.request.stored.time.time", lambda: real() + 31)
         found: Any = server.openai.responses.retrieve(queued.id)
-        assert (found.status, found.error.message) == ("failed", "the server ended before the response was complete")
+        assert (found.status, found.error.message) == ("failed", lost)
+        more: Any = {"model": "m", "input": "More", "previous_response_id": queued.id}
+        assert server.openai.responses.input_tokens.count(**more).input_tokens, "what was asked can be gone on with"
         monkeypatch.undo()
         assert server.openai.responses.retrieve(queued.id).status == "in_progress"
     again = Store(tmp_path / "store.db")

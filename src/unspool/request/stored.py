@@ -122,7 +122,7 @@ def recall(reading: Reading, owner: bytes, fields: Fields, limits: Limits) -> Ea
         if reading.get(owner, RESPONSE, previous) is not None:
             what += " continues a response that was deleted, which was"
         raise NotFound(what, "previous_response_id", "previous_response_not_found")
-    last = path[-1]
+    last = current(reading, owner, previous)
     if last.status in OPEN:
         raise fields.wrong("previous_response_id", f"{previous} is {last.status}; wait until it is complete")
     if any(one.conversation for one in path):
@@ -230,7 +230,7 @@ def current(reading: Reading, owner: bytes, id: str) -> Saved:
     run = reading.get(owner, _RUN, id)
     if run is not None and time.time() - float(run.data) < LOST:
         return saved
-    error = {"code": "server_error", "message": "the server ended before the response was complete"}
+    error = {"code": "server_error", "message": "the server ended before the response was complete, or could not store it"}
     return _with_status(saved, "failed", error)
 
 
