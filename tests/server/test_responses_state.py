@@ -626,6 +626,31 @@ def test_a_stream_in_the_background_goes_on_without_its_client() -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
+def test_a_response_in_the_background_waits_for_room_in_the_store(
+    streamed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unspool.server.background._BEAT", 0.05)
+    store = Store(tmp_path / "store.db")
+    with live(Gated("word " * 2000), "hermes", prompts=template(), store=store) as server:
+        stream: Any = server.openai.responses.create(model="m", input="Hello", background=True, stream=streamed)
+        id = next(stream).response.id if streamed else stream.id
+        until(lambda: server.engine.requests)
+        time.sleep(0.3)
+        pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+        store._db.execute(f"PRAGMA max_page_count = {pages}")
+        server.engine.gate.set()
+        time.sleep(0.5)
+        assert server.openai.responses.retrieve(id).status == "in_progress"
+        store._db.execute(f"PRAGMA max_page_count = {pages + 1000}")
+        until(lambda: server.openai.responses.retrieve(id).status == "completed")
+        assert server.openai.responses.retrieve(id).output_text == "word " * 2000
+        if streamed:
+            events = list(stream)
+            assert [event.sequence_number for event in events] == list(range(1, len(events) + 1))
+            assert events[-1].type == "response.completed"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("after", [0, 3])
 def test_a_failure_in_the_background_is_stored(streamed: bool, after: int) -> None:
     with live(Scripted(["a", "b", "c", "d"], fail_after=after), "hermes") as server:

@@ -230,7 +230,10 @@ def current(reading: Reading, owner: bytes, id: str) -> Saved:
     run = reading.get(owner, _RUN, id)
     if run is not None and time.time() - float(run.data) < LOST:
         return saved
-    error = {"code": "server_error", "message": "the server ended before the response was complete, or could not store it"}
+    error = {
+        "code": "server_error",
+        "message": "the server ended before the response was complete, or could not store it",
+    }
     return _with_status(saved, "failed", error)
 
 

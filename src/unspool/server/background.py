@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Final
@@ -13,7 +14,7 @@ from ..generation.run import Run
 from ..generation.service import Service, log
 from ..request.fields import NotFound
 from ..request.stored import EVENTS, LOST, OPEN, RESPONSE, beat_again, current
-from ..store import Reading, Record, Store, StoreError, Writing
+from ..store import Reading, Record, Store, StoreError, StoreFull, Writing
 from ..wire.common import Failure
 from ..wire.sse import KEEP_ALIVE
 from .replies import StreamReply
@@ -30,6 +31,7 @@ class Background:
     def __init__(self) -> None:
         self._running: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         self._news = asyncio.Event()
+        self._closing = asyncio.Event()
 
     def start(self, service: Service, run: Run, owner: bytes, closing: AsyncExitStack) -> None:
         """Run a response, whose record is stored, and then close what its request opened."""
@@ -43,10 +45,26 @@ class Background:
 
     async def close(self) -> None:
         """End all responses with an error, which is stored."""
+        self._closing.set()
         running = list(self._running.values())
         for run, _ in running:
             run.abort(Failure("the server is shutting down", 503))
         await asyncio.gather(*(task for _, task in running), return_exceptions=True)
+
+    async def write(self, store: Store, work: Callable[[Writing], object]) -> None:
+        """Write what nobody waits for. Where the store is full, this is tried again until others take the process to be
+        gone."""
+        deadline = time.monotonic() + LOST
+        while True:
+            try:
+                await store.writing(work)
+                return
+            except StoreFull as error:
+                if self._closing.is_set() or time.monotonic() > deadline:
+                    raise
+                log.warning("a response in the background waits: %s", error)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), _BEAT)
 
     async def _work(self, service: Service, run: Run, owner: bytes, closing: AsyncExitStack) -> None:
         task = asyncio.current_task()
@@ -157,7 +175,7 @@ class _Journal:
                 self._count += 1
                 parent = RESPONSE, self._run.id
                 event = partial(Writing.put, owner=self._owner, kind=EVENTS, id=id, data=data, parent=parent)
-                await self._store.writing(event)
+                await self._background.write(self._store, event)
                 self._background.tell()
         except StoreError as error:
             self._broken = True

@@ -30,7 +30,8 @@ class ResponsesEndpoint(ProtocolEndpoint):
 
     async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
         fields, earlier, owner = await _recalled(self._service, scope, fields)
-        deposit = _Stored(self._service, owner, fields, earlier, stores(fields, self._service.settings))
+        keeps = stores(fields, self._service.settings)
+        deposit = _Stored(self._service, self._background, owner, fields, earlier, keeps)
         return earlier.continued(fields), deposit
 
     async def _carry_out(self, run: Run, closing: AsyncExitStack, scope: Scope, send: Send) -> bool:
@@ -82,8 +83,11 @@ async def _recalled(service: Service, scope: Scope, fields: Fields) -> tuple[Fie
 class _Stored(Deposit):
     """Stores a response, if ``keeps``, and adds it to its conversation."""
 
-    def __init__(self, service: Service, owner: bytes, fields: Fields, earlier: Earlier, keeps: bool) -> None:
+    def __init__(
+        self, service: Service, background: Background, owner: bytes, fields: Fields, earlier: Earlier, keeps: bool
+    ) -> None:
         self._service = service
+        self._background = background
         self._earlier = earlier
         self._keeps = keeps
         self._input = fields.raw.get("input") if keeps or earlier.conversation else None
@@ -109,8 +113,11 @@ class _Stored(Deposit):
             elif saved.conversation is not None:
                 add_items(writing, self.owner, saved.conversation, saved.items(), id if self._keeps else None)
 
-        if self._keeps or saved.conversation is not None:
-            await self._service.store.writing(write)
+        store = self._service.store
+        if self.background and saved.status not in OPEN:
+            await self._background.write(store, write)
+        elif self._keeps or saved.conversation is not None:
+            await store.writing(write)
 
     def _saved(self, id: str, writer: ResponsesWriter, last: tuple[Continued, Written] | None) -> Saved:
         turns = self._service.turns
