@@ -6,6 +6,7 @@ import os
 import socket
 from collections import defaultdict
 from collections.abc import Coroutine, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -120,6 +121,15 @@ def warm_templates(request: pytest.FixtureRequest) -> Iterator[None]:
         running = False
         for workers in kept.values():
             end(workers)
+
+
+@pytest.fixture(scope="session")
+def templates(request: pytest.FixtureRequest) -> dict[str, Path]:
+    """The folders of chat templates."""
+    from .templates.sources import folders  # it may install packages
+
+    assert request.config.cache is not None
+    return folders(Path(request.config.cache.mkdir("templates")))
 
 
 @pytest.fixture

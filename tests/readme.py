@@ -22,9 +22,9 @@ from typing import Any
 import unspool
 from unspool.check.hints import ENDS, HINTS, WRITING
 from unspool.cli.configuration import keys
+from unspool.cli.dialects import start_marker
 from unspool.cli.model import model_arguments
 from unspool.cli.serve import serve_arguments
-from unspool.cli.show import start_marker
 from unspool.dialect.lint import CHECKING, LOADING, SIZES, SOFT, Rules
 from unspool.policy import CHOICES
 

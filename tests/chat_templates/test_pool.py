@@ -152,7 +152,7 @@ def test_the_same_process_serves_one_request_after_another_and_threads_get_their
 def test_a_template_that_never_ends_is_refused_at_the_start_or_fails_its_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("unspool.request.prompts._LIMITS", Limits(seconds=1.5, total=60.0))
+    monkeypatch.setattr("unspool.request.examined._LIMITS", Limits(seconds=1.5, total=60.0))
     with pytest.raises(TemplateError, match=r"cannot be compiled|takes longer"):
         Prompts(Tokenizer("{{ 9 ** (9 ** 9) }}", "", {}, ()))
     made = Prompts(Tokenizer(HUNG, HUNG, {}, ()))
@@ -165,7 +165,7 @@ def test_a_template_that_never_ends_is_refused_at_the_start_or_fails_its_request
 def test_a_process_that_gets_no_processor_time_makes_the_server_overloaded_not_the_request_bad(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("unspool.request.prompts._LIMITS", Limits(seconds=0.5, total=60.0))
+    monkeypatch.setattr("unspool.request.examined._LIMITS", Limits(seconds=0.5, total=60.0))
     made = Prompts(Tokenizer(HUNG, HUNG, {}, ()))
     assert made.render(asked([said("user", "a")], [])) == "a"
     (pid,) = processes(made._pools[0])

@@ -17,7 +17,8 @@ from unspool.chat_templates.worker import Limits
 from unspool.engines import Delta, Request
 from unspool.request.chat_request import ChatRequest
 from unspool.request.fields import BadRequest
-from unspool.request.prompts import NoBridge, Prompts, read_tokenizer
+from unspool.request.prompts import Prompts, read_tokenizer
+from unspool.request.writing import NoBridge
 from unspool.toolset import read_toolset
 
 from ..server.support import CHAT, WEATHER, Scripted, live

@@ -19,7 +19,6 @@ from tests.tokenizer import byte_level
 from unspool import DialectError, TemplateError
 from unspool.rl import SAMPLED, Conversation
 
-from ..templates.sources import folders
 from ..templates.table import SOURCES, Source
 from ..templates.turns import TOOLS
 
@@ -31,13 +30,6 @@ ASKED: Message = {"role": "user", "content": "What's é? "}
 AGAIN: Message = {"role": "user", "content": "And then?"}
 CALL_ID = "callid000"
 _TEXTS = ("What's é?", "20 °C", "Let me see:\n1. this\n2. that.", '"quoted" {and} <b>', "你好", "x" * 40, "a\tb", "0")
-
-
-@pytest.fixture(scope="session")
-def templates(request: pytest.FixtureRequest) -> dict[str, Path]:
-    """The folders of templates."""
-    assert request.config.cache is not None
-    return folders(Path(request.config.cache.mkdir("templates")))
 
 
 @cache

@@ -23,9 +23,7 @@ from unspool.rl import Conversation
 from ..templates.table import SOURCES
 from ..templates.turns import TOOLS
 from ..tokenizer import byte_level
-from .test_corpus import _MARKER, AGAIN, ASKED, Message, templates
-
-__all__ = ["templates"]
+from .test_corpus import _MARKER, AGAIN, ASKED, Message
 
 pytestmark = [pytest.mark.rollouts, pytest.mark.filterwarnings("ignore")]
 

@@ -19,7 +19,7 @@ from tests.media import MP4, base64_of, digest, part, png, url, wav
 from tests.request.parts.test_places import BLIND_RESULTS, SEEING, SPAN, prompts
 from tests.request.parts.test_reading import PROTOCOLS, image
 from tests.tokenizer import FOLDER
-from unspool.cli.open import _lines
+from unspool.cli.show import _lines
 from unspool.engines import Capture, Delta, Recording, Replay, read_recordings, upstream
 from unspool.engines.capture import Asked as Recorded
 from unspool.engines.upstream import Upstream

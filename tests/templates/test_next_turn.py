@@ -9,8 +9,9 @@ import pytest
 import unspool
 from unspool import detect_stage, render
 from unspool.request.chat_request import ChatRequest
-from unspool.request.prompts import NoBridge, Prompts
+from unspool.request.prompts import Prompts
 from unspool.request.special_tokens import BREAK
+from unspool.request.writing import NoBridge
 from unspool.toolset import read_toolset
 
 from ..support import calling, function_call

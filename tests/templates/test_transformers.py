@@ -17,7 +17,8 @@ from unspool.chat_templates.worker import Rendered
 from unspool.errors import TemplateError
 from unspool.request.chat_request import ChatRequest
 from unspool.request.fields import BadRequest
-from unspool.request.prompts import _SENTINEL, Prompts, Tokenizer
+from unspool.request.prompts import Prompts, Tokenizer
+from unspool.request.writing import _SENTINEL
 from unspool.toolset import read_toolset
 
 from .table import SOURCES, Source

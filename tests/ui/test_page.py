@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from unspool import get_dialect, parse
 from unspool.cli import main
-from unspool.cli.open import _lines
+from unspool.cli.show import _lines
 from unspool.engines import Capture, read_recordings
 from unspool.engines.capture import Asked, write_recording
 from unspool.engines.media import PlacedMedium

@@ -188,64 +188,63 @@ def _own(field: pa.Field) -> str:
 
 
 def read_block(reader: Reader, block: Block, schema: pa.Schema | None) -> Done:
-    """Read a block's rows: the step of a run, with each worker's own reader."""
-    return Worker(reader, schema).work(block)
+    """Read a block's rows: the step of a run. ``schema`` has the columns of the output's table; without one, the output
+    is JSON lines."""
+    work = _Work(reader, block, schema)
+    rows = work.lines(block.rows) if isinstance(block.rows, list) else work.arrow(block.rows)
+    work.summary.errors += len(work.bad)
+    return Done(rows, work.bad, work.summary)
 
 
-class Worker:
-    """Works on block after block. The schema has the columns of the output tables; without one, it is JSON lines."""
+class _Work:
+    """Reads one block, and collects the rows that cannot be read, and the counts."""
 
-    def __init__(self, reader: Reader, schema: pa.Schema | None) -> None:
+    def __init__(self, reader: Reader, block: Block, schema: pa.Schema | None) -> None:
         self._reader = reader
+        self._block = block
         self._schema = schema
-        self._fields = {_own(f): _Cell(f.name, _FITTING.get(f.type, ())) for f in list(schema or ())[len(WRITTEN) :]}
-        """The carried columns, by their names in the input."""
+        self._carried = list(schema or ())[len(WRITTEN) :]
+        self.bad: list[BadRow] = []
+        self.summary = Summary()
 
-    def work(self, block: Block) -> Done:
-        bad: list[BadRow] = []
-        summary = Summary()
-        if isinstance(block.rows, list):
-            read = self._read_lines(block, block.rows, bad, summary)
-            rows = _lines(read) if self._schema is None else self._table(read)
-        else:
-            rows = self._arrow(block, block.rows, bad, summary)
-        summary.errors += len(bad)
-        return Done(rows, bad, summary)
+    def _skip(self, i: int, error: RowError) -> None:
+        self.bad.append(BadRow(self._block.first + i, self._block.file, str(error)))
 
     # -- JSON lines ------------------------------------------------------------------------------------------------
 
-    def _read_lines(
-        self, block: Block, lines: Sequence[bytes | None], bad: list[BadRow], summary: Summary
-    ) -> Iterator[tuple[_Row, dict[str, Any]]]:
-        """For each row, the values to write and the columns that it carries."""
-        columns = RECORDED if block.recorded else self._reader.reading.columns
-        used = [c for c in dict.fromkeys(columns) if c and c != columns.tools]
-        for i, line in enumerate(lines):
-            try:
-                values, row = line_values(line, block.recorded, used)
-                if columns.tools in values:
-                    row[columns.tools] = _tools(columns.tools, values[columns.tools])
-                record = self._reader.read(row, block.first + i, columns)
-                carried = _as_json(values) if self._schema is None else _cells(values, row, self._fields)
-            except RowError as error:
-                bad.append(BadRow(block.first + i, block.file, str(error)))
-                continue
-            summary.add(record, row.get(columns.text))
-            yield record, carried
-
-    def _table(self, read: Iterator[tuple[_Row, dict[str, Any]]]) -> pa.Table:
-        assert self._schema is not None
+    def lines(self, lines: Sequence[bytes | None]) -> pa.Table | bytes:
+        read = self._read_lines(lines)
+        if self._schema is None:
+            return _lines(read)
         records, carried = [], []
         for record, cells in read:
             records.append(record)
             carried.append(cells)
-        fields = list(self._schema)[len(WRITTEN) :]
-        columns = [pa.array([row.get(f.name) for row in carried], f.type) for f in fields]
+        columns = [pa.array([row.get(f.name) for row in carried], f.type) for f in self._carried]
         return pa.table([*_written(records), *columns], schema=self._schema)
+
+    def _read_lines(self, lines: Sequence[bytes | None]) -> Iterator[tuple[_Row, dict[str, Any]]]:
+        """For each row, the values to write and the columns that it carries."""
+        first, recorded = self._block.first, self._block.recorded
+        columns = RECORDED if recorded else self._reader.reading.columns
+        used = [c for c in dict.fromkeys(columns) if c and c != columns.tools]
+        cells = {_own(f): _Cell(f.name, _FITTING.get(f.type, ())) for f in self._carried}
+        for i, line in enumerate(lines):
+            try:
+                values, row = line_values(line, recorded, used)
+                if columns.tools in values:
+                    row[columns.tools] = _tools(columns.tools, values[columns.tools])
+                record = self._reader.read(row, first + i, columns)
+                carried = _as_json(values) if self._schema is None else _cells(values, row, cells)
+            except RowError as error:
+                self._skip(i, error)
+                continue
+            self.summary.add(record, row.get(columns.text))
+            yield record, carried
 
     # -- Arrow -----------------------------------------------------------------------------------------------------
 
-    def _arrow(self, block: Block, batch: pa.RecordBatch, bad: list[BadRow], summary: Summary) -> pa.Table | bytes:
+    def arrow(self, batch: pa.RecordBatch) -> pa.Table | bytes:
         columns = self._reader.reading.columns
         used = [c for c in dict.fromkeys(columns) if c and c in batch.schema.names]
         records: list[_Row] = []
@@ -255,23 +254,22 @@ class Worker:
             for i in range(len(batch)):
                 row = {name: column[i] for name, column in values.items()}
                 try:
-                    record = self._reader.read(row, block.first + i)
+                    record = self._reader.read(row, self._block.first + i)
                 except RowError as error:
-                    bad.append(BadRow(block.first + i, block.file, str(error)))
+                    self._skip(i, error)
                     continue
-                summary.add(record, row.get(columns.text))
+                self.summary.add(record, row.get(columns.text))
                 records.append(record)
                 kept.append(i)
             batch = batch if len(kept) == len(batch) else batch.take(pa.array(kept, pa.int64()))
-            return _arrow_lines(records, batch) if self._schema is None else self._arrow_table(records, batch)
+            return _arrow_lines(records, batch) if self._schema is None else self._table(records, batch)
         except InputError as error:
-            raise InputError(f"{block.file}: {error}" if block.file else str(error)) from None
+            raise InputError(f"{self._block.file}: {error}" if self._block.file else str(error)) from None
 
-    def _arrow_table(self, records: list[_Row], batch: pa.RecordBatch) -> pa.Table:
-        assert self._schema is not None
+    def _table(self, records: list[_Row], batch: pa.RecordBatch) -> pa.Table:
         columns = _written(records)
         there = set(batch.schema.names)
-        for field in list(self._schema)[len(WRITTEN) :]:
+        for field in self._carried:
             column = batch.column(_own(field)) if _own(field) in there else None
             if column is None:
                 column = pa.nulls(len(batch), field.type)

@@ -17,14 +17,7 @@ from .batch import batch_arguments, run_batch
 from .chat import chat_arguments, run_chat
 from .common import Arguments, Misuse, forget_output
 from .completion import completion_arguments, run_completion
-from .generate import generate_arguments, run_generate
-from .models import models_arguments, run_models
-from .open import run_show, show_arguments
-from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
-from .prove import convert_arguments, infer_arguments, prove_arguments, run_convert, run_infer, run_prove
-from .serve import run_serve, serve_arguments
-from .sessions import run_sessions, sessions_arguments
-from .show import (
+from .dialects import (
     check_arguments,
     demo_arguments,
     detect_arguments,
@@ -36,6 +29,13 @@ from .show import (
     run_dialects,
     run_new,
 )
+from .generate import generate_arguments, run_generate
+from .models import models_arguments, run_models
+from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
+from .prove import convert_arguments, infer_arguments, prove_arguments, run_convert, run_infer, run_prove
+from .serve import run_serve, serve_arguments
+from .sessions import run_sessions, sessions_arguments
+from .show import run_show, show_arguments
 
 _VARIABLE = re.compile(r"\A[A-Z]+: ")  # a positional argument's name in the usage, at a message's beginning
 
@@ -53,9 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not words:
             parser.print_help()
             return 0
-        if words and words[0] in commands:
+        if words[0] in commands:
             command = f" {words[0]}"
-        elif words and not words[0].startswith("-"):
+        elif not words[0].startswith("-"):
             raise Misuse(f"there is no command {words[0]!r}{near(words[0], commands)}")
         options, unknown = parser.parse_known_args(words)
         if unknown and hasattr(options, "texts") and not any(word.startswith("-") for word in unknown):

@@ -49,7 +49,7 @@ def say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def blaming(argument: str, path: Any = None, *faults: type[Exception]) -> Iterator[None]:
+def blaming(argument: str, path: Any, *faults: type[Exception]) -> Iterator[None]:
     """A context whose errors are the argument's: those of the file at ``path`` and its text, and those of the kinds
     ``faults``."""
     where = argument if path is None else f"{argument}: {path}"

@@ -15,14 +15,24 @@ from ..errors import TemplateError
 from ..grammar.calls import LEVELS
 from ..infer import Case
 from ..infer.choosing import Asked, thinks
-from ..infer.detect import detect_dialect
 from ..policy import Policy
 from ..request.settings import Settings
-from .common import Container, Misuse, OneOf, blaming, named_dialect, policy_argument, read_policy, say, with_reasoning
+from .common import (
+    Container,
+    Misuse,
+    OneOf,
+    blaming,
+    candidates,
+    named_dialect,
+    policy_argument,
+    read_policy,
+    say,
+    with_reasoning,
+)
 from .engines import ENGINES, LOCAL, REPLAY, UPSTREAM, EngineKind, EngineSettings, find_engine, open_engine
 from .local import is_local, local_arguments, start_local
 from .prove import AUTO, WITH_TOOLS, ask, choose, prove, report, with_tools
-from .recordings import Reading, open_recordings, read_in_common
+from .recordings import OutputSettings, open_recordings, read_in_common
 from .templates import find_template, source_argument
 
 if TYPE_CHECKING:
@@ -87,17 +97,8 @@ def model_arguments(p: Container) -> None:
 
 
 _ONLY = {
-    LOCAL: [
-        "--context",
-        "--threads",
-        "--gpu-layers",
-        "--batch-size",
-        "--mmproj",
-        "--adapter",
-        "--llama",
-        "--engine-log",
-    ],
-    UPSTREAM: ["--engine-kind", "--engine-model", "--engine-key", "--engine-keep-end", "--engine-budgets"],
+    LOCAL: ["context", "threads", "gpu-layers", "batch-size", "mmproj", "adapter", "llama", "engine-log"],
+    UPSTREAM: ["engine-kind", "engine-model", "engine-key", "engine-keep-end", "engine-budgets"],
 }
 """The arguments that only one kind of engine has."""
 
@@ -179,7 +180,7 @@ def _opened(
 def _report_unused(options: argparse.Namespace, kind: EngineKind) -> None:
     """Say which arguments have no effect on this kind of engine. A file may give them to several models."""
     for other, names in _ONLY.items():
-        given = [name for name in names if getattr(options, name[2:].replace("-", "_"))]
+        given = [f"--{name}" for name in names if getattr(options, name.replace("-", "_"))]
         if given and kind is not other:
             say(f"unspool: {', '.join(given)}: has no effect on this engine, only on {other.form}")
 
@@ -191,11 +192,11 @@ def _reading(
     template: "Tokenizer | None",
     asked: Asked | None,
     served: str,
-) -> Reading:
+) -> OutputSettings:
     policy = read_policy(options.policy)
     if kind is not REPLAY:
         dialect, proof = _dialect(options, template, asked, served)
-        return Reading(dialect, policy, proof)
+        return OutputSettings(dialect, policy, proof)
 
     def alone() -> Dialect:
         return _dialect(options, template, asked, served)[0]
@@ -249,10 +250,7 @@ def _dialect(
         raise Misuse("--dialect: auto needs the model's chat template; pass --tokenizer")
     if options.model is None:
         raise Misuse("--dialect: is required; name the dialect, or the model with --model")
-    found = detect_dialect(model=options.model)
-    if not found:
-        raise Misuse("--model: no dialect found for it; pass --dialect, see `unspool dialects`")
-    return get_dialect(found[0].dialect), ()
+    return get_dialect(candidates(options.model, None)[0].dialect), ()
 
 
 def _captured(options: argparse.Namespace, engine: "Engine", dialect: Dialect, policy: Policy) -> "Engine":

@@ -63,9 +63,9 @@ def parse_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_parse(options: argparse.Namespace) -> int:
     form = options.format or ("pretty" if sys.stdout.isatty() else "message")
-    tools = read_tools(options.tools)
+    tools, choice = read_tools(options.tools), "auto" if options.tool_choice is None else options.tool_choice
     if tools is not None:  # report their errors before waiting for input
-        read_tool_choice("auto" if options.tool_choice is None else options.tool_choice, tools)
+        read_tool_choice(choice, tools)
     recordings, given = None, None
     if options.file != "-":
         recordings = find_recordings("FILE", options.file)
@@ -77,7 +77,7 @@ def run_parse(options: argparse.Namespace) -> int:
         parser = Parser(
             chosen_dialect(options),
             tools=tools,
-            tool_choice=read_tool_choice("auto" if options.tool_choice is None else options.tool_choice, tools),
+            tool_choice=read_tool_choice(choice, tools),
             stage=options.stage,
             prompt=read_given("--prompt", options.prompt),
             policy=read_policy(options.policy),
@@ -176,16 +176,13 @@ def run_render(options: argparse.Namespace) -> int:
     if not isinstance(message, dict):
         raise Misuse(f"FILE: {options.file}: must be a JSON object, the message")
     with blaming(f"FILE: {options.file}", None, DialectError, ValueError, TypeError):
-        raw = render(_message(message), dialect, tools=read_tools(options.tools), stage=options.stage)
+        if "segments" in message:  # the output of `parse --format message`
+            message = msgspec.convert(message, Message)
+        raw = render(message, dialect, tools=read_tools(options.tools), stage=options.stage)
     write(raw)
     if sys.stdout.isatty() and not raw.endswith("\n"):
         write("\n")
     return 0
-
-
-def _message(data: dict[str, Any]) -> Message | dict[str, Any]:
-    """The output of `parse --format message` as a `Message`. Anything else is returned as it is, for `render`."""
-    return msgspec.convert(data, Message) if "segments" in data else data
 
 
 def constrain_arguments(p: argparse.ArgumentParser) -> None:

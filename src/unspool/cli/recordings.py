@@ -68,7 +68,7 @@ def recorded_dialect(argument: str, recording: "Recording") -> Dialect | None:
         raise Misuse(f"{argument}: {recording.where}: {error}; give --dialect") from None
 
 
-class Reading(NamedTuple):
+class OutputSettings(NamedTuple):
     """How outputs are read: as the command line says, or as the recordings of the engine do."""
 
     dialect: Dialect
@@ -81,7 +81,7 @@ class Reading(NamedTuple):
 
 def read_in_common(
     argument: str, recordings: "Sequence[Recording]", dialect: Dialect | None, other: Callable[[], Dialect]
-) -> Reading:
+) -> OutputSettings:
     """The settings with which all recordings can be read; a dialect overrides theirs, ``other`` is of those without."""
     first = recordings[0].asked
     if dialect is None:
@@ -100,4 +100,4 @@ def read_in_common(
         tools = {tool_name(tool): tool for tool in recording.asked.tools or ()} | tools  # of two with a name, the first
     declared = None if any(r.asked.tools is None for r in recordings) else list(tools.values())
     staged = [recording.staged(dialect) for recording in recordings]
-    return Reading(dialect, first.policy, (), declared, choice, staged)
+    return OutputSettings(dialect, first.policy, (), declared, choice, staged)

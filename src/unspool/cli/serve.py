@@ -150,7 +150,7 @@ def run_serve(options: argparse.Namespace) -> int:
         listen(options).close()  # fails before a model is loaded in vain
     elif worker.number:
         hush()
-    local = Local(of_models)
+    local = LocalProcesses(of_models)
     with local.started(None if worker is None else worker.engines) as engines:
         # llama.cpp loads during what follows, which takes as long as that: imports, and the proof of the dialect.
         operation = _operation(options, worker)
@@ -193,7 +193,7 @@ def _serve(
     return 0 if served else 1
 
 
-class Local:
+class LocalProcesses:
     """The processes of llama.cpp of one command: one for each GGUF that it serves."""
 
     def __init__(self, of_models: Mapping[str, argparse.Namespace]) -> None:

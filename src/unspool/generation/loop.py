@@ -24,10 +24,10 @@ from ..request.continuation import Continued, Written
 from ..request.fields import BadRequest
 from ..request.parts.reading import result_content
 from ..request.prepared import Prepared, prepare
-from ..request.prompts import NoBridge
 from ..request.protocols.base import WireProtocol
 from ..request.server_history import result_of
 from ..request.server_tools import Pending, Served, ServerTools
+from ..request.writing import NoBridge
 from ..tools import Session, ToolResult
 from ..tools.base import shortened
 from ..wire.server_tools import TOOL_LIMIT, AnyEvent, ApprovalAsked, Clients, ServerCallResult, ServerCallStart

@@ -14,7 +14,7 @@ class Stops:
     ``matched`` is the stop string that ended the content, else ``None``.
     """
 
-    def __init__(self, stops: Sequence[str], *, one_call: bool = False) -> None:
+    def __init__(self, stops: Sequence[str], *, one_call: bool) -> None:
         self._stops = tuple(stops)
         self._longest = max(map(len, stops), default=0)
         self._one_call = one_call

@@ -88,10 +88,10 @@ def _exporters() -> Iterator[Any]:
 
 
 class Telemetry:
-    """Makes spans, which go to a provider (default: OpenTelemetry's own), and contain texts if ``content`` is true.
+    """Makes spans, which go to a provider (``None``: OpenTelemetry's own), and contain texts if ``content`` is true.
     Which span is the current one is OpenTelemetry's matter: tasks inherit it."""
 
-    def __init__(self, provider: trace.TracerProvider | None = None, *, content: bool = False) -> None:
+    def __init__(self, provider: trace.TracerProvider | None, *, content: bool) -> None:
         self._provider = provider
         self._tracer = trace.get_tracer("unspool", __version__, provider)
         self._content = content

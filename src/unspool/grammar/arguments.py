@@ -21,7 +21,7 @@ from ..schema import Schema, decode
 from .freeform import Freeform
 from .nodes import EMPTY, SEPARATORS, SPACES, Chars, Const, Finer, Free, Json, Node, Text, choice, seq, series
 from .schemas import property_names
-from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, named, other_names, quote_spelling, shape
+from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, member_names, other_names, quote_spelling, shape
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -64,10 +64,10 @@ class Arguments:
         if tool.free is not None:
             return self.free(tool, tool.free, end)
         at = f"tools.{tool.name}.parameters"
-        parameters = _without(tool.parameters, self.unlike)
+        parameters = _forbidding(tool.parameters, self.unlike)
         if not self.markup:
             return seq(self.value(parameters, at), Const(end))
-        names = property_names(parameters) if d.item else named(parameters)
+        names = property_names(parameters) if d.item else member_names(parameters)
         kept_out = self.ends_of(d.argument[0], names, tool.name)
         if d.item or not self.plan.arguments.breaks:  # if arguments begin on new lines, none begins within JSON
             kept_out += self.opened(names)
@@ -109,7 +109,7 @@ class Arguments:
 
     def opened(self, names: list[str]) -> tuple[str, ...]:
         """The openings of arguments of these names; with the name, since a bracket may also begin JSON or a tag."""
-        found = [_named(o, names) if o in ("[", "{", "<") else [o] for o in self.openings]
+        found = [_before_names(o, names) if o in ("[", "{", "<") else [o] for o in self.openings]
         return tuple(itertools.chain.from_iterable(found))
 
     def keywords(self, values: Values, schema: dict[str, Any], at: str) -> Node:
@@ -118,16 +118,16 @@ class Arguments:
         if bad is not None:
             raise ConstraintError(f"{at}.properties: {bad!r} cannot be the name of a keyword argument")
         if extra is not None:
-            extra = seq(other_names(named(schema)), Const("="), extra)
+            extra = seq(other_names(member_names(schema)), Const("="), extra)
         return values.members([(seq(Const(f"{k}="), v), r) for k, v, r in entries], extra, ", ")
 
     def ends_of(self, template: Template, names: list[str], tool: str) -> tuple[str, ...]:
         """The texts that may end the value of an argument with one of these names, in a call of this tool."""
         own = closing(template.after).first
-        ends = _named(own, names) if template.tail[1:2] and template.tail[1].name == "key" else [own]
+        ends = _before_names(own, names) if template.tail[1:2] and template.tail[1].name == "key" else [own]
         ends += [closing(t.after).first for t in self.d.item[:1]]
         ends += [p.first for p in argument_closings(template, self.d)[1:]]
-        outer = (_named(s.first, [tool]) if s.begins_with_name else [s.first] for s in self.outer)
+        outer = (_before_names(s.first, [tool]) if s.begins_with_name else [s.first] for s in self.outer)
         return tuple(dict.fromkeys((*ends, *itertools.chain.from_iterable(outer))))
 
     def guards(self, later: list[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
@@ -136,7 +136,7 @@ class Arguments:
         if not later or not self.guard:
             return self.guard, ()
         name = choice(map(Const, later)) if len(later) <= _MAX_TOLD else Chars("\\n", negated=True, max=256)
-        opened = choice(_written(p.opening, name) for p in self.plan.arguments.parameters)
+        opened = choice(_as_node(p.opening, name) for p in self.plan.arguments.parameters)
         if not self.plan.arguments.breaks:
             return (*self.guard, opened), ()
         first = any("\n" in p.lead for p in self.plan.arguments.parameters)
@@ -257,41 +257,41 @@ class _Markup:
         self.entries, self.extra = shape(schema)
         if self.extra is True and any(step.name == "key" for step in self.template.tail):
             self.extra = False  # a grammar cannot repeat an opened name, so only declared names work
-        self.names = named(schema)
+        self.names = member_names(schema)
 
     def all(self) -> Node:
         """The arguments, with what closes the call."""
-        named = [(self.alone(i), required) for i, (_, _, required) in enumerate(self.entries)]
+        declared = [(self.alone(i), required) for i, (_, _, required) in enumerate(self.entries)]
         extra = None if self.extra is False else self.alone(len(self.entries))
-        plain = seq(self.values.members(named, extra, self.arguments.d.separator.arguments), Const(self.end))
+        plain = seq(self.values.members(declared, extra, self.arguments.d.separator.arguments), Const(self.end))
         if not self.end or not self.arguments.guard:
             return plain
-        return Finer(plain, _follows(self.next(0, "")))
+        return Finer(plain, _continued(self.continuations(0, "")))
 
     def alone(self, i: int) -> Node:
         return seq(Const(self.opening), self.argument(i, []))
 
-    def next(self, i: int, separator: str) -> list[tuple[str, Node]]:
+    def continuations(self, i: int, separator: str) -> list[tuple[str, Node]]:
         """The continuations after the arguments before ``i``: a text, and what follows it."""
         found: list[tuple[str, Node]] = []
         if i < len(self.entries) or self.extra is not False:
-            found.append((separator + self.opening, self.from_(i)))
+            found.append((separator + self.opening, self.arguments_from(i)))
         if not any(required for _, _, required in self.entries[i:]):
             found.append((self.end, EMPTY))
         return _factored(found)
 
-    def one_of(self, i: int) -> Node:
+    def argument_or_later(self, i: int) -> Node:
         """An argument from ``i`` on that may come next, after its opening's beginning, with all that follows."""
         separator = self.arguments.d.separator.arguments
         if i == len(self.entries):
-            return self.argument(i, self.next(i, separator))
-        found = [self.argument(i, self.next(i + 1, separator))]
+            return self.argument(i, self.continuations(i, separator))
+        found = [self.argument(i, self.continuations(i + 1, separator))]
         if not self.entries[i][2] and (i + 1 < len(self.entries) or self.extra is not False):
-            found.append(self.from_(i + 1))
+            found.append(self.arguments_from(i + 1))
         return choice(found)
 
-    def from_(self, i: int) -> Node:
-        return self.arguments.rules.once(("arguments", self.serial, i), lambda: self.one_of(i))
+    def arguments_from(self, i: int) -> Node:
+        return self.arguments.rules.once(("arguments", self.serial, i), lambda: self.argument_or_later(i))
 
     def argument(self, i: int, follow: list[tuple[str, Node]]) -> Node:
         """The argument at ``i``, after the beginning of its opening; after the last come undeclared arguments."""
@@ -343,7 +343,7 @@ class _Markup:
             if not texts:
                 raise ConstraintError(f"{at}: all its values contain markers of the dialect")
             closed = template.inner_trail + stop + rest
-            return [seq(head, Const(text + closed), _follows(follow)) for text in texts]
+            return [seq(head, Const(text + closed), _continued(follow)) for text in texts]
         bounds = (schema.get("minLength", 0), schema.get("maxLength"), schema.get("pattern", ""))
         free = bounds == (0, None, "")
         # A bounded value is written exactly, and so is the white space before the marker.
@@ -360,7 +360,7 @@ class _Markup:
         after = follow or [("", EMPTY)]
         if not longer or not free or not isinstance(head, Const):
             return [seq(head, text(f), node) for f, node in after]
-        sections = [seq(self.section(t, key, opened, guarded=bool(guard)), _follows(follow)) for t in longer]
+        sections = [seq(self.section(t, key, opened, guarded=bool(guard)), _continued(follow)) for t in longer]
         return [*sections, *(seq(text(f, head.text), node) for f, node in after)]
 
     def section(self, template: Template, key: Node, opened: tuple[str, ...], *, guarded: bool) -> Node:
@@ -379,7 +379,7 @@ class _Markup:
     def other(self, key: Node, schema: dict[str, Any], kind: str, at: str, follow: list[tuple[str, Node]]) -> Node:
         head, stop, rest = self.around(self.template, key, kind)
         value = (spelled if kind in ("object", "array") else Values.value)(self.values, schema, at)
-        return seq(head, value, Const(self.template.inner_trail + stop + rest), _follows(follow))
+        return seq(head, value, Const(self.template.inner_trail + stop + rest), _continued(follow))
 
 
 def own_tags(template: Template, key: Node, kind: str) -> list[Const]:
@@ -407,7 +407,7 @@ def _factored(found: list[tuple[str, Node]]) -> list[tuple[str, Node]]:
     return [(short, choice((first, seq(Const(long[len(short) :]), second))))]
 
 
-def _without(parameters: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _forbidding(parameters: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Parameters without other arguments of some names, if they may come first, alone, or behind a name."""
     properties = parameters.get("properties")
     needed = any(key != NAME for key in parameters.get("required") or ())
@@ -428,7 +428,7 @@ def spelled(values: Values, schema: dict[str, Any], at: str) -> Json:
         return Json(whole, values.without, None, str(error))
 
 
-def _follows(follow: list[tuple[str, Node]]) -> Node:
+def _continued(follow: list[tuple[str, Node]]) -> Node:
     if not follow:
         return EMPTY
     return choice(seq(Const(text), node) for text, node in follow)
@@ -441,19 +441,19 @@ def _guard(template: Template, plan: Plan) -> tuple[Node, ...]:
     if any(a.kind not in (LITERAL, SPACE) for closings, _ in rule for p in closings for a in p.atoms):
         return ()
     found: list[Node] = []
-    own = _written(plan.calls.separator)
+    own = _as_node(plan.calls.separator)
     between = choice((SEPARATORS, seq(SEPARATORS, own, SEPARATORS))) if plan.calls.separator else SEPARATORS
     for closings, followers in rule:
         wanted = [first for first in dict.fromkeys(p.first for p in followers) if first]
         if closings and wanted:
-            found.append(seq(choice(map(_written, closings)), between, choice(map(Const, wanted))))
+            found.append(seq(choice(map(_as_node, closings)), between, choice(map(Const, wanted))))
     return tuple(found)
 
 
 _BLANKS: Final = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
 
 
-def _named(opening: str, names: list[str]) -> list[str]:
+def _before_names(opening: str, names: list[str]) -> list[str]:
     """The beginning of a marker before one of these names, with the white space that may come before it."""
     return [opening + name for name in (*names, *_BLANKS)]
 
@@ -467,7 +467,7 @@ _FIELDS: Final = {
 }  # fmt: skip
 
 
-def _written(pattern: Pattern, name: Node = EMPTY) -> Node:
+def _as_node(pattern: Pattern, name: Node = EMPTY) -> Node:
     """A pattern with this name in its other fields."""
     return seq(*(Const(a.text) if a.kind == LITERAL else _FIELDS.get(a.kind, name) for a in pattern.atoms))
 

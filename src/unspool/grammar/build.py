@@ -89,7 +89,7 @@ class _Builder:
         self.content_first = self.policy.text_before_tools == "content"
         # Calls are written by the first template; after text, by the first that cannot be confused with text.
         self.block = d.calls[0] if d.calls else None
-        self.behind = next((t for t in writable(d.calls) if self.distinct(t)), self.block)
+        self.block_after_text = next((t for t in writable(d.calls) if self.distinct(t)), self.block)
         self.undecided = demand.stage is Stage.UNDECIDED and bool(d.reasoning)
         if demand.tools and not d.call:
             raise ConstraintError(f"tools: dialect {d.name!r} has no template for calls")
@@ -189,7 +189,7 @@ class _Builder:
         without = [*self.markers(scan), *more]
         unlike = self.begins(without)
         # After a call, another may begin with its name.
-        unlike += [_named(o.pattern) for o in plan.calls.inner if o.form.marked and not o.pattern.first]
+        unlike += [_call_by_name(o.pattern) for o in plan.calls.inner if o.form.marked and not o.pattern.first]
         if self.undecided:
             without += [closing.first for closing in plan.reasoning.closings]
         unlike += self.unlike_calls(without)
@@ -324,7 +324,7 @@ class _Builder:
             return [seq(margin, Const(head), self.preceded())]
         if preamble.before or preamble.after:
             frame = self.frame(preamble, first=first)
-            return [seq(frame, self.section(first=False, margin=self.margin()))]
+            return [seq(frame, self.calls(first=False))]
         return [self.preceded()] if self.lined or self.trigger else []
 
     def mixed(self) -> Node:
@@ -356,9 +356,7 @@ class _Builder:
                 seq(self.text(self.begun(tool)[0], "```"), self.section(first=False, opened=True, begun=tool))
                 for tool in self.demand.tools
             )
-        return seq(
-            self.text(self.trigger, called=called), self.section(first=False, cut=len(self.trigger), block=self.behind)
-        )
+        return seq(self.text(self.trigger, called=called), self.section(first=False, triggered=True))
 
     @property
     def endless(self) -> bool:
@@ -381,7 +379,7 @@ class _Builder:
     @cached_property
     def trigger(self) -> str:
         """The marker with which calls after text begin; ``""`` if no letter distinguishes them from text."""
-        block, call = self.behind, self.d.call[0]
+        block, call = self.block_after_text, self.d.call[0]
         if block is None or not self.distinct(block):
             return ""
         opening = block.opening + literal(call.head)
@@ -413,9 +411,8 @@ class _Builder:
         *,
         first: bool,
         opened: bool = False,
-        cut: int = 0,
+        triggered: bool = False,
         begun: Tool | None = None,
-        block: Template | None = None,
         margin: Node = EMPTY,
     ) -> Node:
         """A block of calls.
@@ -423,13 +420,12 @@ class _Builder:
         Args:
             first: the output begins with it, so what the prompt contains of it is not written.
             opened: the block's opening was already written.
-            cut: how many characters of its beginning were already written.
+            triggered: the text before it ended with the `trigger`, which begins it.
             begun: the tool whose call has begun; see the method of this name.
-            block: its template; default: the first.
             margin: the white space before it.
         """
         d, demand = self.d, self.demand
-        template = block or self.block
+        template = self.block_after_text if triggered else self.block
         assert template is not None
         opening, closed = template.opening, template.closing
         text = "" if opened else self.started(opening) if first else opening
@@ -438,7 +434,7 @@ class _Builder:
             steps = (Step("", text), *head) if text else tuple(head)
             if first and not opening:
                 steps = without(steps, len(literal(steps)) - len(self.started(literal(steps))))
-            return without(steps, cut)
+            return without(steps, len(self.trigger)) if triggered else steps
 
         if begun:
             one = seq(*self.written(self.begun(begun)[1], begun), self.arguments_and_end(begun))
@@ -522,6 +518,6 @@ def _first_member(shape: ObjectShape, names: Node) -> Node:
     return choice((name, seq(choice(map(Const, further)), _QUOTE)))
 
 
-def _named(pattern: Pattern) -> Node:
+def _call_by_name(pattern: Pattern) -> Node:
     later = next(a.text for a in pattern.atoms if a.kind == LITERAL)
     return seq(SEPARATORS, _NAME, SPACES, Const(later))

@@ -19,7 +19,7 @@ _SPECIAL = frozenset('\\.+*?()|[]{}^$#&-~/"')
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def literal(text: str) -> str:
+def verbatim(text: str) -> str:
     """A text as a regular expression that matches nothing else."""
     return "".join(_NAMED.get(c) or ("\\" + c if c in _SPECIAL else c) for c in text)
 
@@ -31,7 +31,7 @@ def in_class(characters: Iterable[str]) -> str:
 
 def folded(text: str) -> str:
     """A regular expression for a text in any mixture of upper and lower case."""
-    return "".join(f"[{c.lower()}{c.upper()}]" if c.isascii() and c.isalpha() else literal(c) for c in text)
+    return "".join(f"[{c.lower()}{c.upper()}]" if c.isascii() and c.isalpha() else verbatim(c) for c in text)
 
 
 def cases(text: str) -> list[str]:
@@ -69,7 +69,7 @@ def _lacking(marker: str, stops: tuple[str, ...]) -> str:
 def expression(node: Node) -> str:
     """A flat node as a regular expression; `TypeError` if the node is not flat."""
     if isinstance(node, Const):
-        return literal(node.text)
+        return verbatim(node.text)
     if isinstance(node, Chars):
         body = f"[{'^' if node.negated else ''}{node.set}]" if node.set else ANY
         return body.replace('"', '\\"').replace("/", "\\/") + count(node.min, node.max)
@@ -142,12 +142,16 @@ def _run(node: Chars) -> re.Pattern[str]:
     return re.compile(expression(node))
 
 
+def anchored(pattern: str) -> tuple[bool, bool]:
+    """Whether a pattern of JSON Schema, which is searched for, is bound to the beginning and the end of a text."""
+    return pattern.startswith("^"), pattern.endswith("$") and not pattern.endswith("\\$")
+
+
 def searched(pattern: str) -> str:
-    """Turn a pattern of JSON Schema, which is searched for, into an expression for the whole text."""
-    front = "" if pattern.startswith("^") else ANY + "*"
-    back = "" if pattern.endswith("$") and not pattern.endswith("\\$") else ANY + "*"
-    inner = pattern[not front :]
-    return f"{front}(?:{inner if back else inner[:-1]}){back}"
+    """Turn a pattern of JSON Schema into an expression for the whole text."""
+    begins, ends = anchored(pattern)
+    front, back = ("" if bound else ANY + "*" for bound in (begins, ends))
+    return f"{front}(?:{pattern[begins : len(pattern) - ends]}){back}"
 
 
 def _group(node: Node) -> str:

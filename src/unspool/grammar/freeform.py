@@ -16,7 +16,7 @@ from ..errors import ConstraintError
 from ..regex import Regex
 from . import regular
 from .bounds import step
-from .flat import ANY, literal
+from .flat import ANY, verbatim
 
 NO_LARK: Final = "tools: the grammar of a custom tool is in Lark, which cannot be kept in this form"
 """The error of all formats other than Lark."""
@@ -292,8 +292,8 @@ class _Writer:
         self.named: dict[str, str] = {}  # by what is written
         self.words: dict[str, str] = {}  # the same of terminals, by their own names
         begun = dict.fromkeys(m[:n] for m in without for n in range(1, len(m)))
-        held = [f"{literal(m)}{ANY}*" for m in without if m]
-        self.guard = f" & ~/{ANY}*(?:{'|'.join([*held, *map(literal, begun)])})/" if held else ""
+        held = [f"{verbatim(m)}{ANY}*" for m in without if m]
+        self.guard = f" & ~/{ANY}*(?:{'|'.join([*held, *map(verbatim, begun)])})/" if held else ""
 
     def text(self) -> str:
         """The whole text, in which every name has a prefix, so that none has a meaning to the engine."""

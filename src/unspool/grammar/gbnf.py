@@ -83,7 +83,7 @@ class _Printer(Printer):
     def repeat(self, node: Repeat) -> str:
         if node.max == 0:
             return '""'
-        part = self.named(node.part)
+        part = self.symbol(node.part)
         if not node.separator:
             return part + _times(node.min, node.max)
         name, new = self.name("q", (part, node.separator))
@@ -93,7 +93,7 @@ class _Printer(Printer):
         found = part if high == 0 else f"{part} {name}{_times(max(0, node.min - 1), high)}"
         return found if node.min else f'({found} | "")'
 
-    def named(self, node: Node) -> str:
+    def symbol(self, node: Node) -> str:
         """A repeated node as one symbol: llama.cpp also counts the symbols inside it, and allows 2,000 in all."""
         name, new = self.name("p", (self.scope, node))
         if new:

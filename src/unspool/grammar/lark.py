@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from .flat import ANY, OPEN_SPAN, begun, count, expression, folded, literal, searched
+from .flat import ANY, OPEN_SPAN, begun, count, expression, folded, searched, verbatim
 from .freeform import Freeform
 from .lower import Abilities, Printer, lowered
 from .nodes import MAX_JSON_SPACE, Chars, Const, Free, Grammar, Json, Node, Text, Word
@@ -96,7 +96,7 @@ class _Printer(Printer):
         markers = () if node.guard else (node.stop, *node.without) if bounded else node.without
         limits = self.limits(node, markers, node.guard)
         if not (bounded or limits or node.head):
-            return self.define("t", f"/{ANY}*{literal(stop)}/", "[lazy]")
+            return self.define("t", f"/{ANY}*{verbatim(stop)}/", "[lazy]")
         inner = self.define("T", self.characters(node, node.min) + limits)
         head = f"{_quoted(node.head)} " if node.head else ""
         return self.define("t", self.define("T", f"{head}{inner} {_quoted(stop)}"), "[lazy]")
@@ -110,7 +110,7 @@ class _Printer(Printer):
 
     def limits(self, node: Text, markers: tuple[str, ...], guard: tuple[Node, ...] = ()) -> str:
         """The texts that a terminal must not match, as one complement, since each one costs the lexer time."""
-        held = "|".join((*(literal(m) for m in markers if m), *map(folded, node.folded), *map(expression, guard)))
+        held = "|".join((*(verbatim(m) for m in markers if m), *map(folded, node.folded), *map(expression, guard)))
         first = "|".join(map(expression, node.unlike))
         last = "|".join(
             (

@@ -80,6 +80,12 @@ def from_lark(tokenizer: Any, lark: str) -> Any:
     return llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(lark), log_level=0, limits=limits)
 
 
+def _unpacked(bits: "NDArray[np.int32]", size: int) -> "NDArray[np.bool_]":
+    import numpy as np
+
+    return np.unpackbits(bits.view("uint8"), count=size, bitorder="little").view("bool")
+
+
 class _LlguidanceMatcher:
     def __init__(self, matcher: Any, vocab_size: int) -> None:
         import numpy as np
@@ -87,15 +93,13 @@ class _LlguidanceMatcher:
         self._matcher = matcher
         self._size = vocab_size
         self._bits = np.zeros((vocab_size + 31) // 32, dtype=np.int32)
-        self._unpack = np.unpackbits
 
     def mask(self) -> "NDArray[np.bool_]":
         bits = self._bits
         self._matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
         if self._matcher.is_error():
             raise ConstraintError(f"llguidance: {self._matcher.get_error()}")
-        unpacked = self._unpack(bits.view("uint8"), count=self._size, bitorder="little")
-        return unpacked.view("bool")
+        return _unpacked(bits, self._size)
 
     def accept(self, token: int) -> bool:
         return bool(self._matcher.consume_token(token))
@@ -142,11 +146,8 @@ class _XgrammarMatcher:
         self._bits = library.allocate_token_bitmask(1, vocab_size)
 
     def mask(self) -> "NDArray[np.bool_]":
-        import numpy as np
-
         self._matcher.fill_next_token_bitmask(self._bits)
-        unpacked = np.unpackbits(self._bits.numpy()[0].view("uint8"), count=self._size, bitorder="little")
-        return unpacked.view("bool")
+        return _unpacked(self._bits.numpy()[0], self._size)
 
     def accept(self, token: int) -> bool:
         return bool(self._matcher.accept_token(token))

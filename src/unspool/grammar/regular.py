@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from .bounds import step
-from .flat import count, in_class
+from .flat import anchored, count, in_class
 from .nodes import Chars, Const, Node, Repeat, choice, seq
 
 MAX_DEPTH: Final = 100
@@ -70,8 +70,8 @@ def parse(pattern: str, flags: str = "") -> Part:
 def sought(pattern: str) -> Part:
     """The tree of the texts in which a pattern of JSON Schema is found; errors are those of `parse`."""
     anything = Several(Set(((0, _LAST),)), 0, None)
-    ended = pattern.endswith("$") and not pattern.endswith("\\$")
-    return Row((*(() if pattern.startswith("^") else (anything,)), parse(pattern), *(() if ended else (anything,))))
+    front, back = (() if bound else (anything,) for bound in anchored(pattern))
+    return Row((*front, parse(pattern), *back))
 
 
 def literal_of(text: str) -> Row:
@@ -147,7 +147,7 @@ class _Reader:
         if c == "[":
             return Set(self.folded(self.char_class()))
         if c == ".":
-            return Set(_without(((0, _LAST),), () if self.dot_all else ((10, 10),)))
+            return Set(_except(((0, _LAST),), () if self.dot_all else ((10, 10),)))
         if c in "*+?":
             raise self.wrong(f"{c!r} repeats nothing")
         return Set(self.folded(self.literal(c)))
@@ -182,7 +182,7 @@ class _Reader:
         if c in _CLASSES:
             return _CLASSES[c]
         if c.lower() in _CLASSES:
-            return _without(((0, _LAST),), _CLASSES[c.lower()])
+            return _except(((0, _LAST),), _CLASSES[c.lower()])
         if c in "xu":
             digits = self.hex(2 if c == "x" else 4)
             return ((digits, digits),)
@@ -226,10 +226,10 @@ class _Reader:
                 one = ((one[0][0], last[0][1]),)
             found += one
         self.at += 1
-        return _without(((0, _LAST),), tuple(found)) if negated else merged(found)
+        return _except(((0, _LAST),), tuple(found)) if negated else merged_ranges(found)
 
 
-def merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
+def merged_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
     found: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1] + 1:
@@ -239,9 +239,9 @@ def merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
     return tuple(found)
 
 
-def _without(ranges: Ranges, less: Ranges) -> Ranges:
+def _except(ranges: Ranges, less: Ranges) -> Ranges:
     found: list[tuple[int, int]] = []
-    less = merged(less)
+    less = merged_ranges(less)
     for low, high in ranges:
         for first, last in less:
             if last < low or first > high:
@@ -261,7 +261,7 @@ def _cases(ranges: Ranges) -> Ranges:
             a, b = max(low, first), min(high, last)
             if a <= b:
                 more.append((a + by, b + by))
-    return merged(more)
+    return merged_ranges(more)
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -319,14 +319,14 @@ def rule(part: Part, quote: str) -> str:
 
 
 def _rule_of(ranges: Ranges, quote: str, run: str) -> str:
-    plain = _without(ranges, _special(quote))
+    plain = _except(ranges, _special(quote))
     words = [f"/{_set(plain)}{run}/"] if plain else []
     return "(" + " | ".join([*words, *(f"/{e}/" for e in _escapes(ranges, quote))]) + ")"
 
 
 def _words(ranges: Ranges, quote: str) -> list[str]:
     """Expressions for the characters of a set: one for unescaped characters, and one for each escape."""
-    plain = _without(ranges, _special(quote))
+    plain = _except(ranges, _special(quote))
     escapes = _escapes(ranges, quote)
     return [*([_set(plain)] if plain or not escapes else []), *escapes]
 
@@ -350,7 +350,7 @@ def _escape(code: int) -> str:
 
 
 def _set(ranges: Ranges) -> str:
-    whole = _without(ranges, (_SURROGATES,))
+    whole = _except(ranges, (_SURROGATES,))
     if not whole:
         return "[^\\x{0}-\\x{10FFFF}]"
     return "[" + "".join(_char(a) if a == b else f"{_char(a)}-{_char(b)}" for a, b in whole) + "]"
@@ -376,7 +376,7 @@ def node(part: Part, banned: frozenset[int]) -> Node:
 
 def _character(ranges: Ranges, banned: frozenset[int]) -> Node:
     """One character of a set: as it is, or escaped. Of controls without a short escape only a lone one is kept."""
-    plain = _without(ranges, (*_special('"'), _SURROGATES, *((c, c) for c in banned)))
+    plain = _except(ranges, (*_special('"'), _SURROGATES, *((c, c) for c in banned)))
     short = {code: f"\\{letter}" for code, letter in _ESCAPES.items()} | {34: '\\"', 92: "\\\\"}
     escaped = short | {code: f"\\u{code:04x}" for code in banned - {34, 92}}
     within = [text for code, text in sorted(escaped.items()) if any(low <= code <= high for low, high in ranges)]

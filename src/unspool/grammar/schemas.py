@@ -16,7 +16,7 @@ from ..errors import ConstraintError
 from ..schema import MAX_DEPTH, resolve
 from .bounds import MAX_PATTERN, Budget, check_count, check_finite, check_number, step
 
-MAX_NODES: Final = 20_000  # how many nodes the schemas of one tool may contain
+MAX_TOOL_NODES: Final = 20_000  # how many nodes the schemas of one tool may contain
 
 MAX_KEY: Final = 256  # the longest name of a property, in characters
 
@@ -84,14 +84,14 @@ class _Copy:
         self.visits += 1
         if depth > MAX_DEPTH:
             raise ConstraintError(f"{at}: nested deeper than {MAX_DEPTH}")
-        if self.visits > MAX_NODES:
-            raise ConstraintError(f"{at}: the schema has more than {MAX_NODES:,} nodes")
+        if self.visits > MAX_TOOL_NODES:
+            raise ConstraintError(f"{at}: the schema has more than {MAX_TOOL_NODES:,} nodes")
         if not isinstance(node, Mapping):
             return node is not False
         self.budget.node(node, at)
         closed = self.closed if closed is None else closed
         found: Node = {}
-        node = _named(node)
+        node = _without_property_names(node)
         _refuse(node, at)
         # Keys keep the schema's order, because grammars write properties in that order.
         for key, value in node.items():
@@ -245,7 +245,7 @@ def _number(key: str, value: Any, at: str) -> Any:
     return int(value)
 
 
-def _named(node: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_property_names(node: Mapping[str, Any]) -> Mapping[str, Any]:
     """A node whose ``propertyNames`` say nothing, or are written by other keywords, without them, as code generators
     write maps: names that are any string, that match a pattern, or that are among some.
     """

@@ -35,13 +35,16 @@ class _Printer(Writer[Format]):
         self.size = 0
 
     def node(self, node: Node) -> Format:
-        self.size += 1
-        if self.size > _MAX_PARTS:
-            raise ConstraintError("tools: the structural tag would be too large")
+        self.grow(1)
         return super().node(node)
 
+    def grow(self, parts: int) -> None:
+        self.size += parts
+        if self.size > _MAX_PARTS:
+            raise ConstraintError("tools: the structural tag would be too large")
+
     def const(self, text: str) -> Format:
-        return _const(text)
+        return {"type": "const_string", "value": text}
 
     def flat(self, node: Chars | Word) -> Format:
         return _regex(node)
@@ -74,9 +77,7 @@ class _Printer(Writer[Format]):
             before = self.size
             self.made[name] = self.written(name), self.size - before
         else:
-            self.size += self.made[name][1]
-            if self.size > _MAX_PARTS:
-                raise ConstraintError("tools: the structural tag would be too large")
+            self.grow(self.made[name][1])
         return self.made[name][0]
 
     def written(self, name: str) -> Format:
@@ -95,7 +96,7 @@ class _Printer(Writer[Format]):
             inner = part["elements"] if part["type"] == "sequence" else [part]
             for one in inner:
                 if one["type"] == "const_string" and flat and flat[-1]["type"] == "const_string":
-                    flat[-1] = _const(flat[-1]["value"] + one["value"])
+                    flat[-1] = self.const(flat[-1]["value"] + one["value"])
                 else:
                     flat.append(one)
         return flat[0] if len(flat) == 1 else {"type": "sequence", "elements": flat}
@@ -106,8 +107,8 @@ class _Printer(Writer[Format]):
         if not node.separator:
             return _repeated(part, low, high)
         if high == 0:
-            return _const("")
-        more = self.sequence([_const(node.separator), part])
+            return self.const("")
+        more = self.sequence([self.const(node.separator), part])
         found = self.sequence([part, _repeated(more, max(0, low - 1), None if high is None else high - 1)])
         return found if low else _repeated(found, 0, 1)
 
@@ -126,7 +127,7 @@ class _Printer(Writer[Format]):
                 body["excludes"] = without
             if node.max is not None:
                 body["max_chars"] = node.max
-        head, stop = ([_const(text)] if text else [] for text in (node.head, node.stop))
+        head, stop = ([self.const(text)] if text else [] for text in (node.head, node.stop))
         return self.sequence([*head, body, *stop])
 
     def quoting(self, without: list[str]) -> Format:
@@ -134,17 +135,13 @@ class _Printer(Writer[Format]):
         backticks, no text begins with the first character of a marker."""
         plain: Format = {"type": "any_text", "excludes": [*without, "`"]}
         inside: Format = {"type": "any_text", "excludes": [*without, "`", "\n"]}
-        tick, line = _const("`"), _const("\n")
+        tick, line = self.const("`"), self.const("\n")
         begun = _regex(Chars(in_class(sorted({t[0] for t in [*without, "`"]})), True))
         several: Format = {"type": "regex", "pattern": "``+"}
         quote: Format = {"type": "or", "elements": [several, self.sequence([tick, inside, tick])]}
         cut = self.sequence([tick, inside, line, plain])
         whole: Format = {"type": "or", "elements": [self.sequence([quote, begun, plain]), cut]}
         return self.sequence([plain, _repeated(whole, 0, None), _repeated(quote, 0, 1)])
-
-
-def _const(text: str) -> Format:
-    return {"type": "const_string", "value": text}
 
 
 def _regex(node: Node) -> Format:

@@ -181,7 +181,7 @@ def _but(set: str, without: Iterable[str], min: int = 1, max: int | None = 1) ->
 
 def _ranges(characters: str) -> str:
     """The inside of a character class; neighbours are joined to ranges."""
-    spans = regular.merged((ord(c), ord(c)) for c in characters)
+    spans = regular.merged_ranges((ord(c), ord(c)) for c in characters)
     return "".join(chr(a) + ("-" if b > a + 1 else "") + (chr(b) if b > a else "") for a, b in spans)
 
 
@@ -342,7 +342,7 @@ class Values:
     def object(self, schema: dict[str, Any], at: str) -> Node:
         entries, extra = self.entries(schema, at)
         if extra is not None:
-            extra = seq(self.spelling.key(named(schema), self.without), Const(self.style.colon), extra)
+            extra = seq(self.spelling.key(member_names(schema), self.without), Const(self.style.colon), extra)
         members = [(seq(Const(self.key(k, at) + self.style.colon), v), r) for k, v, r in entries]
         inside = self.members(members, extra, self.style.comma)
         return seq(Const("{"), inside, Const("}"))
@@ -414,6 +414,6 @@ def shape(schema: dict[str, Any]) -> tuple[list[tuple[str, Schema, bool]], Schem
     return [(k, v, k in required) for k, v in properties.items() if v is not False or k in required], others
 
 
-def named(schema: dict[str, Any]) -> list[str]:
+def member_names(schema: dict[str, Any]) -> list[str]:
     """The names that a schema gives to members, which other members must not have."""
     return list(dict.fromkeys((*schema.get("properties", ()), *schema.get("required", ()))))

@@ -124,9 +124,7 @@ def _utf8(text: str) -> bytes:
 
 
 def _text(content: Any) -> str:
-    if isinstance(
-        content, list
-    ):  # only the parts' texts and digests count, since clients may add cache markers to parts
+    if isinstance(content, list):  # clients may add cache markers to parts, so only texts and digests count
         parts = [part for part in content if isinstance(part, Mapping)]
         content = "".join(f"\0{p['sha256']}" if is_medium(p) else str(p.get("text", "")) for p in parts)
     return content if isinstance(content, str) else json.dumps(content) if content else ""

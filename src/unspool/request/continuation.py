@@ -38,8 +38,9 @@ from .chat_request import ChatRequest
 from .exact import Turn
 from .fields import BadRequest
 from .parts.places import FORGED
-from .prompts import NoBridge, Prompts
+from .prompts import Prompts
 from .settings import Settings
+from .writing import NoBridge
 
 log = logging.getLogger("unspool.server")
 _COUNT: Final = 100_000

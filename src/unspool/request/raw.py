@@ -56,7 +56,7 @@ def with_ids(request: RawRequest, tokenizer: Any, awaited: Awaited) -> RawReques
     return msgspec.structs.replace(request, ids=tuple(map(ids, request.prompts)))
 
 
-def prepare_raw(request: RawRequest, engine: engines.Engine, eos: str = "") -> RawPrepared:
+def prepare_raw(request: RawRequest, engine: engines.Engine, eos: str) -> RawPrepared:
     """Prepare a request for an engine; ``eos`` is the special token with which outputs end, which some engines show."""
     if request.echo:
         if request.sampling.logprobs is not None and not getattr(engine, "echoes", False):

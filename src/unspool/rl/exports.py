@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, groupby, zip_longest
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -37,11 +37,12 @@ def to_trl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> dict
         roles: the roles of the rows to take.
     """
     rows = list(_rows(rollouts, roles))
+    cut = [_Cut.of(row) for _, row in rows]
     return {
-        "prompt_ids": [row.input_ids[: row.prompt_length] for _, row in rows],
-        "completion_ids": [row.input_ids[row.prompt_length :] for _, row in rows],
-        "logprobs": [_known(row)[row.prompt_length :] for _, row in rows],
-        "env_mask": [row.loss_mask[row.prompt_length :] for _, row in rows],
+        "prompt_ids": [one.prompt for one in cut],
+        "completion_ids": [one.output for one in cut],
+        "logprobs": [one.logprobs for one in cut],
+        "env_mask": [one.mask for one in cut],
         "rollout": [rollout.id for rollout, _ in rows],
         "reward": [rollout.reward for rollout, _ in rows],
         "role": [row.role for _, row in rows],
@@ -52,10 +53,10 @@ def to_verl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> lis
     """The fields of verl's ``AgentLoopOutput``; the arguments are as for `to_trl`."""
     return [
         {
-            "prompt_ids": row.input_ids[: row.prompt_length],
-            "response_ids": row.input_ids[row.prompt_length :],
-            "response_mask": row.loss_mask[row.prompt_length :],
-            "response_logprobs": _known(row)[row.prompt_length :],
+            "prompt_ids": cut.prompt,
+            "response_ids": cut.output,
+            "response_mask": cut.mask,
+            "response_logprobs": cut.logprobs,
             "reward_score": rollout.reward,
             "num_turns": 1 + 2 * len(row.calls),
             "metrics": {},
@@ -68,6 +69,7 @@ def to_verl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> lis
             },
         }
         for rollout, row in _rows(rollouts, roles)
+        for cut in (_Cut.of(row),)
     ]
 
 
@@ -156,13 +158,14 @@ def to_skyrl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> di
             instance = str(rollout.metadata.get("instance_id", rollout.id))
             owners += [TrajectoryID(instance, next(counts[instance]))] * len(found)
             rows += found
+    cut = [_Cut.of(row) for _, row in rows]
     return {
-        "prompt_token_ids": [row.input_ids[: row.prompt_length] for _, row in rows],
-        "response_ids": [row.input_ids[row.prompt_length :] for _, row in rows],
+        "prompt_token_ids": [one.prompt for one in cut],
+        "response_ids": [one.output for one in cut],
         "rewards": [rollout.reward for rollout, _ in rows],
-        "loss_masks": [row.loss_mask[row.prompt_length :] for _, row in rows],
+        "loss_masks": [one.mask for one in cut],
         "stop_reasons": [row.finish_reason for _, row in rows],
-        "rollout_logprobs": [_known(row)[row.prompt_length :] for _, row in rows],
+        "rollout_logprobs": [one.logprobs for one in cut],
         "trajectory_ids": owners,
         "is_last_step": [id != following for id, following in zip_longest(owners, owners[1:])],
     }
@@ -244,6 +247,20 @@ def _rows(rollouts: Iterable[Rollout], roles: Sequence[Role]) -> "Iterable[tuple
         if len(models) > 1:
             raise ValueError(f"{rollout.id}: there are rows of several models; choose one: {', '.join(sorted(models))}")
         yield from ((rollout, row) for row in learnt)
+
+
+class _Cut(NamedTuple):
+    """A row, divided where its prompt ends: the tokens before and after, and what is known of those after."""
+
+    prompt: list[int]
+    output: list[int]
+    mask: list[int]
+    logprobs: list[float]
+
+    @classmethod
+    def of(cls, row: Row) -> "_Cut":
+        at = row.prompt_length
+        return cls(row.input_ids[:at], row.input_ids[at:], row.loss_mask[at:], _known(row)[at:])
 
 
 def _known(row: Row) -> list[float]:

@@ -70,7 +70,7 @@ class Guard:
         name = "" if found is None else (found[1] or found[2]).lower().rstrip(".")
         return name in self._hosts or name.endswith(".localhost") or _is_address(name)
 
-    def allows(self, origin: str, host: str | None = None) -> bool:
+    def allows(self, origin: str, host: str | None) -> bool:
         """Whether pages of this origin may use the server; its own pages, from ``host``, may."""
         if not _PLAIN.fullmatch(origin):
             return False

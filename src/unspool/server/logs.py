@@ -16,7 +16,7 @@ _SPELLED: Final = CONTROLS | {c: ascii(chr(c))[1:-1] for c in _MORE}
 """How logs spell controls: also tabs, line ends and changes of direction, with which a text could forge lines."""
 
 
-def set_up_logs(form: str = "text", level: str = "info") -> None:
+def set_up_logs(form: str, level: str) -> None:
     """Write the logs of this process, from this level on, to standard error, as ``text`` or ``json``."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else Lines("%(levelname)s %(name)s: %(message)s"))

@@ -206,11 +206,9 @@ class _Parent:
                 child.process.send_signal(signum)
 
 
-def supervise(
-    words: Sequence[str], listener: socket.socket, number: int, engines: Mapping[str, Address] | None = None
-) -> int:
+def supervise(words: Sequence[str], listener: socket.socket, number: int, engines: Mapping[str, Address]) -> int:
     """Serve with several processes on one socket until SIGTERM or SIGINT, and return the exit code. ``words`` are the
     command line of a worker, from the command's name on."""
     os.set_inheritable(listener.fileno(), True)
     with tempfile.TemporaryDirectory(prefix="unspool-") as folder:
-        return _Parent(words, listener, folder, engines or {}).run(number)
+        return _Parent(words, listener, folder, engines).run(number)

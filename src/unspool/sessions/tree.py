@@ -25,7 +25,7 @@ from ..request.continuation import (
     thoughts_of,
     trimmed,
 )
-from ..request.prompts import NoBridge, refusals
+from ..request.writing import NoBridge, refusals
 from ..rl.rollouts import BROKEN
 from .records import Model, Node, Recorded
 

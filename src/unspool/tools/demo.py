@@ -23,11 +23,11 @@ class DemoToolServer:
 
     def __init__(
         self,
-        fetcher: Fetcher | None = None,
+        fetcher: Fetcher | None,
         *,
         python: bool = False,
-        search: str | None = None,
-        limits: ToolLimits | None = None,
+        search: str | None,
+        limits: ToolLimits | None,
     ) -> None:
         self.label: Final = "demo"
         self.limits: Final = limits or ToolLimits()

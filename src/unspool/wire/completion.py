@@ -29,9 +29,9 @@ class CompletionWriter(Writer):
         id: str,
         model: str,
         created: int,
-        n: int = 1,
-        echoed: Sequence[str] = (),
-        include_usage: bool = False,
+        n: int,
+        echoed: Sequence[str],
+        include_usage: bool,
     ) -> None:
         self._identity = {"id": id, "object": "text_completion", "created": created, "model": model}
         self._include_usage = include_usage

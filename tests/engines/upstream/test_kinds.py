@@ -158,7 +158,7 @@ def test_an_ending_token_without_text_has_no_logprob(
 ) -> None:
     fields = {"tokens": ["a", "b"][:count], "token_logprobs": [-0.5, -0.25][:count], "top_logprobs": None}
     choice = {"text": "a", "finish_reason": "stop", "token_ids": [5, 6][:count], "logprobs": fields, **more}
-    piece = read_completion(json.dumps({"choices": [choice]}).encode(), keep_end=keep_end)
+    piece = read_completion(json.dumps({"choices": [choice]}).encode(), 0, keep_end, capture=False)
     assert piece.token_ids == tokens[count - 1]
     assert [entry["token"] for entry in piece.logprobs] == ["a", "b"][: len(piece.token_ids)]
 
@@ -167,14 +167,15 @@ def test_a_special_token_among_the_alternatives_of_llama_cpp_has_the_name_of_the
     chosen, named = {"id": 2, "logprob": -0.1, "bytes": []}, {"id": 3, "token": "a", "logprob": -3.0, "bytes": [97]}
     reported = {**chosen, "token": "<|im_end|>", "top_logprobs": [{**chosen, "token": ""}, named]}
     data = {"content": "", "completion_probabilities": [reported]}
-    (entry,) = read_native(json.dumps(data).encode(), alternatives=2).logprobs
+    (entry,) = read_native(json.dumps(data).encode(), 2, keep_end=False, capture=False).logprobs
     assert [one["token"] for one in entry["top_logprobs"]] == ["<|im_end|>", "a"]
 
 
 def test_logprobs_of_servers_without_ids_are_unchanged() -> None:
     fields = {"tokens": ["a"], "token_logprobs": [-0.5], "top_logprobs": None}
     choice = {"text": "a", "finish_reason": "stop", "logprobs": fields}
-    assert len(read_completion(json.dumps({"choices": [choice]}).encode()).logprobs) == 1
+    piece = read_completion(json.dumps({"choices": [choice]}).encode(), 0, keep_end=False, capture=False)
+    assert len(piece.logprobs) == 1
 
 
 @pytest.mark.parametrize(

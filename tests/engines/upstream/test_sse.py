@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from unspool.engines.upstream import sse
 from unspool.engines.upstream.sse import Events
 
 STREAM = (
@@ -33,8 +34,9 @@ def test_every_cut_in_two_gives_the_same_events() -> None:
 
 
 @pytest.mark.parametrize("piece", [b"x", b"data: x\n", b"data:\n", b"data: " + b"x" * 50, b"\r", b"data: x\r"])
-def test_endless_events_are_an_error_and_not_held(piece: bytes) -> None:
-    events = Events(limit=1000)
+def test_endless_events_are_an_error_and_not_held(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_EVENT", 1000)
+    events = Events()
 
     def feed() -> None:
         for _ in range(1002):
@@ -44,8 +46,9 @@ def test_endless_events_are_an_error_and_not_held(piece: bytes) -> None:
         feed()
 
 
-def test_endless_comments_are_not_held() -> None:
-    events = Events(limit=1000)
+def test_endless_comments_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_EVENT", 1000)
+    events = Events()
     for _ in range(10_000):
         assert events.feed(b": keep-alive\n\n") == []
 

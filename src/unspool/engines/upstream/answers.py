@@ -12,7 +12,7 @@ It raises `EngineError` if the event is an error, or malformed.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -170,7 +170,14 @@ class _ListedCompletion(_Completion):
     choices: Sequence[_ListedChoice] = []
 
 
-def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False) -> Delta:
+class EventReader(Protocol):
+    """Reads an event of a stream. ``alternatives``: how many for each token (``None``: no log-probabilities);
+    ``keep_end``: the token that ends the output stays; ``capture``: with the tokens as they were sampled."""
+
+    def __call__(self, data: bytes, alternatives: int | None, keep_end: bool, capture: bool) -> Delta: ...
+
+
+def read_completion(data: bytes, alternatives: int | None, keep_end: bool, capture: bool) -> Delta:
     """Read an event of ``/v1/completions``, as vLLM, SGLang, FastDeploy, llama-cpp-python and transformers write it, of
     vLLM's ``/inference/v1/generate``, or of its chat completions without parsers.
     """
@@ -296,9 +303,7 @@ class SglangReader:
     def __init__(self) -> None:
         self._text = self._ids = self._entries = 0
 
-    def __call__(
-        self, data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False
-    ) -> Delta:
+    def __call__(self, data: bytes, alternatives: int | None, keep_end: bool, capture: bool) -> Delta:
         event = _decode(data, _SglangEvent)
         meta, text, ids = event.meta_info, event.text, tuple(event.output_ids)
         ended = meta.finish_reason
@@ -370,7 +375,7 @@ class _Native(_Event):
     completion_probabilities: list[_Probability] = []
 
 
-def read_native(data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False) -> Delta:
+def read_native(data: bytes, alternatives: int | None, keep_end: bool, capture: bool) -> Delta:
     """Read an event of ``/completion``, as llama.cpp's server writes it.
 
     Its ids are not parsed, because only the last token of a character in several tokens is reported.
@@ -403,7 +408,7 @@ class _Ollama(_Event):
     eval_count: _Count | None = None
 
 
-def read_ollama(data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False) -> Delta:
+def read_ollama(data: bytes, alternatives: int | None, keep_end: bool, capture: bool) -> Delta:
     """Read a line of ``/api/generate``, as Ollama writes it."""
     event = _decode(data, _Ollama)
     if not event.done:

@@ -63,9 +63,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def discover(
-    urls: Sequence[str], *, key: str | None = None, kind: str | None = None, model: str | None = None
-) -> Discovered:
+def discover(urls: Sequence[str], *, key: str | None, kind: str | None, model: str | None) -> Discovered:
     """Ask the first of the servers of one model. `ValueError` if a URL or the kind is wrong; `EngineError` if the
     server cannot be reached, or refuses the key."""
     server = _Server(base_urls(urls, kind)[0], key)

@@ -20,8 +20,8 @@ import msgspec
 
 from ...errors import ConstraintError
 from ...grammar import Constraint
-from ..base import Delta, EngineError, Request, Sampling, Thinking
-from .answers import read_completion, read_native, read_ollama
+from ..base import EngineError, Request, Sampling, Thinking
+from .answers import EventReader, read_completion, read_native, read_ollama
 from .sse import Events, Lines
 
 log = logging.getLogger("unspool.engines")
@@ -84,7 +84,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     stream: str = "text/event-stream"  # the type of the stream's content
     events: Callable[[], Events | Lines] = Events  # makes a reader of the stream
     opt_in: bool = False  # whether the server refuses budgets unless it is set up for them
-    read: Callable[..., Delta] = read_completion  # reads an event of the stream; a class makes a reader for each stream
+    read: EventReader | type[EventReader] = read_completion  # a class makes a reader for each stream
     echo: bool = False  # whether log-probabilities of prompts are reported
     # Further fields that make it report the tokens as they were sampled; ``None`` if it cannot.
     capture: Mapping[str, Any] | None = None

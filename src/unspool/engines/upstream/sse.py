@@ -7,12 +7,11 @@ MAX_EVENT: Final = 4 * 1024 * 1024  # the largest incomplete event, in bytes
 
 class Lines:
     """Reads one stream of lines of bounded size, each an event; what comes after the last line feed is none. Each byte
-    is read a constant number of times, and held data is bounded by ``limit``."""
+    is read a constant number of times, and held data is bounded."""
 
     WHAT = "a line"
 
-    def __init__(self, limit: int = MAX_EVENT) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._cut = bytearray()  # the incomplete line
         self._size = 0  # the other bytes of an incomplete event
 
@@ -28,8 +27,8 @@ class Lines:
             *lines, rest = chunk.split(b"\n")
             self._cut += rest
             found = self._events(lines)
-        if len(self._cut) + self._size > self._limit:
-            raise ValueError(f"{self.WHAT} is larger than {self._limit:,} bytes")
+        if len(self._cut) + self._size > MAX_EVENT:
+            raise ValueError(f"{self.WHAT} is larger than {MAX_EVENT:,} bytes")
         return found
 
     def _events(self, lines: list[bytes]) -> list[bytes]:
@@ -45,8 +44,8 @@ class Events(Lines):
 
     WHAT = "an event"
 
-    def __init__(self, limit: int = MAX_EVENT) -> None:
-        super().__init__(limit)
+    def __init__(self) -> None:
+        super().__init__()
         self._lines: list[bytes] = []  # the data of the incomplete event
         self._begun = False
 
