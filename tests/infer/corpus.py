@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unspool import Inference, TemplateError, detect_dialect, get_dialect
-from unspool.infer import NO_CALL, infer_views
 from unspool.infer.asking import ask
 from unspool.infer.choosing import MOST, first_failure, holds, prove_views
+from unspool.infer.inference import NO_CALL, infer_views
 from unspool.infer.rendering import Renderer
 
 from ..templates.sources import corpus

@@ -11,7 +11,7 @@ from tests.cli.test_infer import checkpoint
 from tests.support import dialect_of, present
 from unspool import UnknownDialect, get_dialect
 from unspool.cli import main
-from unspool.cli.prove import report
+from unspool.cli.proof import report
 from unspool.infer.choosing import choose_dialect, holds, prove_dialect, summary
 
 from . import invented

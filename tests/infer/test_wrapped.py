@@ -8,7 +8,7 @@ import pytest
 
 from unspool import get_dialect
 from unspool.chat_templates.worker import Worker
-from unspool.cli.prove import WITH_TOOLS, report, with_tools, wrapped
+from unspool.cli.proof import WITH_TOOLS, report, with_tools, wrapped
 from unspool.infer.choosing import Asked, choose_dialect
 from unspool.request.prompts import Prompts, Tokenizer
 

@@ -31,7 +31,7 @@ from .common import (
 )
 from .engines import ENGINES, LOCAL, REPLAY, UPSTREAM, EngineKind, EngineSettings, find_engine, open_engine
 from .local import is_local, local_arguments, start_local
-from .prove import AUTO, WITH_TOOLS, ask, choose, prove, report, with_tools
+from .proof import AUTO, WITH_TOOLS, ask, choose, prove, report, with_tools
 from .recordings import OutputSettings, open_recordings, read_in_common
 from .templates import find_template, source_argument
 
@@ -97,9 +97,11 @@ def model_arguments(p: Container) -> None:
 
 
 _ONLY = {
-    LOCAL: ["context", "threads", "gpu-layers", "batch-size", "mmproj", "adapter", "llama", "engine-log"],
-    UPSTREAM: ["engine-kind", "engine-model", "engine-key", "engine-keep-end", "engine-budgets"],
-}
+    LOCAL: [
+        "--context", "--threads", "--gpu-layers", "--batch-size", "--mmproj", "--adapter", "--llama", "--engine-log",
+    ],
+    UPSTREAM: ["--engine-kind", "--engine-model", "--engine-key", "--engine-keep-end", "--engine-budgets"],
+}  # fmt: skip
 """The arguments that only one kind of engine has."""
 
 
@@ -180,7 +182,7 @@ def _opened(
 def _report_unused(options: argparse.Namespace, kind: EngineKind) -> None:
     """Say which arguments have no effect on this kind of engine. A file may give them to several models."""
     for other, names in _ONLY.items():
-        given = [f"--{name}" for name in names if getattr(options, name.replace("-", "_"))]
+        given = [name for name in names if getattr(options, name[2:].replace("-", "_"))]
         if given and kind is not other:
             say(f"unspool: {', '.join(given)}: has no effect on this engine, only on {other.form}")
 

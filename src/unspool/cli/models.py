@@ -57,7 +57,7 @@ def _read(name: str, gguf: "Gguf") -> dict[str, str]:
     from ..errors import UnknownDialect
     from ..infer.choosing import Asked
     from ..request.tokenizer import gguf_tokenizer
-    from .prove import LIMITS, WITH_TOOLS
+    from .proof import LIMITS, WITH_TOOLS
 
     tokenizer = gguf_tokenizer(gguf)
     with Asked(tokenizer.tool_template, tokenizer.special, LIMITS) as asked:

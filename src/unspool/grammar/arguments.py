@@ -87,7 +87,7 @@ class Arguments:
             margin = tail[: len(tail) - len(tail.lstrip())]
             ends = (
                 *self.ends_of(template, [key], tool.name),
-                *(t.text for t in own_tags(template, Const(key), "string")),
+                *(t.text for t in own_tags(template, Const(key))),
             )
             return seq(head, Free(grammar.source, "", ends), Const(margin + stop), rest, Const(end))
         source, ends = grammar.source, string_ends(self.plan)
@@ -337,7 +337,7 @@ class _Markup:
         opened = self.arguments.opened(later) if later else ()
         kept_out = (*self.ends_of(template, key), *opened)
         head, stop, rest = self.around(template, key, "string")
-        twice = own_tags(template, key, "string")
+        twice = own_tags(template, key)
         texts = _listed_texts(schema, (*kept_out, *(t.text for t in twice)))
         if texts is not None:
             if not texts:
@@ -382,12 +382,12 @@ class _Markup:
         return seq(head, value, Const(self.template.inner_trail + stop + rest), _continued(follow))
 
 
-def own_tags(template: Template, key: Node, kind: str) -> list[Const]:
+def own_tags(template: Template, key: Node) -> list[Const]:
     """The texts that count as a repeated tag where the value of an argument begins: its opening, and the last tag in
     it; of an unknown name, what every opening begins with."""
     if not isinstance(key, Const):
         return [Const(literal(template.head).strip())]
-    opening = "".join(step.write({"key": key.text, **_kinds(kind)}) for step in template.head).strip()
+    opening = "".join(step.write({"key": key.text, **_kinds("string")}) for step in template.head).strip()
     tags = value_tags(pattern(template.before))
     last = opening[opening.rfind(tags[-1].first) :] if tags else opening
     return [Const(t) for t in dict.fromkeys((opening, last))] if opening[-1] in TAG_ENDS else []

@@ -12,11 +12,11 @@ from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..errors import DialectError, UnknownDialect
 from ..events import Stage
-from . import NO_CALL, infer_views, proven
 from .asking import ask
 from .cutting import Views, behind_user, cut
 from .detect import detect_dialect
 from .histories import NAMES
+from .inference import NO_CALL, infer_views, proven
 from .proof import NEEDED, STAGE, Case, Prover
 from .rendering import Renderer
 

@@ -86,7 +86,7 @@ class Conversation:
         self._tools = list(tools) if tools is not None else None
         self._policy = policy
         Parser(self._format.dialect, tools=tools, policy=policy)  # raises if they are wrong
-        self._reset(as_messages(messages, "messages"))
+        self._reset(as_messages(messages))
 
     def _reset(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Start again with these messages."""
@@ -206,7 +206,7 @@ class Conversation:
             TypeError: these are not messages.
             TemplateError: the template refuses them. The conversation is unchanged.
         """
-        new = [dict(m) for m in as_messages(messages, "messages")]
+        new = [dict(m) for m in as_messages(messages)]
         if not new:
             raise ValueError("messages: at least one is needed")
         for i, message in enumerate(new):
@@ -341,7 +341,7 @@ class Conversation:
             TypeError: these are not messages.
             TemplateError: the template refuses them.
         """
-        ids, codes = transcribe(self, [dict(m) for m in as_messages(messages, "messages")])
+        ids, codes = transcribe(self, [dict(m) for m in as_messages(messages)])
         return Transcript(ids, mask_of(codes, kinds))
 
 

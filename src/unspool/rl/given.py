@@ -48,13 +48,13 @@ def as_logprobs(logprobs: Any, count: int) -> NDArray[np.float64]:
     return known
 
 
-def as_messages(messages: Any, where: str) -> Sequence[Mapping[str, Any]]:
-    """The messages, each of which has a role; a `TypeError` begins with ``where``."""
+def as_messages(messages: Any) -> Sequence[Mapping[str, Any]]:
+    """The messages, each of which has a role, or a `TypeError`."""
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
-        raise wrong_type(where, messages, "a list of messages")
+        raise wrong_type("messages", messages, "a list of messages")
     for i, message in enumerate(messages):
         if not isinstance(message, Mapping):
-            raise wrong_type(f"{where}[{i}]", message, "a message, an object with a role")
+            raise wrong_type(f"messages[{i}]", message, "a message, an object with a role")
         if not isinstance(message.get("role"), str):
-            raise wrong_type(f"{where}[{i}].role", message.get("role"), "a string")
+            raise wrong_type(f"messages[{i}].role", message.get("role"), "a string")
     return messages
