@@ -1,8 +1,10 @@
 """Stored responses and conversations, by OpenAI's own client."""
 
 import asyncio
+import contextlib
 import itertools
 import json
+import sqlite3
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -683,6 +685,27 @@ def test_a_response_whose_process_is_gone_has_failed(monkeypatch: pytest.MonkeyP
     with live(engine, "hermes", prompts=template(), store=again) as server:
         found = server.openai.responses.retrieve(queued.id)
         assert (found.status, found.error.message) == ("failed", "the server is shutting down")
+
+
+def test_a_stream_of_a_response_whose_process_is_gone_ends_as_failed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("unspool.server.background._BEAT", 0.1)
+    with live(Gated(*FACTS), "hermes", prompts=template(), store=Store(tmp_path / "store.db")) as server:
+        stream = server.openai.responses.create(model="m", input="Hello", background=True, stream=True)
+        first = [next(stream) for _ in range(5)]
+        id = first[0].response.id  # type: ignore[union-attr]
+        with (
+            contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as now,
+            contextlib.closing(sqlite3.connect(tmp_path / "later.db")) as later,
+        ):
+            now.backup(later)  # as a kill leaves it
+    monkeypatch.setattr("unspool.request.stored.LOST", 0.0)
+    with live(Gated(*FACTS), "hermes", prompts=template(), store=Store(tmp_path / "later.db")) as server:
+        rest: list[Any] = list(server.openai.responses.retrieve(id, stream=True, starting_after=1))
+        assert [event.sequence_number for event in rest] == list(range(2, len(rest) + 2))
+        assert (rest[-1].type, rest[-1].response.status) == ("response.failed", "failed")
+        assert "the server ended" in rest[-1].response.error.message
 
 
 @pytest.mark.parametrize("given", [{}, {"input": None}, {"input": []}, {"input": ""}])

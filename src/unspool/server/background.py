@@ -8,15 +8,17 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Final
 
+import msgspec
 from starlette.types import Send
 
 from ..generation.run import Run
 from ..generation.service import Service, log
 from ..request.fields import NotFound
-from ..request.stored import EVENTS, LOST, OPEN, RESPONSE, beat_again, current
+from ..request.stored import EVENTS, LOST, OPEN, RESPONSE, Saved, beat_again, current
 from ..store import Reading, Record, Store, StoreError, StoreFull, Writing
 from ..wire.common import Failure
-from ..wire.sse import KEEP_ALIVE
+from ..wire.encoding import encode
+from ..wire.sse import KEEP_ALIVE, event
 from .replies import StreamReply
 
 _BEAT: Final = LOST / 6
@@ -109,26 +111,29 @@ class Background:
 
     async def _events(self, service: Service, owner: bytes, id: str, after: int) -> AsyncIterator[bytes]:
         clock = asyncio.get_running_loop().time
-        at, since = 0, clock()
+        at, since, last = 0, clock(), b""
 
-        def read(reading: Reading) -> tuple[list[Record], str]:
+        def read(reading: Reading) -> tuple[list[Record], Saved | None]:
             found = reading.children(owner, EVENTS, (RESPONSE, id), after=at, limit=_AT_ONCE)
             with suppress(NotFound):
-                return found, current(reading, owner, id).status
-            return found, "deleted"
+                return found, current(reading, owner, id)
+            return found, None
 
         while True:
             news = self._news
-            records, status = await service.store.reading(read)
+            records, saved = await service.store.reading(read)
             for record in records:
-                at, since = record.at, clock()
+                at, since, last = record.at, clock(), record.data
                 yield _after(record.data, after)
                 if _ENDS.search(record.data):
                     return
             if records:
                 continue
-            # The last events are written just after the response itself.
-            if status in ("cancelled", "deleted") or (status not in OPEN and clock() - since > _BEAT):
+            if saved is None or saved.status == "cancelled":
+                return
+            # The last events are written just after the response itself, unless its process has ended before that.
+            if saved.status not in OPEN and clock() - since > _BEAT:
+                yield _end(saved, last)
                 return
             if clock() - since > service.settings.limits.silence:
                 since = clock()
@@ -174,8 +179,8 @@ class _Journal:
                 id = f"{self._run.id}/{self._count}"
                 self._count += 1
                 parent = RESPONSE, self._run.id
-                event = partial(Writing.put, owner=self._owner, kind=EVENTS, id=id, data=data, parent=parent)
-                await self._background.write(self._store, event)
+                put = partial(Writing.put, owner=self._owner, kind=EVENTS, id=id, data=data, parent=parent)
+                await self._background.write(self._store, put)
                 self._background.tell()
         except StoreError as error:
             self._broken = True
@@ -195,6 +200,15 @@ async def _beating(store: Store, owner: bytes, id: str, task: "asyncio.Task[None
         else:
             if not alive:
                 task.cancel()
+
+
+def _end(saved: Saved, last: bytes) -> bytes:
+    """The event that ends a response, after some frames."""
+    kind = f"response.{saved.status}"
+    found = _SEQUENCE.search(last.rstrip().rpartition(b"\n\n")[2])
+    number = 0 if found is None else int(found[1]) + 1
+    response = msgspec.Raw(saved.response)
+    return event(kind.encode(), encode({"type": kind, "sequence_number": number, "response": response}))
 
 
 def _after(data: bytes, number: int) -> bytes:
