@@ -120,6 +120,7 @@ def test_grpo_learns_what_vllm_sampled(tmp_path: Path) -> None:
         prompts = Prompts(Tokenizer(tiny.TEMPLATE, tiny.TEMPLATE, {"eos_token": "<|im_end|>"}, tiny.MARKS))
         engine = Upstream(proxy.url, tokenizer=words.backend_tokenizer)
         with live(engine, "hermes", prompts=prompts, sessions=True) as server:
+            server.http.timeout = 120.0  # the first answer takes vLLM long where the processors are busy
             runs = train(model, words, server, proxy, tmp_path, 1e-4)
     for one in runs:
         assert [c.logprobs_kind for c in one.calls] == ["constrained", "processed"]
