@@ -127,6 +127,15 @@ def test_numbers_that_llama_cpp_is_not_made_for_are_refused(words: list[str], er
     assert str(caught.value).endswith(error)
 
 
+def test_a_template_alone_gets_the_special_tokens_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "m.jinja"
+    file.write_text("{{ eos_token }}{% for m in messages %}{{ m.content }}{% endfor %}", encoding="utf-8")
+    model = opened("--engine", str(need_small_model()), "--tokenizer", str(file), "--dialect", "hermes")
+    assert model.prompts.tokenizer.special["eos_token"] == "<|im_end|>"
+    assert "<|im_start|>" in model.prompts.tokenizer.added
+    asyncio.run(model.engine.close())
+
+
 @pytest.mark.parametrize(
     ("engine", "instead"),
     [
