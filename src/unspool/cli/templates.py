@@ -1,8 +1,11 @@
 """Where the chat template of ``serve`` and ``generate`` comes from: ``--tokenizer``, a GGUF, or a server."""
 
 import argparse
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from ..errors import TemplateError
 from .common import Misuse, blaming, needing, read_key, say
@@ -35,19 +38,39 @@ def find_template(options: argparse.Namespace, kind: EngineKind, argument: str) 
     served = find_local(argument).name if kind is LOCAL else "" if told is None else told.model or ""
     if options.tokenizer is not None:
         with needing("server"), blaming("--tokenizer", options.tokenizer, TemplateError):
-            return Source(_read(options.tokenizer), options.tokenizer, served)
+            return Source(_given(Path(options.tokenizer), kind, argument, told), options.tokenizer, served)
     with needing("server"):
         if told is not None:
             return Source(_sent(options, told), told.path, served)
         return Source(_own(argument) if kind is LOCAL else None, None, served)
 
 
-def _own(argument: str) -> "Tokenizer":
+def _own(argument: str, template: str | None = None) -> "Tokenizer":
     from ..request.tokenizer import gguf_tokenizer
 
     model = find_local(argument)
     with blaming("--engine", None, TemplateError):
-        return gguf_tokenizer(model.gguf, model.template)
+        return gguf_tokenizer(model.gguf, template or model.template)
+
+
+def _given(path: Path, kind: EngineKind, argument: str, told: "Discovered | None") -> "Tokenizer":
+    """What ``--tokenizer`` names. The special tokens of a file that is nothing but a template are the engine's."""
+    found = _read(path)
+    if path.is_dir() or _is_gguf(path):
+        return found
+    if kind is LOCAL:
+        return _own(argument, found.template)
+    if told is not None:
+        with contextlib.suppress(OSError, TemplateError):  # what the server names may be another's
+            if told.path is not None:
+                return _read(told.path, found.template)
+        added = tuple(sorted({*found.added, *told.added, *told.special.values()}))
+        found = msgspec.structs.replace(found, special=dict(told.special), added=added)
+    empty = [name for name in ("bos_token", "eos_token") if name in found.template and name not in found.special]
+    if empty and kind is UPSTREAM:
+        text = f"writes {' and '.join(empty)}, which the engine does not say; the model's folder or its GGUF does"
+        say(f"unspool: --tokenizer: {path}: {text}")
+    return found
 
 
 def _discovered(options: argparse.Namespace) -> "Discovered | None":
@@ -92,7 +115,7 @@ def _sent(options: argparse.Namespace, found: "Discovered") -> "Tokenizer":
         if found.template:
             added = {*found.added, *found.special.values()}
             if found.path is not None and found.path.suffix == ".gguf":
-                added |= set(_read(found.path).added)
+                added |= set(_read(found.path, found.template).added)
             marks = special_marks(added, found.template)
             return Tokenizer(found.template, found.tool_template or found.template, dict(found.special), marks)
         if found.path is not None:
@@ -105,20 +128,20 @@ def _sent(options: argparse.Namespace, found: "Discovered") -> "Tokenizer":
     )
 
 
-def _read(path: str | Path) -> "Tokenizer":
-    """The chat template and the special tokens of a folder, a GGUF, or a file that is nothing but a template. `OSError`
-    if it cannot be read, `TemplateError` if there is no template, or a file is malformed."""
+def _read(path: Path, template: str | None = None) -> "Tokenizer":
+    """The chat template, unless another one is given, and the special tokens of a folder or a GGUF; or a file that is
+    nothing but a template. `OSError` if it cannot be read, `TemplateError` if there is no template, or a file is
+    malformed."""
     from ..engines.upstream.discovery import possible_tokens
     from ..infer.gguf import read_gguf
     from ..infer.sources import read_checkpoint
     from ..request.prompts import Tokenizer, read_tokenizer
     from ..request.tokenizer import gguf_tokenizer
 
-    path = Path(path)
     if path.is_dir():
-        return read_tokenizer(path)
+        return read_tokenizer(path, template)
     if _is_gguf(path):
-        return gguf_tokenizer(read_gguf(path, vocabulary=True))
+        return gguf_tokenizer(read_gguf(path, vocabulary=True), template)
     if path.suffix == ".json":
         raise TemplateError(f"{path}: name its folder, a .gguf or a .jinja file")
     template = read_checkpoint(path).template()

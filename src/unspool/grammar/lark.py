@@ -16,6 +16,7 @@ from .flat import ANY, OPEN_SPAN, begun, count, expression, folded, searched, ve
 from .freeform import Freeform
 from .lower import Abilities, Printer, lowered
 from .nodes import MAX_JSON_SPACE, Chars, Const, Free, Grammar, Json, Node, Text, Word
+from .schemas import mapped
 
 _ABILITIES: Final = Abilities(complements=True, mixed_case=True)
 _OPTIONS: Final = {"whitespace_pattern": f"[\\x20\\x0A\\x0D\\x09]{{1,{MAX_JSON_SPACE}}}", "coerce_one_of": True}
@@ -39,6 +40,20 @@ def lark(grammar: Grammar, special: Mapping[str, int], *, spaced: bool = False) 
     for name in printer.wanted:
         rules.append(f"{name}: {printer.node(grammar.rules[name])}")
     return "\n".join(["%llguidance {}", *rules, *printer.definitions]) + "\n"
+
+
+_URI: Final = r"^[A-Za-z][A-Za-z0-9+.\-]*:[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]+$"
+
+
+def _spelled_out(schema: Any) -> Any:
+    """A schema for the llguidance in llama.cpp, which is built without the format ``uri``."""
+    if not isinstance(schema, dict):
+        return schema
+    found = mapped(schema, _spelled_out)
+    if found.get("format") == "uri":
+        del found["format"]
+        found.setdefault("pattern", _URI)
+    return found
 
 
 class _Printer(Printer):
@@ -125,7 +140,8 @@ class _Printer(Printer):
         return f" & ~/{'|'.join(refused)}/" if refused else ""
 
     def json(self, node: Json) -> str:
-        whole: dict[str, Any] = {"x-guidance": self.options, **(node.schema if isinstance(node.schema, dict) else {})}
+        schema = _spelled_out(node.schema) if self.options is _SPACED else node.schema
+        whole: dict[str, Any] = {"x-guidance": self.options, **(schema if isinstance(schema, dict) else {})}
         return self.define("j", "%json " + json.dumps(whole, ensure_ascii=False))
 
 

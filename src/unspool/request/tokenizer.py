@@ -28,15 +28,17 @@ class Tokenizer(msgspec.Struct, frozen=True):
     response_template: dict[str, Any] | None = None
 
 
-def read_tokenizer(path: str | Path) -> Tokenizer:
-    """Read a model's folder: ``tokenizer_config.json``, ``tokenizer.json`` and ``chat_template.jinja``. `OSError` if a
-    file cannot be read, `TemplateError` if there is no template, or a file is malformed."""
+def read_tokenizer(path: str | Path, template: str | None = None) -> Tokenizer:
+    """Read a model's folder: ``tokenizer_config.json``, ``tokenizer.json`` and ``chat_template.jinja``, the last unless
+    another chat template is given. `OSError` if a file cannot be read, `TemplateError` if there is no template, or a
+    file is malformed."""
     folder = Path(path)
     found = read_folder(folder)
-    template = found.templates.get("default")
+    templates = found.templates if template is None else {"default": template}
+    template = templates.get("default")
     if not template:
         raise TemplateError(f"{folder}: contains no chat template (tokenizer_config.json or chat_template.jinja)")
-    tool_template = found.templates.get("tool_use") or template
+    tool_template = templates.get("tool_use") or template
     config, tokenizer = map(_object, (folder / "tokenizer_config.json", folder / "tokenizer.json"))
     decoded, listed = config.get("added_tokens_decoder"), tokenizer.get("added_tokens")
     added = [*(decoded.values() if isinstance(decoded, dict) else ()), *(listed if isinstance(listed, list) else ())]

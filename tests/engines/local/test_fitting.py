@@ -24,7 +24,7 @@ def made(folder: Path, name: str = "m.gguf", data: int | None = None, **values: 
         ({"general__type": "mmproj"}, "is a projector"),
         ({"general__architecture": "clip"}, "is a projector"),
         ({"general__type": "adapter"}, "is an adapter"),
-        ({"general__architecture": "nomic-bert"}, "is an embedding model"),
+        *(({"general__architecture": n}, "is an embedding model") for n in ("nomic-bert", "gemma-embedding")),
         ({"llama__pooling_type": 3}, "is an embedding model"),
         ({"llama__attention__causal": False}, "is an embedding model"),
         ({"tokenizer__ggml__tokens": []}, "has no model, or no vocabulary"),

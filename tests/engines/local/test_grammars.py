@@ -55,6 +55,20 @@ async def test_a_grammar_that_cannot_be_compiled_is_refused_each_time_and_others
         await grammars.check(required(CITY))
 
 
+async def test_a_uri_is_told_by_a_pattern_as_llama_cpp_does_not_know_the_format(grammars: Grammars) -> None:
+    schema = {"type": "string", "format": "uri", "minLength": 3}
+    constraint = required({"properties": {"format": schema, "list": {"items": schema}}, "required": ["format"]})
+    assert '"uri"' not in constraint.lark_spaced
+    call = '<tool_call>\n{"name": "f", "arguments": {"format": %s}}\n</tool_call><|im_end|>'
+    for text, right in (
+        ("https://a.example:8/x?y=%20&z=[1]#w", True),
+        ("urn:a", True),
+        ("a b", False),
+        ("x:<y>", False),
+    ):
+        assert await grammars.follows(constraint, call % json.dumps(text), True) == right, text
+
+
 def test_ids_beyond_the_vocabulary_are_no_tokens(vocabulary: Vocabulary) -> None:
     engine = Scripted(["x"])
     engine.tokenizer = vocabulary

@@ -268,6 +268,19 @@ def test_the_cause_is_told_and_not_what_followed_from_it(
     assert [fault.endswith(why) for fault in faults] == [True], faults
 
 
+def test_one_that_ends_without_a_word_is_told_with_its_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "child.py").write_text("raise SystemExit(3)")
+    monkeypatch.setattr("unspool.engines.local.process._CHILD", tmp_path / "child.py")
+    faults: list[str] = []
+    process = LlamaProcess(Launch(model="m.gguf"), faults.append)
+    process.start()
+    process._thread.join()
+    process.close()
+    assert faults == ["m.gguf: cannot be loaded: llama.cpp ended (exit code 3)"]
+
+
 def test_an_empty_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need_small_model()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -22,6 +22,7 @@ import unspool
 from unspool.cli.local import find_local
 from unspool.engines import read_recordings
 from unspool.engines.local import Launch, LlamaProcess
+from unspool.grammar.schemas import FORMATS
 
 from ...loopback import ask, told
 from ...server.processes import SERVE, Process
@@ -259,6 +260,14 @@ def test_a_model_that_prefers_white_space_ends_its_json_all_the_same() -> None:
     with child() as complete:
         text = complete(prompt="JSON: ", grammar=constraint.lark_spaced, logit_bias=blank, temperature=0, n_predict=40)
     assert json.loads(text).keys() == {"n"}
+
+
+@pytest.mark.local
+@pytest.mark.parametrize("form", sorted(FORMATS))
+def test_llama_cpp_follows_each_format_of_strings(form: str, served: Serving) -> None:
+    asked: Any = tool("x", a={"type": "string", "format": form})
+    message = served.chat([said("Use x.")], tools=[asked], tool_choice="required", max_tokens=40).choices[0].message
+    assert message.tool_calls[0].function.arguments.startswith('{"a": "')
 
 
 @pytest.mark.local

@@ -120,9 +120,9 @@ def main() -> None:
     params.verbosity = max(params.verbosity, 1)  # unspool reads errors in the log
     try:
         kept = xllamacpp.Server(params)
-    except Exception as error:  # the log has the reason
+    except Exception as error:
         answer(error=str(error))
-        os._exit(1)
+        sys.exit(1)  # and not at once: the log has the reason, which another thread of llama.cpp's writes
     assert kept is not None  # it serves for as long as it is referred to
     answer()
     while os.read(0, 4096):

@@ -8,7 +8,7 @@ from typing import Final
 from ...errors import GgufError
 from ...infer.gguf import Gguf
 
-_ENCODERS: Final = ("bert", "t5encoder", "clip", "dream", "wavtokenizer")
+_ENCODERS: Final = ("bert", "t5encoder", "clip", "dream", "wavtokenizer", "gemma-embedding", "llama-embed")
 _PART: Final = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 MOST_SLOTS: Final = 4  # the most slots without a flag, as in llama.cpp's own server
 _SPARE: Final = 0.9  # the share of the available memory that is used

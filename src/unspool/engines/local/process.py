@@ -199,7 +199,7 @@ class LlamaProcess:
             self._deaths += 1
             number = max(0, -process.returncode)
             if not loaded:
-                why = f"llama.cpp {faults[0]}" if faults else _why(number, self.address.end_of_log(size))
+                why = f"llama.cpp {faults[0]}" if faults else _why(process.returncode, self.address.end_of_log(size))
                 fault = f"{self._launch.model}: cannot be loaded: {why}"
                 if answer and "field" in answer:
                     fault = f"--llama: {answer['error']}"
@@ -361,17 +361,17 @@ _KNOWN: Final = (
 )
 
 
-def _why(number: int, written: str) -> str:
+def _why(code: int, written: str) -> str:
     """Why a model could not be loaded, in a few words."""
     for pattern, words in _KNOWN:
         if found := pattern.search(written):
             return words.format(*found.groups())
-    if number == signal.SIGKILL:
+    if code == -signal.SIGKILL:
         return "llama.cpp was killed, perhaps because memory is used up; --context and --slots say less"
     errors = _errors(written)  # the first is the cause of the others
     if errors and _CUT.search(errors[0]):
         return _PARTIAL
-    return _shown(errors[0]) if errors else _last(written) or f"llama.cpp ended ({_reason(-number)})"
+    return _shown(errors[0]) if errors else _last(written) or f"llama.cpp ended ({_reason(code)})"
 
 
 def _last(written: str) -> str:
