@@ -211,6 +211,7 @@ RESPONSES: Final[Forms] = {
     "input_file": _file,
     **TEXT,
 }
+SCREENSHOT: Final[Forms] = {"computer_screenshot": _linked("image_url", "image")}
 CHAT: Final[Forms] = {
     **TEXT,
     "image_url": _linked("image_url", "image"),
