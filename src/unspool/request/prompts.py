@@ -106,7 +106,8 @@ class Prompts:
         for name in request.template:
             if name not in self._variables and name not in SWITCHES:
                 allowed = ", ".join(sorted(self._variables)) or "none"
-                raise BadRequest(f"chat_template_kwargs.{name}", f"is unknown to the template; allowed are {allowed}")
+                at = request.template_at.get(name, f"chat_template_kwargs.{name}")
+                raise BadRequest(at, f"is unknown to the template; allowed are {allowed}")
         writing = _Writing(self, request, waiting)
         if request.begun:
             return clean(writing.begun(request.messages))
@@ -390,6 +391,7 @@ class _Writing:
         self._guard = self._known.guards[bool(request.media)]
         self._neutral = Neutral(self._guard.special)
         self._template = self._guard.special.break_up(dict(request.template))
+        self._places = request.template_at
         self._variables = prompts.variables_of(msgspec.structs.replace(request, template=self._template))
         self._declared = described(prompts.tools_of(request), self._known.traits)
         self._given: tuple[list[dict[str, Any]], str]
@@ -568,6 +570,8 @@ class _Writing:
             why = f"the chat template leaves out the text of message {at + 1}, of role {messages[at]['role']!r}"
             problem = problem or BadRequest("messages", why)
         assert problem is not None, "at least one shape is tried"
+        if found.error:
+            self._check_variables(shaped, generate, found.error)
         given, fewer = self._declared, described(plainer(self._declared), known)
         ask = shape([{"role": "user", "content": self._prompts.word}], known)
         if given == fewer or not self._rendered(ask, self._neutral, generate).error:
@@ -578,6 +582,15 @@ class _Writing:
         except BadRequest:
             self._tell(given)
             raise problem from None
+
+    def _check_variables(self, messages: list[dict[str, Any]], generate: bool, error: str) -> None:
+        """An error of the field whose variables make the template refuse a conversation, if there is one."""
+        given = self._variables
+        for field in dict.fromkeys(self._places.values()):
+            self._variables = {name: value for name, value in given.items() if self._places.get(name) != field}
+            if self._variables != given and self._rendered(messages, self._neutral, generate).error != error:
+                raise _refused(error, field)
+        self._variables = given
 
     def _tell(self, tools: list[Any]) -> None:
         """Declare other tools than so far."""
@@ -728,11 +741,11 @@ def _in_openai_form(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "tool_calls": calls} if calls else message
 
 
-def _refused(error: Exception | str) -> BadRequest:
+def _refused(error: Exception | str, field: str = "messages") -> BadRequest:
     if isinstance(error, Late):
         return BadRequest(None, "the server is overloaded: the prompt could not be rendered in time; try again", _BUSY)
     text = str(error).removeprefix("template: ")
-    return BadRequest("messages", f"the chat template rejected the request: {text}")
+    return BadRequest(field, f"the chat template rejected the request: {text}")
 
 
 def _any(texts: Iterable[str]) -> str:

@@ -164,6 +164,8 @@ def _source(kind: str) -> Callable[[Fields], Unread]:
     """Anthropic's and AG-UI's form: the bytes, the text or the URL in ``source``."""
 
     def read(part: Fields) -> Unread:
+        # Whether an engine makes an image smaller is its own business.
+        part.object("transformations").one_of("oversized_image", ("downsize",), "downsize")
         found = read_source(part.object("source"), part.text("title", "") or "")
         context = part.text("context", "") or ""
         return msgspec.structs.replace(found, context=context) if context else found

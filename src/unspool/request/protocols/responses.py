@@ -98,7 +98,7 @@ class ResponsesProtocol(WireProtocol):
             listed = tuple(one for one in server_tools.listed if one.server not in history.listed)
             server_tools = msgspec.structs.replace(server_tools, listed=listed, pending=history.pending)
         updated, (response_format, schema_at) = _updated(fields)
-        think, template = thinking(updated)
+        think, template, places = thinking(updated)
         reasoning = Reasoning(
             sealed=_SEALED in _included(fields),
             summary=read_summary(fields),
@@ -117,6 +117,7 @@ class ResponsesProtocol(WireProtocol):
             schema_at=schema_at,
             thinking=think,
             template=template,
+            template_at=places,
             reasoning=reasoning,
             stream=fields.flag("stream"),
             begun=going_on(fields),
@@ -232,7 +233,7 @@ def _input(
         elif not taken:
             called.pop(called_by(item), None)
     if not given:
-        raise fields.wrong(field, "is empty")
+        raise fields.wrong(field, "is empty; at least one item is needed, or previous_response_id or conversation")
     if called and len(given) == fields.earlier:
         raise fields.wrong(field, f"No tool output found for function call {next(iter(called))}.")
     return joined(messages), history
