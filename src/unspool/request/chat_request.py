@@ -35,6 +35,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request, in terms of chat completions."""
 
     messages: list[dict[str, Any]] = []
+    messages_at: str = "messages"  # the field from which they were read
     begun: str = ""  # the field that asks the model to go on with the last message; empty if it writes a new one
     media: Mapping[str, Medium] = {}  # the media that the messages name, by their digests
     toolset: Toolset = Toolset({}, allowed=())

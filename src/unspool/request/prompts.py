@@ -382,12 +382,13 @@ class _Writing:
     def __init__(self, prompts: Prompts, request: ChatRequest, waiting: Waiting | None) -> None:
         self._prompts = prompts
         self._begun = request.begun
+        self._field = request.messages_at
         self._waiting = waiting
         self._now = datetime.datetime.now()  # for all renderings, which are compared
         try:
             self._known = prompts.known
         except TemplateError as error:
-            raise _refused(error) from None
+            raise _refused(error, request.messages_at) from None
         self._guard = self._known.guards[bool(request.media)]
         self._neutral = Neutral(self._guard.special)
         self._template = self._guard.special.break_up(dict(request.template))
@@ -561,14 +562,14 @@ class _Writing:
             tried = shaped
             found = self._rendered(shaped, self._neutral, generate)
             if found.error:
-                problem = problem or _refused(found.error)
+                problem = problem or _refused(found.error, self._field)
                 continue
             at = self._missing(plain, traits, found.text, generate) if traits.whole else None
             if at is None:
                 self._given = shaped, found.text
                 return self._proven(found.text, messages, traits, generate)
             why = f"the chat template leaves out the text of message {at + 1}, of role {messages[at]['role']!r}"
-            problem = problem or BadRequest("messages", why)
+            problem = problem or BadRequest(self._field, why)
         assert problem is not None, "at least one shape is tried"
         if found.error:
             self._check_variables(shaped, generate, found.error)
@@ -643,7 +644,7 @@ class _Writing:
         others = (partial(disguised, change) for change in self._guard.disguises)
         found = broken_up(prompt, others, self._guard.special)
         if found is None:
-            raise BadRequest("messages", "the chat template writes special tokens that come from their texts")
+            raise BadRequest(self._field, "the chat template writes special tokens that come from their texts")
         return found
 
     def _rendered(self, messages: list[dict[str, Any]], change: Change, generate: bool) -> Rendered:
@@ -660,7 +661,7 @@ class _Writing:
                 now=self._now,
             )
         except (TemplateError, ValueError, RecursionError) as error:  # the values are not JSON, or too deep
-            raise _refused(error) from None
+            raise _refused(error, self._field) from None
 
     def _changed(self, messages: Sequence[Mapping[str, Any]], change: Change) -> list[dict[str, Any]]:
         made = []
@@ -741,7 +742,7 @@ def _in_openai_form(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "tool_calls": calls} if calls else message
 
 
-def _refused(error: Exception | str, field: str = "messages") -> BadRequest:
+def _refused(error: Exception | str, field: str) -> BadRequest:
     if isinstance(error, Late):
         return BadRequest(None, "the server is overloaded: the prompt could not be rendered in time; try again", _BUSY)
     text = str(error).removeprefix("template: ")

@@ -107,6 +107,7 @@ class ResponsesProtocol(WireProtocol):
         )
         return ChatRequest(
             messages=messages,
+            messages_at="input",
             toolset=tools,
             kinds=declared.kinds,
             grammars=declared.grammars,
