@@ -279,6 +279,8 @@ def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[st
     if role not in _ROLES:
         told = "has parts of text only, whatever the engine and the chat template take"
         raise BadRequest(one.where, f"{one.kind}: a message of role {role!r} {told}")
+    if not data and one.kind not in ("document", _FILE):  # there are empty texts
+        raise BadRequest(one.where, "has no bytes")
     try:  # a text may begin as an image does
         found = Format("document", "text/plain") if one.kind == "document" else recognize(data)
     except BadMedium as error:
