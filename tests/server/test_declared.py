@@ -13,6 +13,8 @@ from unspool.engines import EngineError
 from unspool.engines.upstream.kinds import KINDS, body
 from unspool.toolset import choice_of
 
+from ..media import part, png, url
+from ..request.parts.test_places import SEEING, prompts
 from .support import PATIENCE, Live, Scripted, both, live
 
 LARK = 'start: "*** " LINE+\nLINE: /[^\\n]+\\n/'
@@ -272,6 +274,77 @@ def test_tools_that_only_openai_runs_are_left_out_with_a_line_in_the_log(caplog:
         "tools": [{"type": "web_search"}, {"type": "function", "name": "later"}],
     }
     with caplog.at_level(logging.INFO, "unspool.server"), live(engine, "hermes") as server:
-        assert server.post("/v1/responses", input="Go", tools=hosted, tool_choice=allowed).status_code == 200
+        answer = server.ok("/v1/responses", input="Go", tools=hosted, tool_choice=allowed)
+        container = server.post(
+            "/v1/responses", input="Go", tools=[{"type": "shell", "environment": {"type": "container_auto"}}]
+        )
     assert [t["function"]["name"] for t in engine.requests[0].tools] == ["later"]
+    assert answer.json()["tools"] == [LATER]  # the response repeats what the model had
+    assert (container.status_code, container.json()["error"]["param"]) == (400, "tools[0].environment.type")
     assert "left out: tool_search, web_search" in caplog.text
+
+
+OWN: Any = [
+    ({"type": "shell", "environment": {"type": "local"}}, {"commands": ["ls", "pwd"], "timeout_ms": 9}),
+    ({"type": "local_shell"}, {"command": ["ls", "-l"], "working_directory": "/tmp"}),
+    ({"type": "apply_patch"}, {"type": "update_file", "path": "a.py", "diff": "@@\n-a\n+b\n"}),
+    ({"type": "computer"}, {"actions": [{"type": "click", "x": 1, "y": 2, "button": "left"}, {"type": "screenshot"}]}),
+    ({"type": "computer_use_preview", "display_width": 80, "display_height": 60}, {"type": "wait"}),
+]  # fmt: skip
+OUTPUTS: Any = {
+    "shell_call": (
+        [{"stdout": "a", "stderr": "b", "outcome": {"type": "exit", "exit_code": 3}}, {"outcome": {"type": "timeout"}}],
+        "a\nb\nexit code 3\n\ntimeout",
+    ),
+    "local_shell_call": ("a b", "a b"),
+    "apply_patch_call": ("no such file", "failed: no such file"),
+    "computer_call": ({"type": "computer_screenshot", "image_url": url(png())}, [part(png())]),
+}
+
+
+@pytest.mark.parametrize(("tool", "arguments"), OWN, ids=lambda one: str(one.get("type")))
+def test_a_tool_that_openai_defines_and_clients_run_is_called_and_answered_in_its_own_items(
+    tool: Any, arguments: Any
+) -> None:
+    name = {"computer_use_preview": "computer_use"}.get(tool["type"], tool["type"])
+    engine = Scripted(list(hermes(name, arguments) * 2))
+    engine.media = frozenset({"image"})  # type: ignore[attr-defined]
+    with live(engine, "hermes", prompts=prompts(SEEING), stores=True) as server:
+        create = server.openai.responses.create
+        ask: Any = {"model": "m", "tools": [tool]}
+        choice = (
+            "required" if name == "local_shell" else {"type": tool["type"]}
+        )  # the protocol has no choice of that one
+        for response in both(server.openai.responses, **ask, input="Go", tool_choice=choice):
+            items: Any = [item.to_dict() for item in response.output]
+            for item in items:
+                assert item["status"] == "completed"
+                sent = {**item, **(item.get("action") or item.get("operation") or {})}
+                assert {k: v for k, v in sent.items() if k in arguments} == arguments
+        kind = items[0]["type"]
+        output, told = OUTPUTS[kind]
+        answer = {"type": f"{kind}_output", "output": output, "status": "failed"}
+        answers: Any = [{**answer, "call_id": item["call_id"]} for item in items]
+        create(**ask, input=[{"role": "user", "content": "Go"}, *items, *answers])
+        create(model="m", input=answers, previous_response_id=response.id)
+        with pytest.raises(openai.BadRequestError, match="No tool output found"):
+            create(model="m", previous_response_id=response.id)
+    assert engine.requests[0].tool_choice in ("required", choice_of(name))
+    for request in engine.requests[2:]:
+        _, said, *results = request.messages
+        assert [json.loads(c["function"]["arguments"]) for c in said["tool_calls"]] == [arguments] * 2
+        assert [c["function"]["name"] for c in said["tool_calls"]] == [name] * 2
+        assert [r["content"] for r in results] == [told] * 2
+        assert [t["function"]["name"] for t in request.tools] == [name]
+
+
+def test_what_a_model_writes_besides_the_arguments_of_such_a_tool_stays_in_their_field() -> None:
+    written = [{"type": "x", "call_id": "y", "commands": ["ls"]}, {}, "ls"]
+    with live(Scripted(["".join(hermes("shell", one) for one in written)]), "hermes") as server:
+        for response in both(server.openai.responses, model="m", tools=[{"type": "shell"}], input="Go"):
+            items = [item.to_dict() for item in response.output]
+            assert [i["type"] for i in items] == ["shell_call"] * 3
+            actions = [i["action"] for i in items]
+            assert actions[:2] == [written[0], {"commands": []}]
+            assert "ls" in str(actions[2])
+            assert all(i["call_id"].startswith("call_") for i in items)

@@ -486,8 +486,10 @@ def test_a_template_that_takes_no_sound_is_named_with_the_kind_of_the_engine_onc
         engine = Upstream(scripted.fake.url, model="m", check_interval=1000)
         with live(engine, "hermes", prompts=prompts(SEEING)) as server:
             server.ok(**body("chat", TEXT))
-            answer = server.post(**body("chat", sound))
-    assert "in a message of role 'user'; the engine (llama.cpp) was not asked" in answer.json()["error"]["message"]
+            errors = {p: server.post(PATHS[p], **body(p, sound)).json()["error"] for p in ("chat", "responses")}
+    assert [error["param"] for error in errors.values()] == ["messages", "input"]
+    told = "in a message of role 'user'; the engine (llama.cpp) was not asked"
+    assert all(told in error["message"] for error in errors.values())
 
 
 @pytest.mark.parametrize("kind", KINDS)

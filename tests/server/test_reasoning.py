@@ -6,6 +6,7 @@ from typing import Any
 import openai
 import pytest
 
+from unspool.request.prompts import Prompts, Tokenizer
 from unspool.request.sealed import MAX_SEALED, Seal
 
 from .support import HELLO, Live, Scripted, agui_events, both, chunks, live
@@ -233,3 +234,55 @@ def test_every_protocol_has_budgets_and_those_of_efforts() -> None:
                 server.ok(path, **{**ask, **more, "stream": stream, **options})
                 asked = server.engine.requests[-1].thinking
                 assert (None if asked is None else asked.budget) == budget, (path, options)
+
+
+PICKY = """{% if enable_thinking is defined %}{{ raise_exception('no thinking here') }}{% endif -%}
+{% if reasoning_effort is defined and reasoning_effort != 'high' %}{{ raise_exception('high or nothing') }}{% endif -%}
+{% for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content or '' }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+RUN: Any = {
+    "threadId": "t",
+    "runId": "r",
+    "state": {},
+    "tools": [],
+    "context": [],
+    "messages": [{"id": "1", **HELLO[0]}],
+}
+ASKED: Any = [
+    ("/v1/chat/completions", {"messages": HELLO}, {"enable_thinking": True}, "enable_thinking", "no thinking here"),
+    ("/v1/chat/completions", {"messages": HELLO}, {"reasoning_effort": "low"}, "reasoning_effort", ""),
+    (
+        *("/v1/chat/completions", {"messages": HELLO}, {"chat_template_kwargs": {"reasoning_effort": "low"}}),
+        *("chat_template_kwargs.reasoning_effort", ""),
+    ),
+    ("/v1/responses", {"input": "Hi"}, {"reasoning": {"effort": "low"}}, "reasoning.effort", ""),
+    (
+        *("/v1/messages", {"messages": HELLO, "max_tokens": 9}),
+        *({"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}, "thinking.type", "no thinking here"),
+    ),
+    ("/ag-ui", RUN, {"forwardedProps": {"thinking": {"enabled": True}}}, "forwardedProps.thinking.enabled", ""),
+]
+
+
+@pytest.mark.parametrize(("path", "asked", "more", "field", "why"), ASKED)
+def test_a_variable_that_the_template_refuses_is_an_error_of_the_field_that_sets_it(
+    path: str, asked: Any, more: Any, field: str, why: str
+) -> None:
+    tokenizer = Tokenizer(PICKY, PICKY, {}, ("<|im_start|>", "<|im_end|>"))
+    with live(Scripted(["ok"]), "hermes", prompts=Prompts(tokenizer)) as server:
+        server.ok(path, **asked)
+        answer = server.post(path, **{**asked, **more})
+    assert answer.status_code == 400
+    assert f'"{field}: the chat template rejected the request: TemplateError: {why}' in answer.text
+
+
+def test_an_effort_of_messages_that_the_template_refuses_is_an_error_of_output_config() -> None:
+    template = PICKY.split("\n", 1)[1]
+    tokenizer = Tokenizer(template, template, {}, ("<|im_start|>", "<|im_end|>"))
+    asked: Any = {"messages": HELLO, "max_tokens": 9, "thinking": {"type": "adaptive"}}
+    with live(Scripted(["ok"]), "hermes", prompts=Prompts(tokenizer)) as server:
+        server.ok("/v1/messages", **asked, output_config={"effort": "high"})
+        answer = server.post("/v1/messages", **asked, output_config={"effort": "low"})
+    assert (answer.status_code, "output_config.effort: the chat template rejected" in answer.text) == (400, True)

@@ -108,6 +108,15 @@ for line in sys.stdin:
         reply["result"] = answer(message["method"], message.get("params", {}))
     except KeyError:
         reply["error"] = {"code": -32601, "message": "there is no such method"}
+    if message["method"] == "tools/call" and FAULT in ("deep", "late-id"):
+        result = '{"content": [], "structuredContent": {"id": 7, "a": ' + "[" * 10_000 + "]" * 10_000 + "}}"
+        first, last = f'"id": {json.dumps(reply["id"])}, ', ""
+        if FAULT == "late-id":
+            first, last = "", f', "id": {json.dumps(reply["id"])}'
+        print(f'{{"jsonrpc": "2.0", {first}"result": {result}{last}}}', flush=True)
+        continue
+    if message["method"] == "tools/call" and FAULT == "result":
+        reply["result"] = "text"
     written = json.dumps(reply).replace('"\\udcff"', '"\udcff"')  # a byte that is no UTF-8
     sys.stdout.buffer.write(written.encode(errors="surrogateescape") + b"\n")
     sys.stdout.buffer.flush()

@@ -8,11 +8,13 @@ import sys
 import time
 from collections.abc import Coroutine, Iterator
 from contextlib import aclosing, contextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.loopback import free_port, listens
+from tests.loopback import answering, free_port, listens, sends
 from tests.server.support import until
 from unspool.tools import Approval, ToolLimits, ToolResult, Tools, ToolServerError
 from unspool.tools.config import read_list
@@ -153,6 +155,41 @@ async def test_a_changed_list_is_listed_anew(tmp_path: Path) -> None:
 def children() -> set[int]:
     path = Path(f"/proc/self/task/{os.getpid()}/children")
     return {int(pid) for pid in path.read_text().split()} if path.exists() else set()
+
+
+@pytest.mark.parametrize("fault", ["deep", "result", "late-id"])
+async def test_an_answer_that_cannot_be_read_is_an_error_at_once(tmp_path: Path, fault: str) -> None:
+    async with aclosing(tools_of(tmp_path, bad=program("bad_server.py", fault))) as tools:
+        for _ in range(2):
+            assert (await call(tools, "good")).text.startswith("The call failed: its answer cannot be read: ")
+
+
+@pytest.mark.parametrize("form", ["application/json", "text/event-stream"])
+async def test_an_answer_over_http_that_cannot_be_read_is_an_error_at_once(tmp_path: Path, form: str) -> None:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        if handler.command != "POST":
+            return sends(b"", 405)(handler)
+        asked = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        told = answered(asked["method"], asked.get("params", {}))
+        reply = f'{{"jsonrpc": "2.0", "id": {json.dumps(asked.get("id"))}, {told}}}'
+        reply = f"event: message\ndata: {reply}\n\n" if form == "text/event-stream" else reply
+        if "id" not in asked:
+            return sends(b"", 202)(handler)
+        return sends(reply.encode(), 200, **{"Content-Type": form})(handler)
+
+    def answered(method: str, params: Any) -> str:
+        if method == "initialize":
+            found = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}}
+            return f'"result": {json.dumps({**found, "serverInfo": {"name": "b", "version": "1"}})}'
+        if method == "tools/list":
+            return '"result": {"tools": [{"name": "good", "inputSchema": {"type": "object"}}]}'
+        deep = "[" * 10_000 + "]" * 10_000
+        called = f'"result": {{"content": [], "structuredContent": {{"a": {deep}}}}}'
+        return called if method == "tools/call" else '"error": {"code": -32601, "message": "none"}'
+
+    with answering(answer) as url:
+        async with aclosing(tools_of(tmp_path, bad={"url": f"{url}/mcp"})) as tools:
+            assert (await call(tools, "good")).text.startswith("The call failed: its answer cannot be read: ")
 
 
 @pytest.mark.parametrize("fault", ["hang", "line", "flood", "parts", "no-result"])

@@ -35,6 +35,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request, in terms of chat completions."""
 
     messages: list[dict[str, Any]] = []
+    messages_at: str = "messages"  # the field from which they were read
     begun: str = ""  # the field that asks the model to go on with the last message; empty if it writes a new one
     media: Mapping[str, Medium] = {}  # the media that the messages name, by their digests
     toolset: Toolset = Toolset({}, allowed=())
@@ -47,6 +48,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     schema_at: str = "response_format.json_schema.schema"  # where the request has that format's schema
     thinking: bool | None = None  # whether the model should think; ``None`` if the request does not say
     template: dict[str, Any] = {}  # variables of the chat template, by name
+    template_at: Mapping[str, str] = {}  # the fields that set them
     kinds: dict[str, Kind] = {}  # the kinds of tools other than functions, by name
     grammars: dict[str, Freeform] = {}  # the grammars of custom tools' only argument, by name
     reasoning: Reasoning = Reasoning()  # other settings of reasoning

@@ -1,7 +1,8 @@
-"""The tools of Messages that Anthropic's models know without a schema, and that clients run themselves: shell, editor,
-screen and memory. Other models get a function with the same name and arguments."""
+"""The tools that Anthropic's and OpenAI's models know without a schema, and that clients run themselves: shell, editor,
+screen and memory. Other models get a function with the same arguments."""
 
 import re
+from collections.abc import Collection
 from typing import Any, Final
 
 from .common import tool
@@ -55,7 +56,42 @@ _KNOWN: Final[dict[str, tuple[str, dict[str, Any], tuple[str, ...]]]] = {
     ),
 }  # fmt: skip
 """By a pattern of their types: what they do, their arguments, and those that are required. An argument is a type, the
-words that it may be, or the number of its integers."""
+words that it may be, the number of its integers, a list of one, or an object, whose first field is required."""
+_CLICKS: Final = {
+    "type": ("click", "double_click", "drag", "keypress", "move", "screenshot", "scroll", "type", "wait"),
+    "x": "integer", "y": "integer", "button": ("left", "right", "wheel", "back", "forward"), "keys": ["string"],
+    "path": [{"x": "integer", "y": "integer"}], "scroll_x": "integer", "scroll_y": "integer", "text": "string",
+}  # fmt: skip
+_SCREEN: Final = (
+    "Uses a screen{size}, mouse and keyboard, and returns a screenshot. x and y are pixels from the upper left; path "
+    "is where a drag goes, text what is typed, keys what is pressed, or held during another action."
+)
+_OPENAIS: Final[dict[str, tuple[str, dict[str, Any], tuple[str, ...]]]] = {
+    "shell": (
+        "Runs commands in the user's shell, each on its own, and returns what they print. Output beyond "
+        "max_output_length characters is cut.",
+        {"commands": ["string"], "timeout_ms": "integer", "max_output_length": "integer"},
+        ("commands",),
+    ),
+    "local_shell": (
+        "Runs a program on the user's machine, without a shell; command is the program with its arguments.",
+        {
+            "command": ["string"], "env": "object", "working_directory": "string", "timeout_ms": "integer",
+            "user": "string",
+        },
+        ("command",),
+    ),
+    "apply_patch": (
+        "Changes one file. create_file writes a new one, whose lines follow a + each in diff. update_file makes the "
+        "changes of diff: each begins with a line of @@, which may go on with the function or class it is in, then "
+        "lines that begin with a space if they stay, - if they go, + if they come. delete_file has no diff.",
+        {"type": ("create_file", "update_file", "delete_file"), "path": "string", "diff": "string"},
+        ("type", "path"),
+    ),
+    "computer": (f"{_SCREEN} The actions follow one another.", {"actions": [_CLICKS]}, ("actions",)),
+    "computer_use": (_SCREEN, _CLICKS, ("type",)),
+}  # fmt: skip
+"""The same of OpenAI's tools, by their kinds; see `unspool.wire.freeform.ITEMS`."""
 TYPES: Final = ("bash_DATE", "text_editor_DATE", "memory_DATE", "computer_DATE")
 """Their types, for errors."""
 
@@ -67,14 +103,39 @@ def client_tool(one: Fields) -> dict[str, Any] | None:
     if found is None:
         return None
     told, arguments, required = found
-    width, height = one.integer("display_width_px", 1), one.integer("display_height_px", 1)
-    size = f" of {width} × {height} pixels" if width and height else ""
-    properties = {name: _schema(given) for name, given in arguments.items()}
-    parameters = {"type": "object", "properties": properties, "required": list(required)}
+    size = _size(one, "display_width_px", "display_height_px")
+    parameters = _object(arguments, required)
     return tool(one.text("name"), told.replace("{size}", size), parameters, one.flag("strict", None))
 
 
+def openai_tool(one: Fields, kind: str) -> dict[str, Any]:
+    """The function that stands for a tool of OpenAI's that clients run."""
+    told, arguments, required = _OPENAIS[kind]
+    told = told.replace("{size}", _size(one, "display_width", "display_height"))
+    if kind == "shell":
+        environment = one.object("environment")
+        environment.one_of("type", ("local",), "local")  # no containers are run here
+        for skill in environment.objects("skills", ()):
+            name, path, about = (skill.text(field) for field in ("name", "path", "description"))
+            told += f"\nThe folder {path} holds instructions, {name}: {about}"
+    return tool(kind, told, _object(arguments, required))
+
+
+def _size(one: Fields, width: str, height: str) -> str:
+    across, down = one.integer(width, 1), one.integer(height, 1)
+    return f" of {across} × {down} pixels" if across and down else ""
+
+
+def _object(arguments: dict[str, Any], required: Collection[str]) -> dict[str, Any]:
+    properties = {name: _schema(given) for name, given in arguments.items()}
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
 def _schema(given: Any) -> dict[str, Any]:
+    if isinstance(given, dict):
+        return _object(given, tuple(given)[:1])
+    if isinstance(given, list):
+        return {"type": "array", "items": _schema(given[0])}
     if isinstance(given, tuple):
         return {"type": "string", "enum": list(given)}
     if isinstance(given, int):

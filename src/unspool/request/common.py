@@ -166,8 +166,8 @@ SWITCHES = ("thinking", "enable_thinking", "reasoning", "enable_reasoning", "rea
 """The spellings of the thinking switch; the last one also gives the effort."""
 
 
-def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
-    """Read whether the model should think, and the variables of the chat template.
+def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any], dict[str, str]]:
+    """Read whether the model should think, the variables of the chat template, and the fields that set these.
 
     The switch may be at the top level or in ``chat_template_kwargs``, which has precedence, in any spelling.
     Templates use different names for it, so the variables include all of them.
@@ -175,31 +175,37 @@ def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
     extra = fields.object("chat_template_kwargs")
     found: bool | None = None
     effort: str | None = None
+    switched = weighed = ""  # the fields of the switch and of the effort
     for source in (fields, extra):
         if source.has("reasoning_effort"):
             effort = source.one_of("reasoning_effort", EFFORTS)
             found = effort != "none"
+            switched = weighed = source.path("reasoning_effort")
         for name in SWITCHES[:-1]:
             value = source.raw.get(name)
             if isinstance(value, bool):
-                found = value
+                found, switched = value, source.path(name)
             elif isinstance(value, dict):
                 switch = Fields(value, source.path(name))
                 if switch.has("type"):
                     found = switch.one_of("type", ("enabled", "adaptive", "disabled")) != "disabled"
+                    switched = switch.path("type")
                 elif switch.has("enabled"):
-                    found = switch.flag("enabled")
+                    found, switched = switch.flag("enabled"), switch.path("enabled")
                 elif switch.has("effort"):
                     effort = switch.one_of("effort", EFFORTS)
                     found = effort != "none"
+                    switched = weighed = switch.path("effort")
             elif value is not None:
                 raise source.wrong(name, f"{json_shown(value)} is not one of true, false")
     template = {**extra.raw}
+    places = {name: extra.path(name) for name in template}
     if found is not None:
         template = {**dict.fromkeys(SWITCHES[:-1], found), **template}
+        places = {**dict.fromkeys(SWITCHES[:-1], switched), **places}
     if effort is not None:
-        template["reasoning_effort"] = effort
-    return found, template
+        template["reasoning_effort"], places["reasoning_effort"] = effort, weighed
+    return found, template, places
 
 
 def sampling(fields: Fields, logprobs: int | None = None) -> Sampling:

@@ -162,12 +162,12 @@ class Turns:
         """The media of a request with their places in its prompt; an error if there is not one placeholder for each."""
         found = self._placed(prompt, request)
         if found is None:
-            raise BadRequest("messages", "the chat template does not write one placeholder for each medium")
+            raise BadRequest(request.messages_at, "the chat template does not write one placeholder for each medium")
         return found
 
     def _check(self, request: ChatRequest) -> None:
         if request.media:
-            self.prompts.known.places.check(request.messages, self._engine())
+            self.prompts.known.places.check(request.messages, self._engine(), request.messages_at)
 
     def _fits(self, prompt: str, request: ChatRequest) -> bool:
         """Whether a prompt that repeats turns has one placeholder for each medium, and nothing else like one."""

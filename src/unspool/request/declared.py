@@ -1,8 +1,8 @@
 """Reads the tools that requests declare. Chat completions have functions and custom tools; Responses also have
-namespaces, the search for tools, and tools that run at OpenAI.
+namespaces, the search for tools, and tools that OpenAI defines.
 
 A model knows only functions, so every tool becomes a function with a flat name; `Declared.kinds` records what it is
-for the client. Tools that only their provider can run are left out and logged.
+for the client. Tools that only their provider can run are left out and logged; the response does not repeat them.
 """
 
 import json
@@ -18,7 +18,8 @@ from ..grammar import regular
 from ..grammar.bounds import derivation
 from ..grammar.freeform import Freeform, read_lark
 from ..tools import ServerTool
-from ..wire.freeform import INPUT, Kind
+from ..wire.freeform import INPUT, ITEMS, Kind, OpenAIs
+from .client_tools import openai_tool
 from .common import call_of, read_parameters, tool
 from .fields import Fields
 from .server_tools import SERVED, WORDS, ServerTools
@@ -26,11 +27,12 @@ from .server_tools import SERVED, WORDS, ServerTools
 SEARCH: Final = "tool_search"
 _HOSTED: Final = (
     "web_search", "web_search_preview", "web_search_2025_08_26", "web_search_preview_2025_03_11", "file_search",
-    "code_interpreter", "image_generation", "computer", "computer_use_preview", "mcp", "local_shell", "shell",
-    "apply_patch", "programmatic_tool_calling",
+    "code_interpreter", "image_generation", "mcp", "programmatic_tool_calling",
 )  # fmt: skip
-"""Tools that OpenAI runs, or that only its own models know."""
-_KINDS: Final = ("function", "custom", "namespace", SEARCH)
+"""Tools that OpenAI runs."""
+_CLIENTS: Final[dict[str, OpenAIs]] = {**{kind: kind for kind in ITEMS}, "computer_use_preview": "computer_use"}
+"""Tools that OpenAI defines and clients run, with their kinds."""
+_KINDS: Final = ("function", "custom", "namespace", SEARCH, *_CLIENTS)
 
 
 class Declared(msgspec.Struct):
@@ -112,6 +114,13 @@ def _take(one: Fields, found: Declared, namespace: str, *, loaded: bool) -> None
         found.dropped.add(kind)
         return
     one.one_of("type", ("function", "custom") if namespace else (*_KINDS, *_HOSTED))
+    if kind in _CLIENTS:
+        name = _CLIENTS[kind]
+        if not loaded or name not in found.names:
+            found.tools.append(openai_tool(one, name))
+            found.kinds[name] = Kind(name, name)
+            found.names.add(name)
+        return
     if kind == "namespace":
         inner = one.text("name")
         about, at = one.text("description", None), len(found.tools)
@@ -181,7 +190,7 @@ def read_choice(fields: Fields, found: Declared, served: ServerTools | None) -> 
         return {"type": "allowed_tools", "mode": "required", "tools": chosen}
     if kind in _HOSTED:
         raise fields.wrong("tool_choice.type", f"{json_shown(kind)} names tools that the server does not run")
-    if kind in ("custom", SEARCH) or (kind == "function" and choice.get("namespace")):
+    if kind in ("custom", SEARCH, *_CLIENTS) or (kind == "function" and choice.get("namespace")):
         return _chosen(choice, found, served)[0]
     return choice
 
@@ -195,8 +204,8 @@ def _chosen(one: Any, found: Declared, served: ServerTools | None) -> list[Any]:
         names = [name for name, each in served.tools.items() if _fits(each.tool, one)]
     elif kind in _HOSTED:
         names = []
-    elif kind == SEARCH:
-        names = [SEARCH]
+    elif kind == SEARCH or kind in _CLIENTS:
+        names = [_CLIENTS.get(kind, SEARCH)]
     elif kind == "namespace":
         names = [own for own, each in found.kinds.items() if each.namespace == str(name)] or [name]
     elif kind in ("function", "custom") and isinstance(name, str):
@@ -251,10 +260,22 @@ def history_call(item: Fields) -> dict[str, Any]:
     if kind == "tool_search_call":
         given = item.raw.get("arguments")
         name, arguments = SEARCH, given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
+    elif (own := own_kind(item)) is not None:
+        name, fixed = own, ITEMS[own].fixed
+        field = ITEMS[own].field
+        listed = isinstance(item.raw.get(field), list)
+        given = {field: item.raw[field]} if listed else item.lenient(field).raw
+        arguments = json.dumps({k: v for k, v in given.items() if v != fixed.get(k)}, ensure_ascii=False)
     else:
         name, arguments = item.text("name"), item.text("arguments")
     name = flat(item.text("namespace", None), name)
     return call_of(item.text("call_id"), name, arguments)
+
+
+def own_kind(item: Fields) -> OpenAIs | None:
+    """The kind of the tool of OpenAI's that an item calls, and that clients run; ``None`` if it calls none."""
+    fitting = [name for name, own in ITEMS.items() if own.type == item.raw.get("type")]
+    return next((name for name in fitting if item.has(ITEMS[name].field)), next(iter(fitting), None))
 
 
 def found_tools(item: Fields) -> str:

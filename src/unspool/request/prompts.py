@@ -40,7 +40,8 @@ class Prompts(ExaminedTemplate):
         for name in request.template:
             if name not in self._variables and name not in SWITCHES:
                 allowed = ", ".join(sorted(self._variables)) or "none"
-                raise BadRequest(f"chat_template_kwargs.{name}", f"is unknown to the template; allowed are {allowed}")
+                at = request.template_at.get(name, f"chat_template_kwargs.{name}")
+                raise BadRequest(at, f"is unknown to the template; allowed are {allowed}")
         writing = ConversationWriter(self, request, waiting)
         if request.begun:
             return clean(writing.begun(request.messages))

@@ -10,16 +10,18 @@ from typing import Any, Final
 
 from ..tools import ServerTool
 from .common import UNTOLD, call_of
+from .declared import history_call, own_kind
 from .fields import Fields
+from .parts.reading import SCREENSHOT, read_part
 from .server_tools import Offer, Pending, ServerTools
 
-_OUTPUTS: Final = (
+OUTPUTS: Final = (
     "local_shell_call_output", "shell_call_output", "apply_patch_call_output", "computer_call_output", "program_output",
 )  # fmt: skip
-_HOSTED: Final = ("web_search_call", "file_search_call", "image_generation_call", *(o[:-7] for o in _OUTPUTS))
+_HOSTED: Final = ("web_search_call", "file_search_call", "image_generation_call", *(o[:-7] for o in OUTPUTS))
 ITEMS: Final = (
     "mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response", "code_interpreter_call",
-    *_HOSTED, *_OUTPUTS,
+    *_HOSTED, *OUTPUTS,
 )  # fmt: skip
 """Items of Responses' input about the server's tools, and about others at OpenAI or of its models."""
 HIDDEN: Final = "unspool"
@@ -60,13 +62,31 @@ def with_results(fields: Fields, message: dict[str, Any], offer: Offer) -> list[
 # -- Responses ---------------------------------------------------------------------------------------------------------
 
 
+def called_by(item: Fields) -> str:
+    """The id of the call to which an item belongs."""
+    found: str = item.text("call_id", "") or item.text("id", "")
+    return found
+
+
+def output_of(item: Fields) -> Any:
+    """What a call of a tool that OpenAI defines gave: text, or a screenshot."""
+    output = item.raw.get("output") or item.raw.get("result")
+    if isinstance(output, dict) and output.get("type") in SCREENSHOT:
+        return [read_part(item.object("output"), SCREENSHOT)]
+    status = item.raw.get("status")
+    ended = status if item.raw["type"] == "apply_patch_call_output" and isinstance(status, str) else ""
+    said = told(output)
+    return f"{ended}: {said}" if said and ended == "failed" else said or ended or _UNKNOWN
+
+
 class ServerItems:
     """Reads the items of an input about the server's tools, and appends their messages to those so far. ``listed``:
-    labels of servers whose lists the client already has."""
+    labels of servers whose lists the client already has. ``clients``: types of calls that the client runs itself."""
 
-    def __init__(self, messages: list[dict[str, Any]], offer: Offer) -> None:
+    def __init__(self, messages: list[dict[str, Any]], offer: Offer, clients: Collection[str] = ()) -> None:
         self._messages = messages
         self._offer = offer
+        self._clients = [*clients, *(f"{call}_output" for call in clients)]
         self._asked: dict[str, tuple[str, str, str, dict[str, Any]]] = {}
         """Server, tool, arguments and result of calls for which approval was requested, by the requests' ids."""
         self._answers: dict[str, tuple[Pending | None, dict[str, Any]]] = {}
@@ -83,12 +103,14 @@ class ServerItems:
         """Take one item, which was stored or is the request's own, and return whether it is about the server's
         tools."""
         kind = item.raw.get("type")
-        if kind in _OUTPUTS or (kind == "function_call_output" and item.text("call_id") in self._elsewhere):
-            id = item.text("call_id", "") or item.text("id", "")
+        if kind in self._clients:
+            self._pass()
+            return False
+        if kind in OUTPUTS or (kind == "function_call_output" and item.text("call_id") in self._elsewhere):
+            id = called_by(item)
             if id not in self._elsewhere:
                 self._messages.append(result_of(id, "", ""))
-            output = item.raw.get("output") or item.raw.get("result")
-            self._elsewhere.get(id, self._messages[-1])["content"] = told(output) or _UNKNOWN
+            self._elsewhere.get(id, self._messages[-1])["content"] = output_of(item)
             return True
         if kind not in ITEMS:
             if kind in ("reasoning", "function_call") or item.raw.get("role") == "assistant":
@@ -165,14 +187,19 @@ class ServerItems:
     def _hosted(self, item: Fields) -> None:
         """A call that ran elsewhere, or a search of this server, whose results the client does not have. Where this
         server remembers these, they replace it."""
+        if own_kind(item) is not None:
+            function = history_call(item)["function"]
+            id = called_by(item)
+            self._elsewhere[id] = self._append(id, function["name"], function["arguments"], _UNKNOWN)
+            return
         kind, raw = item.raw["type"], item.raw
-        asked = next((raw[name] for name in ("action", "operation") if isinstance(raw.get(name), dict)), raw)
+        asked = raw["action"] if isinstance(raw.get("action"), dict) else raw
         given = {
             k: v
             for k, v in asked.items()
             if v and (k in ("queries", "revised_prompt", "code") if asked is raw else k != "sources")
         }
-        id, arguments = item.text("call_id", "") or item.text("id", ""), json.dumps(given, ensure_ascii=False)
+        id, arguments = called_by(item), json.dumps(given, ensure_ascii=False)
         found = told(raw.get("results") or asked.get("sources")) or _UNKNOWN
         result = self._elsewhere[id] = self._append(id, kind.removesuffix("_call"), arguments, found)
         if kind == "web_search_call":
@@ -207,6 +234,12 @@ def told(value: Any, deepest: int = _DEEPEST) -> str:
     if value.get("file_type", "text") != "text":  # the content of a file that is an image, say
         names = _TOLD
     texts = [told(value[name], deepest - 1) for name in names if name in value]
+    outcome = value.get("outcome")
+    ended = outcome if isinstance(outcome, dict) else {"exit_code": value.get("return_code")}
+    if ended.get("type") == "timeout":
+        texts.append("timeout")
+    elif isinstance(code := ended.get("exit_code"), int) and code:  # 0 tells nothing
+        texts.append(f"exit code {code}")
     if isinstance(lines := value.get("lines"), list):
         texts.append("\n".join(line for line in lines if isinstance(line, str)))
     return "\n".join(filter(None, texts))

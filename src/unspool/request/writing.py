@@ -46,15 +46,17 @@ class ConversationWriter:
     def __init__(self, template: ExaminedTemplate, request: ChatRequest, waiting: Waiting | None) -> None:
         self._template = template
         self._begun = request.begun
+        self._field = request.messages_at
         self._waiting = waiting
         self._now = datetime.datetime.now()  # for all renderings, which are compared
         try:
             self._known = template.known
         except TemplateError as error:
-            raise _refused(error) from None
+            raise _refused(error, request.messages_at) from None
         self._guard = self._known.guards[bool(request.media)]
         self._neutral = Neutral(self._guard.special)
         self._kwargs = self._guard.special.break_up(dict(request.template))
+        self._places = request.template_at
         self._variables = template.variables_of(msgspec.structs.replace(request, template=self._kwargs))
         self._declared = described(template.tools_of(request), self._known.traits)
         self._given: tuple[list[dict[str, Any]], str]
@@ -224,15 +226,17 @@ class ConversationWriter:
             tried = shaped
             found = self._rendered(shaped, self._neutral, generate)
             if found.error:
-                problem = problem or _refused(found.error)
+                problem = problem or _refused(found.error, self._field)
                 continue
             at = self._missing(plain, traits, found.text, generate) if traits.whole else None
             if at is None:
                 self._given = shaped, found.text
                 return self._proven(found.text, messages, traits, generate)
             why = f"the chat template leaves out the text of message {at + 1}, of role {messages[at]['role']!r}"
-            problem = problem or BadRequest("messages", why)
+            problem = problem or BadRequest(self._field, why)
         assert problem is not None, "at least one shape is tried"
+        if found.error:
+            self._check_variables(shaped, generate, found.error)
         given, fewer = self._declared, described(plainer(self._declared), known)
         ask = shape([{"role": "user", "content": self._template.word}], known)
         if given == fewer or not self._rendered(ask, self._neutral, generate).error:
@@ -243,6 +247,15 @@ class ConversationWriter:
         except BadRequest:
             self._tell(given)
             raise problem from None
+
+    def _check_variables(self, messages: list[dict[str, Any]], generate: bool, error: str) -> None:
+        """An error of the field whose variables make the template refuse a conversation, if there is one."""
+        given = self._variables
+        for field in dict.fromkeys(self._places.values()):
+            self._variables = {name: value for name, value in given.items() if self._places.get(name) != field}
+            if self._variables != given and self._rendered(messages, self._neutral, generate).error != error:
+                raise _refused(error, field)
+        self._variables = given
 
     def _tell(self, tools: list[Any]) -> None:
         """Declare other tools than so far."""
@@ -295,7 +308,7 @@ class ConversationWriter:
         others = (partial(disguised, change) for change in self._guard.disguises)
         found = broken_up(prompt, others, self._guard.special)
         if found is None:
-            raise BadRequest("messages", "the chat template writes special tokens that come from their texts")
+            raise BadRequest(self._field, "the chat template writes special tokens that come from their texts")
         return found
 
     def _rendered(self, messages: list[dict[str, Any]], change: Change, generate: bool) -> Rendered:
@@ -312,7 +325,7 @@ class ConversationWriter:
                 now=self._now,
             )
         except (TemplateError, ValueError, RecursionError) as error:  # the values are not JSON, or too deep
-            raise _refused(error) from None
+            raise _refused(error, self._field) from None
 
     def _changed(self, messages: Sequence[Mapping[str, Any]], change: Change) -> list[dict[str, Any]]:
         made = []
@@ -352,11 +365,11 @@ def _in_openai_form(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "tool_calls": calls} if calls else message
 
 
-def _refused(error: Exception | str) -> BadRequest:
+def _refused(error: Exception | str, field: str) -> BadRequest:
     if isinstance(error, Late):
         return BadRequest(None, "the server is overloaded: the prompt could not be rendered in time; try again", _BUSY)
     text = str(error).removeprefix("template: ")
-    return BadRequest("messages", f"the chat template rejected the request: {text}")
+    return BadRequest(field, f"the chat template rejected the request: {text}")
 
 
 def _any(texts: Iterable[str]) -> str:

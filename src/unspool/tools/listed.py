@@ -1,4 +1,5 @@
-"""Reads listings of MCP's tools tool by tool: the SDK refuses a whole listing if it cannot read one of its tools."""
+"""Reads messages of MCP servers before the SDK does: it refuses a whole listing if it cannot read one of its tools, and
+lets a call wait for an answer that it cannot read."""
 
 import json
 import re
@@ -19,6 +20,9 @@ _MOST_TOOLS: Final = 1024
 _MOST_VALUES: Final = 32_768
 """How many objects and lists a message may have: the SDK checks each, while nobody else is answered."""
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_ID: Final = re.compile(r'"id"\s*:\s*(\d{1,18}|"[^"\\]{0,200}")')
+_NEAR: Final = 500
+"""At most so many characters from an answer's beginning or end is its id, before or behind its result."""
 _HALF: Final = re.compile(r"(\\[^u]|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f]..")
 _VERSIONS: Final = tuple(version for method, version in SERVER_RESULTS if method == _LIST)
 
@@ -29,7 +33,25 @@ class TooMany(ValueError):
 
 def sifted(message: bytes, server: str) -> bytes:
     """The JSON of a server's message, whose faulty Unicode is replaced, as the SDK drops a message that has any; if it
-    lists tools, without those that cannot be read, which are logged. `TooMany` if it has too many values."""
+    lists tools, without those that cannot be read, which are logged. An answer that the SDK cannot read becomes an
+    error. `TooMany` if it has too many values."""
+    return _readable(_listed(message, server))
+
+
+def _readable(message: bytes) -> bytes:
+    try:
+        if message.startswith(b"{"):
+            mcp_types.jsonrpc_message_adapter.validate_json(message, by_name=False)
+    except ValidationError as error:
+        begin, result, _ = (text := message.decode()).partition('"result"')
+        id = _ID.search(begin[:_NEAR]) or _ID.search(text[-_NEAR:])
+        if result and id and '"jsonrpc"' in text:
+            told = {"code": mcp_types.PARSE_ERROR, "message": f"its answer cannot be read: {error.errors()[0]['msg']}"}
+            return _encoded({"jsonrpc": "2.0", "id": json.loads(id[1]), "error": told})
+    return message
+
+
+def _listed(message: bytes, server: str) -> bytes:
     text = message.decode(errors="replace")
     many = text.count("{") + text.count("[") > _MOST_VALUES
     if not many and '"tools"' not in text and not _SURROGATE.search(text):

@@ -1,11 +1,12 @@
-"""Calls of tools other than plain functions: custom tools, tools in namespaces, the search for tools.
+"""Calls of tools other than plain functions: custom tools, tools in namespaces, the search for tools, and those that
+OpenAI defines and clients run.
 
 The model only calls functions. `Kind` describes what such a call is for the client, and `Input` extracts the text of
 a custom tool from the arguments as they stream.
 """
 
 import re
-from typing import Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -16,12 +17,34 @@ from .encoding import clean
 INPUT: Final = "input"  # the argument that contains the text
 
 
+OpenAIs = Literal["shell", "local_shell", "apply_patch", "computer", "computer_use"]
+"""The tools that OpenAI defines and clients run."""
+
+
 class Kind(msgspec.Struct, frozen=True):
     """A declared tool as the client knows it: how it was declared, its name there, and its namespace, if any."""
 
-    kind: Literal["function", "custom", "tool_search"]
+    kind: Literal["function", "custom", "tool_search"] | OpenAIs
     name: str
     namespace: str = ""
+
+
+class Item(NamedTuple):
+    """How Responses writes the call of a tool that OpenAI defines and clients run: the type of the item, the field with
+    the arguments, and those of them that clients expect in any case."""
+
+    type: str
+    field: str
+    fixed: dict[str, Any]
+
+
+ITEMS: Final[dict[OpenAIs, Item]] = {
+    "shell": Item("shell_call", "action", {"commands": []}),
+    "local_shell": Item("local_shell_call", "action", {"type": "exec", "command": [], "env": {}}),
+    "apply_patch": Item("apply_patch_call", "operation", {}),
+    "computer": Item("computer_call", "actions", {}),  # a list, which is one argument
+    "computer_use": Item("computer_call", "action", {}),
+}
 
 
 _BEGIN: Final = Regex(r'\s*\{\s*"' + INPUT + r'"\s*:\s*"')

@@ -16,7 +16,7 @@ from .blocks import BlockWriter, TextKind, events_of
 from .chat import error_body
 from .common import Answer, Failure, Sealing, Usage
 from .encoding import clean, encode, on_one_line, quoted
-from .freeform import Input, Kind
+from .freeform import ITEMS, Input, Kind, OpenAIs
 from .messages import tool_input
 from .server_items import ServerItem
 from .server_tools import TOOL_LIMIT, ApprovalAsked, ServerCallResult, ServerCallStart, ToolsListed
@@ -104,6 +104,7 @@ class ResponsesWriter(BlockWriter):
         self._parts: list[str] = []
         self._item_id = ""
         self._call_id, self._tool = "", Kind("function", "")  # the open call
+        self._whole_call = False  # whether its item has no events for pieces of its arguments
 
     # -- streaming -------------------------------------------------------------------------------------------------
 
@@ -231,6 +232,7 @@ class ResponsesWriter(BlockWriter):
         self._add(_PREFIXES[self._tool.kind])
         self._input = Input() if custom else None
         added = self._added(self._call_item("", "in_progress"))
+        self._whole_call = self._tool.kind not in ("function", "custom")
         self._prepare(f"response.{'custom_tool_call_input' if custom else 'function_call_arguments'}.delta")
         return added
 
@@ -240,6 +242,8 @@ class ResponsesWriter(BlockWriter):
         if tool.kind == "tool_search":
             sent = msgspec.Raw(clean(tool_input(arguments or "{}")).encode())  # an object, in any case
             return {**item, "execution": "client", "arguments": sent}
+        if tool.kind in ITEMS:
+            return item | _own_fields(tool.kind, arguments)
         given = {"arguments": arguments} if self._input is None else {"input": self._input.text}
         return {**item, "name": tool.name, **given, **({"namespace": tool.namespace} if tool.namespace else {})}
 
@@ -252,7 +256,7 @@ class ResponsesWriter(BlockWriter):
             self._parts.append(text)
             piece = self._input.feed(text)
             return self._delta(piece) if piece else b""
-        if item is None and self._tool.kind == "tool_search":
+        if item is None and self._whole_call:
             self._parts.append(text)
             return b""
         return self._text(text)
@@ -267,7 +271,7 @@ class ResponsesWriter(BlockWriter):
             piece = self._input.close()
             closed = self._delta(piece) if piece else b""
             closed += self._event("response.custom_tool_call_input.done", **self._place(), input=self._input.text)
-        elif self._tool.kind != "tool_search":
+        elif not self._whole_call:
             closed = self._event("response.function_call_arguments.done", **self._place(), arguments=arguments)
         return closed + self._done(self._call_item(arguments, status))
 
@@ -357,14 +361,29 @@ class ResponsesWriter(BlockWriter):
         }
 
 
-_TYPES: Final = {"function": "function_call", "custom": "custom_tool_call", "tool_search": "tool_search_call"}
-_PREFIXES: Final = {
+def _own_fields(kind: OpenAIs, arguments: str) -> dict[str, Any]:
+    """The fields of a call of a tool that OpenAI defines."""
+    own = ITEMS[kind]
+    given = msgspec.json.decode(clean(tool_input(arguments or "{}")), type=dict[str, msgspec.Raw])
+    several = given.get(own.field) or [given for _ in given]  # a model may write one action alone
+    value = several if kind == "computer" else {**own.fixed, **given}
+    return {own.field: value, **({"pending_safety_checks": []} if own.type == "computer_call" else {})}
+
+
+_TYPES: Final[dict[str, str]] = {
+    "function": "function_call",
+    "custom": "custom_tool_call",
+    "tool_search": "tool_search_call",
+    **{kind: own.type for kind, own in ITEMS.items()},
+}
+_PREFIXES: Final[dict[str, str]] = {
     "mcp_call": "mcp",
     "code_interpreter_call": "ci",
     "web_search_call": "ws",
     "function": "fc",
     "custom": "ctc",
     "tool_search": "tsc",
+    **dict.fromkeys(ITEMS, "cl"),
 }
 """The prefixes of the ids of calls, by the type of the server's items or the kind of the client's tools."""
 

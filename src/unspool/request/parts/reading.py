@@ -164,6 +164,8 @@ def _source(kind: str) -> Callable[[Fields], Unread]:
     """Anthropic's and AG-UI's form: the bytes, the text or the URL in ``source``."""
 
     def read(part: Fields) -> Unread:
+        # Whether an engine makes an image smaller is its own business.
+        part.object("transformations").one_of("oversized_image", ("downsize",), "downsize")
         found = read_source(part.object("source"), part.text("title", "") or "")
         context = part.text("context", "") or ""
         return msgspec.structs.replace(found, context=context) if context else found
@@ -211,6 +213,7 @@ RESPONSES: Final[Forms] = {
     "input_file": _file,
     **TEXT,
 }
+SCREENSHOT: Final[Forms] = {"computer_screenshot": _linked("image_url", "image")}
 CHAT: Final[Forms] = {
     **TEXT,
     "image_url": _linked("image_url", "image"),
@@ -276,6 +279,8 @@ def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[st
     if role not in _ROLES:
         told = "has parts of text only, whatever the engine and the chat template take"
         raise BadRequest(one.where, f"{one.kind}: a message of role {role!r} {told}")
+    if not data and one.kind not in ("document", _FILE):  # there are empty texts
+        raise BadRequest(one.where, "has no bytes")
     try:  # a text may begin as an image does
         found = Format("document", "text/plain") if one.kind == "document" else recognize(data)
     except BadMedium as error:

@@ -59,7 +59,7 @@ class AguiProtocol(WireProtocol):
             for one in fields.objects("tools", ())
         ]
         choice = options.raw.get("tool_choice")
-        think, template = thinking(options)
+        think, template, places = thinking(options)
         served = None if choice == "none" else offered(options, offer, names_of(tools), approvals=True)
         read = bounded(_messages(fields, self.seal_for(offer.caller)), fields, "messages", self.settings.limits)
         messages, pending = resumed(fields, _context(fields) + read, served)
@@ -76,6 +76,7 @@ class AguiProtocol(WireProtocol):
             sampling=sampling(options),
             thinking=think,
             template=template,
+            template_at=places,
             reasoning=Reasoning(budget=read_budget(options, self.settings.efforts)),
             stream=True,
             begun=going_on(options) or going_on(fields),

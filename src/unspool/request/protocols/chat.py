@@ -58,7 +58,7 @@ class ChatProtocol(WireProtocol):
         top = fields.integer("top_logprobs", 0, MAX_LOGPROBS)
         if top is not None and not logprobs:
             raise fields.wrong("top_logprobs", "needs logprobs to be true")
-        think, template = thinking(fields)
+        think, template, places = thinking(fields)
         return ChatRequest(
             messages=messages,
             begun=begun,
@@ -73,6 +73,7 @@ class ChatProtocol(WireProtocol):
             response_format=read_format(fields),
             thinking=think,
             template=template,
+            template_at=places,
             reasoning=Reasoning(summary=read_summary(fields), budget=read_budget(fields, self.settings.efforts)),
             stream=fields.flag("stream"),
             include_usage=fields.object("stream_options").flag("include_usage"),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...arguments import json_kind
+from ...arguments import json_shown
 from ...wire import CompletionWriter
 from ...wire import chat as wire
 from ...wire.encoding import clean
@@ -69,7 +69,11 @@ class CompletionsProtocol(WireProtocol):
             return tuple(given)
         if given is None:
             raise fields.wrong("prompt", "is required")
-        kind = "an empty one" if given in ("", []) else json_kind(given)
+        odd = (
+            (one for one in given if type(one) is not int or not 0 <= one <= _MAX_ID) if isinstance(given, list) else ()
+        )
+        wrong = next(iter(odd), given)
+        kind = "an empty one" if wrong in ("", []) else json_shown(wrong)
         raise fields.wrong("prompt", f"must be a text, a list of token ids, or a list of these; it has {kind}")
 
     def writer(self, request: RawRequest, id: str, created: int) -> CompletionWriter:  # type: ignore[override]

@@ -57,7 +57,9 @@ class MessagesProtocol(WireProtocol):
         server_tools = None if choice == "none" else checked
         found = toolset(fields, tools, choice, limits, server_tools=server_tools)
         updated = _updated(fields)
-        think, template = thinking(_with_effort(updated))
+        think, template, places = thinking(_with_effort(updated))
+        if not fields.has("reasoning_effort"):
+            places = {name: at.replace("reasoning_effort", "output_config.effort") for name, at in places.items()}
         seal = self.seal_for(offer.caller)
         beside = offer.beside_client(names_of(tools))
         given = list(fields.objects("messages"))
@@ -80,6 +82,7 @@ class MessagesProtocol(WireProtocol):
             schema_at="output_config.format.schema",
             thinking=think,
             template=template,
+            template_at=places,
             reasoning=_reasoning(updated, self.settings, edits),
             edits=edits,
             stream=fields.flag("stream"),

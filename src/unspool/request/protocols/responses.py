@@ -10,6 +10,7 @@ from ...arguments import json_shown
 from ...tools import Approval
 from ...wire import ResponsesWriter
 from ...wire import responses as wire
+from ...wire.freeform import ITEMS as OPENAIS
 from ..chat_request import ChatRequest
 from ..common import check_messages, check_served, going_on, joined, read_metadata, sampling, thinking, toolset
 from ..declared import found_tools, history_call, read_choice, read_declared
@@ -17,7 +18,7 @@ from ..fields import Fields
 from ..parts.reading import RESPONSES, read_parts
 from ..reasoning import EFFORTS, Reasoning, opened, read_budget, read_context, read_summary
 from ..sealed import Seal
-from ..server_history import ITEMS, ServerItems
+from ..server_history import ITEMS, OUTPUTS, ServerItems, called_by, output_of
 from ..server_tools import NOTHING, SERVED, WORDS, Named, Offer, OwnServer, ServerTools, names_of, read_bounds
 from ..settings import Settings
 from .base import WireProtocol
@@ -87,14 +88,17 @@ class ResponsesProtocol(WireProtocol):
         dropped = declared.dropped - {"mcp", *(word for word, (kind, _) in WORDS.items() if kind in kinds)}
         if dropped:
             log.info("tools that the server does not run are left out: %s", ", ".join(sorted(dropped)))
+            kept = [one.raw for one in fields.objects("tools", ()) if one.raw["type"] not in dropped]
+            fields = fields.having({**fields.raw, "tools": kept})  # the response repeats what the model has
         choice = read_choice(fields, declared, server_tools)
         tools = toolset(fields, declared.tools, choice, self.settings.limits, server_tools=server_tools)
-        messages, history = _input(fields, offer.beside_client(names_of(declared.tools)), self.seal_for(offer.caller))
+        beside = offer.beside_client(names_of(declared.tools))
+        messages, history = _input(fields, beside, self.seal_for(offer.caller), own=declared.kinds)
         if server_tools is not None:
             listed = tuple(one for one in server_tools.listed if one.server not in history.listed)
             server_tools = msgspec.structs.replace(server_tools, listed=listed, pending=history.pending)
         updated, (response_format, schema_at) = _updated(fields)
-        think, template = thinking(updated)
+        think, template, places = thinking(updated)
         reasoning = Reasoning(
             sealed=_SEALED in _included(fields),
             summary=read_summary(fields),
@@ -103,6 +107,7 @@ class ResponsesProtocol(WireProtocol):
         )
         return ChatRequest(
             messages=messages,
+            messages_at="input",
             toolset=tools,
             kinds=declared.kinds,
             grammars=declared.grammars,
@@ -113,6 +118,7 @@ class ResponsesProtocol(WireProtocol):
             schema_at=schema_at,
             thinking=think,
             template=template,
+            template_at=places,
             reasoning=reasoning,
             stream=fields.flag("stream"),
             begun=going_on(fields),
@@ -200,12 +206,14 @@ def _format(fields: Fields) -> tuple[dict[str, Any] | None, str]:
 
 
 def _input(
-    fields: Fields, offer: Offer, seal: Seal | None, field: str = "input"
+    fields: Fields, offer: Offer, seal: Seal | None, field: str = "input", own: Collection[str] = ()
 ) -> tuple[list[dict[str, Any]], ServerItems]:
     """The input, or another field's items, in the form of chat completions, each answer in one message; and its items
-    about the server's tools."""
+    about the server's tools. ``own``: the kinds of the client's tools, among which may be some that OpenAI defines."""
     messages: list[dict[str, Any]] = []
-    history = ServerItems(messages, offer)
+    theirs = [kind.type for name, kind in OPENAIS.items() if name in own]
+    calls = [*_CALLS, *theirs]
+    history = ServerItems(messages, offer, theirs)
     instructions = fields.text("instructions", None)
     if instructions:
         messages.append({"role": "system", "content": instructions})
@@ -217,18 +225,19 @@ def _input(
     answered: list[str] = []  # the calls that the request's own items answer, where it continues earlier ones
     goes_on = False  # whether the text of the next message belongs to the same answer
     for i, item in enumerate(fields.objects(field)):
+        kind = item.raw.get("type")
         taken = history.take(item, stored=i < fields.earlier)
         if not taken:
             _take(item, messages, seal, goes_on)
-        goes_on = not taken and item.raw.get("type") in ("reasoning", *_CALLS)
-        if i < fields.earlier and item.raw.get("type") in _CALLS and item.raw.get("status") != "incomplete":
+        goes_on = not taken and kind in ("reasoning", *calls)
+        if i < fields.earlier and kind in calls and item.raw.get("status") != "incomplete":
             called[item.text("call_id", "")] = None
         elif not taken:
-            called.pop(item.text("call_id", ""), None)
-        if 0 < fields.earlier <= i and not taken and item.raw.get("type") in _OUTPUTS:
+            called.pop(called_by(item), None)
+        if 0 < fields.earlier <= i and not taken and kind in _OUTPUTS:
             answered.append(item.text("call_id"))
     if not given:
-        raise fields.wrong(field, "is empty")
+        raise fields.wrong(field, "is empty; at least one item is needed, or previous_response_id or conversation")
     known = {call["id"] for message in messages for call in message.get("tool_calls", ())}
     unknown = next((id for id in answered if id not in known), None)
     if field == "input" and unknown is not None:
@@ -251,6 +260,9 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
         return
     if kind == "tool_search_output":
         messages.append({"role": "tool", "tool_call_id": item.text("call_id", ""), "content": found_tools(item)})
+        return
+    if kind in OUTPUTS:
+        messages.append({"role": "tool", "tool_call_id": called_by(item), "content": output_of(item)})
         return
     if kind in _OUTPUTS:
         output = read_parts(item, "output", RESPONSES)
