@@ -115,7 +115,9 @@ def fill_letters(template: str, letters: str) -> str:
 
 def _written_around(own: str, name: str, prefixes: tuple[str, ...], suffixes: tuple[str, ...], numbered: bool) -> bool:
     """Whether a name is a declared one with a prefix before it, or a number or a header's word after it, and a sign
-    between them."""
+    between them. No tool's name has a colon: where one ends the prefix, so does a namespace."""
+    if ":" in prefixes and name.endswith(":" + own):
+        return True
     for prefix in ("", *prefixes):
         rest = name.removeprefix(prefix) if name.startswith(prefix) else ""
         for sign in ("", *_SIGNS) if prefix else ("",):
