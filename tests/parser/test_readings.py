@@ -332,6 +332,18 @@ def test_a_declared_name_with_the_id_written_wrongly_around_it_is_that_name(head
     assert call.name != name
 
 
+@pytest.mark.parametrize("name", ["google:mcp:list-files", "list-files:list-files", "mcp.files:list-files"])
+@pytest.mark.parametrize("dialect", ["gemma4", "functiongemma"])
+def test_where_a_colon_is_before_a_name_so_is_a_namespace(dialect: str, name: str) -> None:
+    raw = write_call(presumed(dialect), 0, "NAME", "{n:1}").replace("NAME", name)
+    declared = [tool("list-files", n="integer"), tool("files", n="integer")]
+    message = read(raw, dialect, tools=declared)
+    assert [(c.name, c.known, c.status) for c in message.tool_calls] == [("list-files", True, "ok")]
+    assert notices(message) == ["mended_name"]
+    for tools in (None, [tool("files")], [*declared, tool(name, n="integer")]):
+        assert [c.name for c in read(raw, dialect, tools=tools).tool_calls] == [name]
+
+
 @pytest.mark.parametrize("header", ["functionexec", "functionsexecx", "myexec", "exec_", "functions.run5"])
 def test_any_other_name_stays_as_written(header: str) -> None:
     (call,) = read(HEADER.format(header, "{}", END), "kimi_k2", tools=[tool("exec"), tool("other")]).tool_calls
@@ -590,9 +602,12 @@ SPELLED = [d for d in CALLING if d.spellings and not d.framed]
 def test_other_spellings_of_a_literal_are_read_and_never_written(dialect: Dialect) -> None:
     plain = "Sure." + write_calls(dialect, [("get_weather", {"city": "Paris"})] * 2)
     for literal, others in dialect.spellings:
-        own = fill(literal, name="get_weather", key="city")
+        own = fill(literal, name="get_weather", key="city", calls="{calls}").split("{calls}")
         for other in others:
-            raw = plain.replace(own, fill(other, name="get_weather", key="city"))
+            new = fill(other, name="get_weather", key="city", calls="{calls}").split("{calls}")
+            raw = plain.replace(own[0], new[0], -1 if len(own) == 1 else 1)
+            for behind, instead in zip(own[1:], new[1:], strict=True):
+                raw = instead.join(raw.rsplit(behind, 1))
             assert raw != plain
             for tools in (TOOLS, None):
                 assert said(read(raw, dialect, tools=tools)) == said(read(plain, dialect, tools=tools)), raw
@@ -641,6 +656,8 @@ def test_a_header_may_lack_its_end_or_have_its_beginning_twice(raw: str, reasoni
         ("{a:02139,b:007 ,c:-,d:1.,e:-0.5e3}", {"a": "02139", "b": "007", "c": "-", "d": "1.", "e": -500.0}),
         ("{a:5 apples,b:[1,2 3]}", {"a": "5 apples", "b": [1, "2 3"]}),
         ("{a:true story,b:True,c:None,l:[False , 1]}", {"a": "true story", "b": True, "c": None, "l": [False, 1]}),
+        ("{a:f({x: 1, y: 2}) {z} ,b:g { h}", {"a": "f({x: 1, y: 2}) {z}", "b": "g { h"}),
+        ("{l:[a[0, 1],b{c]}", {"l": ["a[0, 1]", "b{c"]}),
     ],
 )
 def test_a_string_may_lack_its_opening_quote_and_a_comma_may_lack(
@@ -651,6 +668,18 @@ def test_a_string_may_lack_its_opening_quote_and_a_comma_may_lack(
         assert values(read(raw + raw, dialect, tools=tools)) == [("run", wanted)] * 2
     cut = write_call(dialect, 0, "run", "{a:Paris").rstrip("}") + write_call(dialect, 1, "run", "{}")
     assert [c.status for c in read(cut, dialect, tools=None).tool_calls] == ["invalid", "ok"]
+
+
+@pytest.mark.parametrize(**named(QUOTED))
+@pytest.mark.parametrize("written", ["{a:'x y'@}", "{a:@x y@@ , n:1}", '{l:["x y"@],o:{a:@x y@@}}'])
+def test_a_string_may_be_closed_twice(dialect: Dialect, written: str) -> None:
+    raw = write_call(dialect, 0, "run", written.replace("@", dialect.codec.quote))
+    plain = write_call(dialect, 0, "run", re.sub("'|\"|@+", "@", written).replace("@", dialect.codec.quote))
+    message = read(raw, dialect, tools=None)
+    assert values(message) == values(read(plain, dialect, tools=None))
+    assert [c.status for c in message.tool_calls] == ["ok"]
+    assert "doubled_marker" in notices(message)
+    assert "x y" in message.tool_calls[0].arguments
 
 
 SHAPED = [d for d in CALLING if (s := d.call[0].object) is not None and s.quote == '"' and not s.name_is_key]

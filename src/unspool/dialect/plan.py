@@ -132,8 +132,8 @@ class Plan(msgspec.Struct, eq=False, dict=True):
 
     @property
     def naming(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-        """The words before a tool's name in ids and calls (``functions``), those after it (``json``), and whether a
-        number follows it in calls."""
+        """The words before a tool's name in ids and calls (``functions``; ``:`` or ``.`` for any that end so), those
+        after it (``json``), and whether a number follows it in calls."""
         return self.dialect.derived("naming", _naming)
 
     @property
@@ -145,6 +145,7 @@ class Plan(msgspec.Struct, eq=False, dict=True):
 def _naming(d: Dialect) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
     before = [text.partition("{name}")[0] for text in (d.id, *(t.text for t in d.call)) if "{name}" in text]
     words = [m.group(1) for text in before if (m := _PREFIX.search(text))]
+    words += [":"] * any(text.endswith(":") for text in before) + ["."] * any("{name}.{name}" in t.text for t in d.call)
     behind = [m.group(1) for t in d.call if (m := _SUFFIX.search(t.text))]
     return tuple(dict.fromkeys(words)), tuple(dict.fromkeys(behind)), any(_NUMBERED.search(t.text) for t in d.call)
 

@@ -115,7 +115,9 @@ def fill_letters(template: str, letters: str) -> str:
 
 def _written_around(own: str, name: str, prefixes: tuple[str, ...], suffixes: tuple[str, ...], numbered: bool) -> bool:
     """Whether a name is a declared one with a prefix before it, or a number or a header's word after it, and a sign
-    between them."""
+    between them. Tools have no colon or dot in their names: where a prefix ends with it, so does any namespace."""
+    if any(sign in prefixes and name.endswith(sign + own) for sign in ":."):
+        return True
     for prefix in ("", *prefixes):
         rest = name.removeprefix(prefix) if name.startswith(prefix) else ""
         for sign in ("", *_SIGNS) if prefix else ("",):

@@ -124,13 +124,13 @@ class Calls(Steps):
 
     def _mend_name(self, call: Call, end: int) -> None:
         """If the name is a declared one with the id written wrongly around it, it is that one; its header ends at an
-        offset, and the id stays as written."""
+        offset, and an id that contains the name stays as written."""
         mended = self._desk.mended(call.name)
         if mended:
-            header = self._tape.source(call.start, end)
-            ids = (m.group() for m in _ID.finditer(header) if call.name in m.group())
             self._ledger.notice("mended_name", call.name)
-            call.id = next(ids, call.name)
+            if "{name}" in self._plan.dialect.id:
+                header = self._tape.source(call.start, end)
+                call.id = next((m.group() for m in _ID.finditer(header) if call.name in m.group()), call.name)
             call.name = mended
 
     def _begin_forced(self, call: Call, i: int) -> None:

@@ -60,6 +60,7 @@ class Lookout(msgspec.Struct, eq=False):
     # The closings that are text because their openings are, by their literals, with their number.
     spared: dict[str, tuple[Pattern, int]] = {}
     _spared_at: int = ALWAYS  # the last marker that was spared
+    _spared_to: int = ALWAYS  # its end: no part of it is a marker either
 
     def know_tokens(self, added: Iterable[str], *, counted: bool = False, constrained: bool = False) -> None:
         """Distinguish special tokens, given by their literals, from text. ``constrained``: in reasoning only."""
@@ -214,11 +215,12 @@ class Lookout(msgspec.Struct, eq=False):
         if self._spared_at == here:
             return True
         for literal, (pattern, times) in self.spared.items():
-            if times and pattern.match(self._tape.buf, i, {}) >= 0:
+            if times and (end := pattern.match(self._tape.buf, i, {})) >= 0:
                 self.spared[literal] = pattern, times - 1
                 self._spared_at = here
+                self._spared_to = max(self._spared_to, here - i + end)
                 return True
-        return False
+        return here < self._spared_to
 
     def stray_counts(self, i: int) -> bool:
         """Whether a marker at ``i`` that contains nothing counts as stray."""

@@ -155,7 +155,7 @@ class LiteralReader:
         self._broken = VALUE  # the mode in which the error occurred
         self._mark = 0  # text from here to the cursor is passed on unchanged
         self._is_key = False
-        self._prefix = ""
+        self._prefix = ""  # of a string; of one whose opening quote is missing: the brackets that are open in it
         self._number = SIGN
         self._comma = False
         self._pending = ""  # a comma and its white space that wait for an element (repair)
@@ -547,6 +547,12 @@ class LiteralReader:
             self.mode = VALUE if self.stack[-1] in "[ts" else KEY
             return i + 1
         how, follows = self._how, NO
+        if how.quoted and c == how.quote[0]:
+            end = how.closes_again(text, i)
+            if end >= 0:
+                self.notes.append(("doubled_marker", how.quote))
+            if end != NO:
+                return end
         if c != ")":
             follows = (how.key_follows if how.quoted else how.name_follows)(text, i, self._top())
         if follows >= 0:
@@ -1045,24 +1051,27 @@ class LiteralReader:
         return i
 
     def _bare_string(self, text: str, i: int) -> int:
-        """Read a string whose opening quote is missing: it ends at its closing quote, at the bracket around it, where
-        the call ends, or where the next key or item follows a comma."""
+        """Read a string whose opening quote is missing: it ends at its closing quote, where the call ends, or, outside
+        of brackets of its own, at the bracket around it or where the next key or item follows a comma."""
         assert self._how.bare is not None
         m = self._how.bare.search(text, i)
         assert m is not None
         p = m.start()
+        top = self.stack[-1]
         if p > i:
             self.out.append(escaped(text[i:p]))
+            self._prefix = (self._prefix + top * text.count(top, i, p))[:MAX_DEPTH]
             return p
         mark = m.group().lstrip()
         end = m.end()
         if mark != self._how.quote:
-            top = self.stack[-1]
             if end == len(text) and (not mark or self._how.quote.startswith(mark)):
                 return i
             at = end - 1
             if mark in "<[◁":
                 follows = self._how.ends_call(text, at)
+            elif self._prefix:  # its last bracket is the one around it all the same
+                follows = self._how.ends_call(text, end) if top + mark in _AROUND else NO
             elif mark == "," and top != "[":
                 follows = self._how.key_follows(text, at, top)
             else:
@@ -1071,8 +1080,13 @@ class LiteralReader:
                 return i
             if follows == NO:
                 self.out.append(escaped(m.group()))
+                if mark == top:
+                    self._prefix = (self._prefix + top)[:MAX_DEPTH]
+                elif top + mark in _AROUND:
+                    self._prefix = self._prefix[1:]
                 return end
             end = at
+        self._prefix = ""
         self.out.append('"')
         self._string_ended(end)
         return end

@@ -147,6 +147,14 @@ class Spelling:
             return NO
         return MORE if j == len(text) else j if text[j] in ",)]}:" else self.ends_call(text, j)
 
+    def closes_again(self, text: str, i: int) -> int:
+        """The end of a quote at ``i``, behind a value, if what may follow a value follows the quote too."""
+        if not text.startswith(self.quote, i):
+            return MORE if rest_begins(self.quote, text, i) else NO
+        end = i + len(self.quote)
+        follows = self.closes(text, end)
+        return min(follows, end)
+
     def ends_apart(self, text: str, i: int) -> bool:
         """Whether a line ends, or white space and another string follow, behind a quote: something lacks there."""
         j = skip_space(text, i)
