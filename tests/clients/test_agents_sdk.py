@@ -157,7 +157,7 @@ def test_an_agent_runs_the_tools_that_openai_defines_and_reads_what_came_of_them
 
         update_file = delete_file = create_file
 
-    class Screen(agents.Computer):  # type: ignore[name-defined,misc]
+    class Screen(agents.Computer):  # type: ignore[misc]
         def screenshot(self) -> str:
             return base64_of(png())
 
