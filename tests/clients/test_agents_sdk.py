@@ -7,10 +7,12 @@ from typing import Any
 import openai
 import pytest
 
-from ..server.support import written
+from ..media import base64_of, part, png
+from ..request.parts.test_places import SEEING, prompts
+from ..server.support import live, written
 from ..server.workshop import Workshop
 from ..server.workshop import call as server_call
-from ..server.writing import extends
+from ..server.writing import Writing, extends
 from .support import call, say
 
 pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings("ignore")]
@@ -124,3 +126,60 @@ def test_an_agent_goes_on_with_stored_turns(agents: Any, how: str, streamed: boo
         assert extends(engine, 1, outputs[0])
         assert extends(engine, 2, outputs[1])
     assert "It is warm." in str(engine.requests[2].prompt)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_agent_runs_the_tools_that_openai_defines_and_reads_what_came_of_them(agents: Any, streamed: bool) -> None:
+    """Shell, patches and a screen, whose picture comes back as an image."""
+    clicks = {"actions": [{"type": "click", "x": 1, "y": 2, "button": "left"}, {"type": "type", "text": "hi"}]}
+    outputs = [
+        call("shell", {"commands": ["ls", "pwd"], "timeout_ms": 900}),
+        call("local_shell", {"command": ["ls", "-l"]}),
+        call("apply_patch", {"type": "create_file", "path": "a.txt", "diff": "+Hello"}),
+        call("computer", clicks),
+        say("All done."),
+    ]
+    done: list[Any] = []
+
+    def shell(request: Any) -> Any:
+        done.append(request.data.action.commands)
+        outcome = agents.ShellCallOutcome("exit", 3)
+        return agents.ShellResult([agents.ShellCommandOutput("out", "err", outcome)])
+
+    def local(request: Any) -> str:
+        done.append(request.data.action.command)
+        return "local output"
+
+    class Editor:
+        def create_file(self, operation: Any) -> Any:
+            done.append((operation.path, operation.diff))
+            return agents.ApplyPatchResult("completed", "made it")
+
+        update_file = delete_file = create_file
+
+    class Screen(agents.Computer):  # type: ignore[misc]
+        def screenshot(self) -> str:
+            return base64_of(png())
+
+        def click(self, x: int, y: int, button: str) -> None:
+            done.append((x, y, button))
+
+        def type(self, text: str) -> None:
+            done.append(text)
+
+        double_click = drag = keypress = move = scroll = wait = click
+
+    async def work(url: str) -> Any:
+        async with connected(url) as client:
+            used = agents.OpenAIResponsesModel(model="served", openai_client=client)
+            editor = agents.ApplyPatchTool(Editor())
+            tools = [agents.ShellTool(shell), agents.LocalShellTool(local), editor, agents.ComputerTool(Screen())]
+            return (await ran(agents, agents.Agent(name="a", model=used, tools=tools), "Go", streamed)).final_output
+
+    engine = Writing(*outputs)
+    engine.media = frozenset({"image"})  # type: ignore[attr-defined]
+    with live(engine, "hermes", prompts=prompts(SEEING)) as server:
+        assert asyncio.run(work(server.url)) == "All done."
+    assert done == [["ls", "pwd"], ["ls", "-l"], ("a.txt", "+Hello"), (1, 2, "left"), "hi"]
+    results = [m["content"] for m in engine.requests[-1].messages if m["role"] == "tool"]
+    assert results == ["out\nerr\nexit code 3", "local output", "made it", [part(png())]]

@@ -204,8 +204,11 @@ def _chosen(one: Any, found: Declared, served: ServerTools | None) -> list[Any]:
         names = [name for name, each in served.tools.items() if _fits(each.tool, one)]
     elif kind in _HOSTED:
         names = []
-    elif kind == SEARCH or kind in _CLIENTS:
-        names = [_CLIENTS.get(kind, SEARCH)]
+    elif kind == SEARCH:
+        names = [SEARCH]
+    elif kind in _CLIENTS:  # the protocol's names of the computer mean one another
+        own = _CLIENTS[kind]
+        names = [each for each in ITEMS if each in found.kinds and ITEMS[each].type == ITEMS[own].type] or [own]
     elif kind == "namespace":
         names = [own for own, each in found.kinds.items() if each.namespace == str(name)] or [name]
     elif kind in ("function", "custom") and isinstance(name, str):
