@@ -1,5 +1,6 @@
 """Engines at a URL are asked for what they serve, so that no flag has to say it."""
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from unspool import parse
 from unspool.cli import main
 from unspool.cli.common import Misuse
+from unspool.engines import Request, read_recordings
 from unspool.infer.choosing import Choice, choose_dialect
 
 from ..loopback import answering, sends
@@ -39,13 +42,16 @@ def proven_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextlib.contextmanager
 def engine(answers: Mapping[str, Any], key: str | None = None) -> Iterator[str]:
-    """A server with these answers by path; the URL is yielded."""
+    """A server with these answers by path, bytes for a stream; the URL is yielded."""
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         size = handler.headers["Content-Length"]
         found = answers.get(handler.path)
         found = found(json.loads(handler.rfile.read(int(size))) if size else None) if callable(found) else found
         allowed = key is None or handler.headers["Authorization"] == f"Bearer {key}"
+        if isinstance(found, bytes):
+            sends(found, Content_Type="text/event-stream")(handler)
+            return
         sends(json.dumps(found).encode(), 401 if not allowed else 404 if found is None else 200)(handler)
 
     with answering(answer) as url:
@@ -222,6 +228,32 @@ def test_the_tokenizer_may_be_a_file(name: str, tmp_path: Path) -> None:
         model = opened("--engine", url, "--tokenizer", str(file))
     assert model.settings.dialect.name == "hermes"
     assert {"<|im_end|>", "<|im_start|>"} <= set(model.prompts.tokenizer.added)
+
+
+def test_outputs_of_an_inferred_dialect_are_recorded_with_its_file(tmp_path: Path) -> None:
+    template = TEMPLATE.replace("tool_call>", "my_call>").replace("<|im_end|>", "<|over|>")
+    props = {"chat_template": template, "eos_token": "<|over|>"}
+    answer = {
+        "content": '<my_call>\n{"name": "f", "arguments": {"a": 1}}\n</my_call>',
+        "stop": True,
+        "stop_type": "eos",
+    }
+
+    async def generated(engine: Any) -> None:
+        async with contextlib.aclosing(engine.generate(Request(prompt="x"))) as stream:
+            assert [delta.text async for delta in stream]
+        await engine.close()
+
+    told = {"/v1/models": models("llamacpp"), "/props": props, "/tokenize": tokenize}
+    with engine({**told, "/completion": b"data: " + json.dumps(answer).encode() + b"\n\n"}) as url:
+        model = opened("--engine", url, "--capture", str(tmp_path / "c"))
+        assert model.settings.dialect.name == "inferred"
+        asyncio.run(generated(model.engine))
+    (recording,) = read_recordings(tmp_path / "c")
+    assert recording.dialect is not None
+    assert [(call.name, call.arguments) for call in parse(recording.text, recording.dialect).tool_calls] == [
+        ("f", '{"a": 1}')
+    ]
 
 
 PLAIN = """{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}

@@ -257,9 +257,11 @@ def _dialect(
 
 def _captured(options: argparse.Namespace, engine: "Engine", dialect: Dialect, policy: Policy) -> "Engine":
     from ..engines import Capture
+    from ..generation.tracing import named
 
-    name = _named(options) or dialect.name
-    reasoning = options.reasoning_parser if options.tool_call_parser else None
-    toml = dialect.file[1] if name.endswith(".toml") else ""
+    name, reasoning, toml = named(dialect)
+    if (given := _named(options)) is not None:
+        name, reasoning = given, options.reasoning_parser if options.tool_call_parser else None
+        toml = dialect.file[1] if name.endswith(".toml") else ""
     with blaming("--capture", options.capture):
         return Capture(engine, options.capture, dialect=name, reasoning=reasoning, policy=policy, toml=toml)
