@@ -446,7 +446,9 @@ def test_dialects_name_shows_templates_and_examples(run: Run, name: str) -> None
     shown = run("dialects", name).out
     dialect = unspool.load_dialect(name) if name == "mine.toml" else CALLING
     assert f"name       {dialect.name}\n" in shown
-    assert all(repr(t.text) in shown for t in (*dialect.reasoning, *dialect.calls, *dialect.call))
+    templates = (*dialect.reasoning, *dialect.calls, *dialect.call)
+    assert all(repr(t.text) in shown for t in templates if t.spelled is None)
+    assert all(repr(text) in shown for text, _ in dialect.spellings)
     assert shown.count("\nExample ") == len(dialect.examples)
     assert all(f"  | {e.raw[0].splitlines()[0]}" in shown for e in dialect.examples if e.raw[0].splitlines()[0])
 
