@@ -133,7 +133,7 @@ def test_every_production_is_generated(name: str) -> None:
         *("set.value", "set.meta", "set.pair"),
         *("content", "0 calls", "1 calls", "2 calls", *(["reasoning"] if dialect.reasoning else [])),
     }
-    for i in range(1500):
+    for i in range(6000):
         choice = "required" if i % 3 else "auto"
         data, done = Sampler(words, rng, eos()).sample(grammars[choice].matcher())
         if done:

@@ -367,6 +367,14 @@ def test_a_word_of_the_header_that_is_glued_to_a_declared_name_is_no_part_of_it(
         assert ([c.name for c in message.tool_calls], notices(message)) == ([called], mended)
 
 
+@pytest.mark.parametrize(**named([d for d in CALLING if d.framed]))
+def test_messages_to_tools_are_content_while_calls_are_not_read(dialect: Dialect) -> None:
+    raw = write_calls(dialect, [("get_weather", {"city": "Paris"})] * 2)
+    for way in WAYS[2:]:
+        message = read(raw, dialect, **way)
+        assert (message.reasoning, message.content.count("Paris"), message.tool_calls) == ("", 2, []), raw
+
+
 # -- tools that are quoted -----------------------------------------------------------------------------------------
 
 
@@ -1012,7 +1020,8 @@ def unopened(dialect: Dialect) -> Iterator[tuple[str, str]]:
         closing = literals_of(form.closing)
         for whole in call_forms(dialect, "bash", '{"cmd": "ls"}'):
             raw = whole[whole.find("{") :]
-            if "[{" not in whole and raw.startswith('{"') and raw.endswith(closing) and raw.count("{") == 2:
+            listed = whole[: whole.find("{")].rstrip().endswith("[")
+            if not listed and raw.startswith('{"') and raw.endswith(closing) and raw.count("{") == 2:
                 yield raw, closing
 
 

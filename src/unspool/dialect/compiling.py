@@ -498,7 +498,7 @@ def _unopened(parts: _Parts) -> list[Form]:  # each condition leaves it text
     ends = {literals_of(e.pattern) for e in parts.ends}
     for o in parts.calls:
         form, block = o.form, o.block
-        if not o.marked or form.shape is None or form.shape.quote == "'" or form.other:
+        if not o.marked or form.shape is None or form.shape.quote == "'" or form.shape.name_is_key or form.other:
             continue
         end = form.closing if form.closing or block is None else block.closing  # of one call, not of a list
         bare = Form(pattern(("{",)), end, form.shape, form.syntax, True, False)
@@ -566,9 +566,10 @@ def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, nam
 
 
 def _shared(calls: list[CallOpening], ends: list[Closing]) -> list[CallOpening]:
-    """Calls whose closings end a frame or the turn too: when calls are text, their closings are."""
+    """Calls whose closings end a frame or the turn too, or contain what does: when calls are text, these are."""
     closers = {o.pattern.first for o in ends}
-    return [c for c in calls if c.block and {c.form.closing.first, c.block.closing.first} & closers]
+    own = [(c, c.form.closing, c.block.closing) for c in calls if c.block]
+    return [c for c, *closings in own if any(t.first in closers for p in closings for t in (p, *tags(p)))]
 
 
 def _answers_ends(parts: _Parts) -> list[Closing]:
