@@ -76,8 +76,8 @@ def test_tools_are_read_as_dicts_and_as_objects_nested_or_flat() -> None:
     function = WEATHER["function"]
     nested = SimpleNamespace(type="function", function=SimpleNamespace(**function, strict=None))
     flat = SimpleNamespace(type="function", **function)
-    builtin = SimpleNamespace(type="web_search")
-    assert tools_of([WEATHER, nested, flat, builtin]) == [WEATHER] * 3
+    hosted = SimpleNamespace(type="web_search")
+    assert tools_of([WEATHER, nested, flat, hosted]) == [WEATHER] * 3
     assert tools_of(None) == []
 
 

@@ -18,6 +18,8 @@ from ..dialect.registry import as_dialect, get_dialect
 from ..errors import DialectError
 from ..grammar.validity import Validators
 from ..infer.detect import detect_dialect
+from ..infer.gguf import read_gguf
+from ..infer.pieces import Pieces
 from ..message import Message
 from ..parser import Parser, parse
 from ..parser.call import fill_id, fill_letters
@@ -115,7 +117,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         columns: the names of the columns.
         tools, tool_choice, prompt, stage, finish_reason: the values for rows that have none of their own.
         policy: the policy of the parser.
-        tokenizer: a ``tokenizers.Tokenizer``, or the path of its file or folder; required for ids.
+        tokenizer: a ``tokenizers.Tokenizer``, or the path of its file or folder, or of a GGUF; required for ids.
         model: the model of rows that name none, for ``auto``.
         detected: for ``auto``, the dialects that outputs show, by model, for models without a known dialect; ``""`` is
             the key for rows without a model. Every run detects them anew.
@@ -346,9 +348,11 @@ def tokenizer_file(given: str) -> Path:
 def _tokenizer(given: Any) -> Any:
     if not isinstance(given, str):
         return backend_of(given)
+    path = tokenizer_file(given)
+    if path.suffix == ".gguf":
+        return Pieces(read_gguf(path, vocabulary=True))
     from tokenizers import Tokenizer
 
-    path = tokenizer_file(given)
     text = path.read_text(encoding="utf-8")
     try:
         return Tokenizer.from_str(text)

@@ -49,7 +49,7 @@ def batch_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--token-ids", metavar="NAME", default="token_ids", help="the column of token ids; default: token_ids"
     )
-    p.add_argument("--tokenizer", metavar="PATH", help="a tokenizer.json or its folder, to read ids")
+    p.add_argument("--tokenizer", metavar="PATH", help="a tokenizer.json or its folder, or a GGUF, to read ids")
     p.add_argument("--tools-column", metavar="NAME", default="tools", help="the column of tools; default: tools")
     p.add_argument("--tools", metavar="FILE", help="tools of rows that have none of their own")
     p.add_argument("--tool-choice", metavar="CHOICE", default="auto", help="auto (the default), none, required, a name")

@@ -18,7 +18,7 @@ from ..arguments import near
 from ..check import load_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
-from ..errors import DialectError, ToolsError, UnknownDialect
+from ..errors import DialectError, GgufError, ToolsError, UnknownDialect
 from ..events import Stage
 from ..infer.detect import Candidate, detect_dialect
 from ..policy import CHOICES as POLICIES
@@ -234,7 +234,13 @@ def read_json(argument: str, path: str) -> Any:
 
 
 def load_tokenizer(argument: str, path: str) -> Any:
-    """The tokenizer of a ``tokenizer.json``; `ImportError` without the package ``tokenizers``."""
+    """The tokenizer of a ``tokenizer.json``, or the tokens of a GGUF; `ImportError` if the former needs a package."""
+    if path.endswith(".gguf"):
+        from ..infer.gguf import read_gguf
+        from ..infer.pieces import Pieces
+
+        with blaming(argument, path, GgufError):
+            return Pieces(read_gguf(path, vocabulary=True))
     from tokenizers import Tokenizer
 
     text = read_text(argument, path)

@@ -195,7 +195,7 @@ def constrain_arguments(p: argparse.ArgumentParser) -> None:
     text = f"{', '.join(LEVELS)}: constrains --tool-choice auto if no tool is strict"
     p.add_argument("--strict-level", type=OneOf(LEVELS), metavar="LEVEL", default="off", help=text)
     p.add_argument("--response-format", metavar="FILE", help="JSON schema of the content, or OpenAI's response_format")
-    p.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json, for the ids of special tokens (lark)")
+    p.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json or a GGUF, for the ids of special tokens (lark)")
 
 
 def run_constrain(options: argparse.Namespace) -> int:
