@@ -16,6 +16,7 @@ from ..arguments import json_shown
 from ..errors import ConstraintError
 from ..grammar import regular
 from ..grammar.bounds import derivation
+from ..grammar.flat import anchored
 from ..grammar.freeform import Freeform, read_lark
 from ..tools import ServerTool
 from ..wire.freeform import INPUT, ITEMS, Kind, OpenAIs
@@ -167,10 +168,8 @@ def _pattern(form: Fields, definition: str) -> str:
         regular.parse(definition)
     except ValueError as error:
         raise form.wrong("definition", str(error)) from None
-    inner = definition.removeprefix("^")
-    if inner.endswith("$") and not inner.endswith("\\$"):
-        inner = inner[:-1]
-    return f"^(?:{inner})$"
+    begins, ends = anchored(definition)
+    return f"^(?:{definition[begins : len(definition) - ends]})$"
 
 
 def read_choice(fields: Fields, found: Declared, served: ServerTools | None) -> Any:
