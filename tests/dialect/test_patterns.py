@@ -83,7 +83,7 @@ MUSE = """ to={to}<|message|><atem:function_calls>
         ("echo.echo", "echo.echo", ["echo.echo"], "echo.echo"),
         ("echo.echo", "echo.echo", ["echo", "echo.echo"], "echo.echo"),
         ("files.read", "files.read", ["files.read"], "files.read"),
-        ("files.read", "files.read", ["read"], "files.read"),
+        ("files.read", "files.read", ["read"], "read"),
     ],
 )
 def test_a_doubled_name_is_the_bare_tools_name_if_that_is_declared(

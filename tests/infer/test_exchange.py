@@ -96,7 +96,7 @@ def test_a_dialect_becomes_a_response_template_and_losses_are_reported() -> None
         "name": "{content.name}",
         "arguments": "{content.arguments}",
     }
-    assert "calls: 1 other spelling is not read" in described.lossy
+    assert "calls: 2 other spellings are not read" in described.lossy
     with pytest.raises(DialectError, match=r"^start: "):
         to_response_template(get_dialect("json"))
 

@@ -27,7 +27,7 @@ from .readers.wrapped import WRAPPED, defines
 from .states import State
 
 _NAMELESS = Regex(
-    r"""[^{]*+\{\s{0,64}+(?:["']\w{1,64}+["']\s?:\s{0,64}+(?:["'][\w.\-:/]{0,64}+["']|\w{1,64}+)\s?,\s{0,64}+){0,4}"""
+    r"""[^{]*+\{{1,2}+\s{0,64}+(?:["']\w{1,64}+["']\s?:\s{0,64}+(?:["'][\w.\-:/]{0,64}+["']|\w{1,64}+)\s?,\s{0,64}+){0,4}"""
     r"""(?:["'][\w.\-]{0,256}+(?:["']\s?(?::\s{0,64}+(?:["'][\w.\-:/]{0,1024}+["']?)?)?)?)?\s{0,64}+"""
 )
 """An object that is cut before its name is complete, with nothing but short values before it."""
