@@ -347,3 +347,62 @@ def test_what_a_model_writes_besides_the_arguments_of_such_a_tool_stays_in_their
             assert actions[:2] == [written[0], {"commands": []}]
             assert "ls" in str(actions[2])
             assert all(i["call_id"].startswith("call_") for i in items)
+
+
+@pytest.mark.parametrize("written", [{"type": "wait"}, {"actions": {"type": "wait"}}, {"actions": [{"type": "wait"}]}])
+def test_one_action_is_a_list_of_one(written: Any) -> None:
+    with live(Scripted(list(hermes("computer", written))), "hermes") as server:
+        answer = server.ok("/v1/responses", input="Go", tools=[{"type": "computer"}]).json()
+    assert answer["output"][0]["actions"] == [{"type": "wait"}]
+
+
+def test_such_a_tool_gives_way_to_a_function_of_its_name_and_may_be_declared_twice() -> None:
+    own: Any = {"type": "shell"}
+    engine = Scripted(list("Hello."))
+    with live(engine, "hermes") as server:
+        for tools in ([own, SHELL], [SHELL, own], [own, own]):
+            answer = server.ok("/v1/responses", input="Go", tools=tools).json()
+            assert answer["tools"] == ([SHELL] if SHELL in tools else tools)
+    assert [len(request.tools) for request in engine.requests] == [1, 1, 1]
+    assert [set(r.tools[0]["function"]["parameters"]["properties"]) for r in engine.requests[1:]] == [
+        {"command"},
+        {"commands", "timeout_ms", "max_output_length"},
+    ]
+
+
+SHELL: Any = {
+    "type": "function",
+    "name": "shell",
+    "parameters": {"type": "object", "properties": {"command": {"type": "string"}}},
+}
+SILENT: Any = {"stdout": "", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+ANSWERED: Any = [
+    (
+        {"type": "shell_call", "call_id": "a", "action": {"commands": ["mkdir x"]}},
+        {"type": "shell_call_output", "call_id": "a", "output": [SILENT, {**SILENT, "stdout": "b"}]},
+        "exit code 0\n\nb",
+    ),
+    (
+        {"type": "local_shell_call", "id": "l", "call_id": None, "action": {"type": "exec", "command": ["cp"]}},
+        {"type": "local_shell_call_output", "id": "l", "output": ""},
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "output", "told"), ANSWERED, ids=lambda one: one["type"] if isinstance(one, dict) else ""
+)
+def test_a_command_that_says_nothing_is_known_to_have_ended(call: Any, output: Any, told: str) -> None:
+    engine = Scripted(list("Hello."))
+    tool: Any = {"type": call["type"].removesuffix("_call")}
+    with live(engine, "hermes") as server:
+        server.ok("/v1/responses", input=[{"role": "user", "content": "Go"}, call, output], tools=[tool])
+    assert engine.requests[0].messages[-1]["content"] == told
+
+
+def test_a_text_model_goes_on_with_a_history_of_screenshots() -> None:
+    call: Any = {"type": "computer_call", "call_id": "a", "actions": [{"type": "screenshot"}]}
+    output: Any = {"type": "computer_call_output", "call_id": "a", "output": OUTPUTS["computer_call"][0]}
+    with live(Scripted(list("Hello.")), "hermes") as server:
+        server.ok("/v1/responses", input=[{"role": "user", "content": "Go"}, call, output])

@@ -99,7 +99,7 @@ def read_declared(fields: Fields, items: str = "input") -> Declared:
         for one in listed
     )
     with _grammars(fields):
-        for one in listed:
+        for one in sorted(listed, key=lambda one: one.raw.get("type") in _CLIENTS):
             _take(one, found, "", loaded=False)
         if isinstance(fields.raw.get(items), list):
             for item in fields.objects(items):
@@ -117,10 +117,12 @@ def _take(one: Fields, found: Declared, namespace: str, *, loaded: bool) -> None
     one.one_of("type", ("function", "custom") if namespace else (*_KINDS, *_HOSTED))
     if kind in _CLIENTS:
         name = _CLIENTS[kind]
-        if not loaded or name not in found.names:
+        if name not in found.names:
             found.tools.append(openai_tool(one, name))
             found.kinds[name] = Kind(name, name)
             found.names.add(name)
+        elif name not in found.kinds or found.kinds[name].kind != name:  # a function has its name
+            found.dropped.add(kind)
         return
     if kind == "namespace":
         inner = one.text("name")
@@ -259,19 +261,25 @@ def history_call(item: Fields) -> dict[str, Any]:
     if kind == "custom_tool_call":
         name = flat(item.text("namespace", None), item.text("name"))
         return custom_call(item.text("call_id"), name, item.text("input"))
+    own = own_kind(item)
+    if own is not None:
+        field, fixed = ITEMS[own].field, ITEMS[own].fixed
+        listed = isinstance(item.raw.get(field), list)
+        wrote = {field: item.raw[field]} if listed else item.lenient(field).raw
+        arguments = json.dumps({k: v for k, v in wrote.items() if v != fixed.get(k)}, ensure_ascii=False)
+        return call_of(called_by(item), own, arguments)
     if kind == "tool_search_call":
         given = item.raw.get("arguments")
         name, arguments = SEARCH, given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
-    elif (own := own_kind(item)) is not None:
-        name, fixed = own, ITEMS[own].fixed
-        field = ITEMS[own].field
-        listed = isinstance(item.raw.get(field), list)
-        given = {field: item.raw[field]} if listed else item.lenient(field).raw
-        arguments = json.dumps({k: v for k, v in given.items() if v != fixed.get(k)}, ensure_ascii=False)
     else:
         name, arguments = item.text("name"), item.text("arguments")
-    name = flat(item.text("namespace", None), name)
-    return call_of(item.text("call_id"), name, arguments)
+    return call_of(item.text("call_id"), flat(item.text("namespace", None), name), arguments)
+
+
+def called_by(item: Fields) -> str:
+    """The id of the call to which an item about a tool that OpenAI defines belongs."""
+    found: str = item.text("call_id", "") or item.text("id", "")
+    return found
 
 
 def own_kind(item: Fields) -> OpenAIs | None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..tools import ServerTool
 from .common import UNTOLD, call_of
-from .declared import history_call, own_kind
+from .declared import called_by, history_call, own_kind
 from .fields import Fields
 from .parts.reading import SCREENSHOT, read_part
 from .server_tools import Offer, Pending, ServerTools
@@ -62,21 +62,16 @@ def with_results(fields: Fields, message: dict[str, Any], offer: Offer) -> list[
 # -- Responses ---------------------------------------------------------------------------------------------------------
 
 
-def called_by(item: Fields) -> str:
-    """The id of the call to which an item belongs."""
-    found: str = item.text("call_id", "") or item.text("id", "")
-    return found
-
-
-def output_of(item: Fields) -> Any:
-    """What a call of a tool that OpenAI defines gave: text, or a screenshot."""
+def output_of(item: Fields, *, shown: bool) -> Any:
+    """What a call of a tool that OpenAI defines gave: text, or a screenshot, if that is ``shown`` to the model."""
     output = item.raw.get("output") or item.raw.get("result")
-    if isinstance(output, dict) and output.get("type") in SCREENSHOT:
+    if shown and isinstance(output, dict) and output.get("type") in SCREENSHOT:
         return [read_part(item.object("output"), SCREENSHOT)]
     status = item.raw.get("status")
     ended = status if item.raw["type"] == "apply_patch_call_output" and isinstance(status, str) else ""
     said = told(output)
-    return f"{ended}: {said}" if said and ended == "failed" else said or ended or _UNKNOWN
+    empty = shown and item.raw.get("output") == ""  # all that it gave
+    return f"{ended}: {said}" if said and ended == "failed" else said or ended or ("" if empty else _UNKNOWN)
 
 
 class ServerItems:
@@ -110,7 +105,7 @@ class ServerItems:
             id = called_by(item)
             if id not in self._elsewhere:
                 self._messages.append(result_of(id, "", ""))
-            self._elsewhere.get(id, self._messages[-1])["content"] = output_of(item)
+            self._elsewhere.get(id, self._messages[-1])["content"] = output_of(item, shown=False)
             return True
         if kind not in ITEMS:
             if kind in ("reasoning", "function_call") or item.raw.get("role") == "assistant":
@@ -238,7 +233,7 @@ def told(value: Any, deepest: int = _DEEPEST) -> str:
     ended = outcome if isinstance(outcome, dict) else {"exit_code": value.get("return_code")}
     if ended.get("type") == "timeout":
         texts.append("timeout")
-    elif isinstance(code := ended.get("exit_code"), int) and code:  # 0 tells nothing
+    elif isinstance(code := ended.get("exit_code"), int) and (code or not any(texts)):  # 0 tells little
         texts.append(f"exit code {code}")
     if isinstance(lines := value.get("lines"), list):
         texts.append("\n".join(line for line in lines if isinstance(line, str)))

@@ -365,8 +365,10 @@ def _own_fields(kind: OpenAIs, arguments: str) -> dict[str, Any]:
     """The fields of a call of a tool that OpenAI defines."""
     own = ITEMS[kind]
     given = msgspec.json.decode(clean(tool_input(arguments or "{}")), type=dict[str, msgspec.Raw])
-    several = given.get(own.field) or [given for _ in given]  # a model may write one action alone
-    value = several if kind == "computer" else {**own.fixed, **given}
+    value: Any = {**own.fixed, **given}
+    if kind == "computer":  # a model may write one action alone
+        actions = given.get(own.field, given or ())
+        value = [actions] if isinstance(actions, dict) or bytes(actions).startswith(b"{") else actions
     return {own.field: value, **({"pending_safety_checks": []} if own.type == "computer_call" else {})}
 
 

@@ -13,12 +13,12 @@ from ...wire import responses as wire
 from ...wire.freeform import ITEMS as OPENAIS
 from ..chat_request import ChatRequest
 from ..common import check_messages, check_served, going_on, joined, read_metadata, sampling, thinking, toolset
-from ..declared import found_tools, history_call, read_choice, read_declared
+from ..declared import called_by, found_tools, history_call, read_choice, read_declared
 from ..fields import Fields
 from ..parts.reading import RESPONSES, read_parts
 from ..reasoning import EFFORTS, Reasoning, opened, read_budget, read_context, read_summary
 from ..sealed import Seal
-from ..server_history import ITEMS, OUTPUTS, ServerItems, called_by, output_of
+from ..server_history import ITEMS, OUTPUTS, ServerItems, output_of
 from ..server_tools import NOTHING, SERVED, WORDS, Named, Offer, OwnServer, ServerTools, names_of, read_bounds
 from ..settings import Settings
 from .base import WireProtocol
@@ -231,7 +231,7 @@ def _input(
             _take(item, messages, seal, goes_on)
         goes_on = not taken and kind in ("reasoning", *calls)
         if i < fields.earlier and kind in calls and item.raw.get("status") != "incomplete":
-            called[item.text("call_id", "")] = None
+            called[called_by(item)] = None
         elif not taken:
             called.pop(called_by(item), None)
         if 0 < fields.earlier <= i and not taken and kind in _OUTPUTS:
@@ -262,7 +262,7 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
         messages.append({"role": "tool", "tool_call_id": item.text("call_id", ""), "content": found_tools(item)})
         return
     if kind in OUTPUTS:
-        messages.append({"role": "tool", "tool_call_id": called_by(item), "content": output_of(item)})
+        messages.append({"role": "tool", "tool_call_id": called_by(item), "content": output_of(item, shown=True)})
         return
     if kind in _OUTPUTS:
         output = read_parts(item, "output", RESPONSES)
