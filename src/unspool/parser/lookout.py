@@ -220,7 +220,7 @@ class Lookout(msgspec.Struct, eq=False):
                 self._spared_at = here
                 self._spared_to = max(self._spared_to, here - i + end)
                 return True
-        return here < self._spared_to
+        return self._spared_at <= here < self._spared_to
 
     def stray_counts(self, i: int) -> bool:
         """Whether a marker at ``i`` that contains nothing counts as stray."""
