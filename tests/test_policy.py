@@ -443,7 +443,7 @@ def test_after_a_call_that_is_text_the_same_markers_count_however_the_output_is_
     raw = '<tool_calls>[{"name": "s", "arguments": {}}]</tool_calls>c<tool_calls>[{"<answer><tool_calls>[{'
     policy = Policy(text_between_tools="content")
     message = alike("hunyuan_a13b", raw, chunkings(raw), policy=policy)
-    assert message.content == 'c<tool_calls>[{"<tool_calls>[{'
+    assert message.content == 'c<tool_calls>[{"<answer><tool_calls>[{'
 
 
 def test_a_dialect_keeps_few_of_the_plans_that_clients_ask_for() -> None:
