@@ -292,6 +292,20 @@ def test_a_run_is_as_exact_as_the_engine_that_it_used_whichever_comes_after_it(
         assert before["exact"] == (first is Model)
 
 
+class Plain(Model):
+    """A model whose engine shows no special tokens."""
+
+    shows_special = False
+
+
+def test_a_run_on_an_engine_that_hides_special_tokens_is_not_exact() -> None:
+    with live(Plain(lambda _: "Hi"), "hermes", prompts=template(), sessions=True) as server:
+        session = made(server)
+        assert session["problems"] == ["the engine hides special tokens, among them those of calls"]
+        ask(session, server, CHAT, messages=HI)
+        assert not trajectory(server, session)["exact"]
+
+
 class Loading:
     """A tokenizer that is its engine's, which is not there yet."""
 

@@ -59,6 +59,8 @@ async def examine(engine: Engine, prompts: Prompts | None, model: str = "") -> E
         problems.append(f"the engine reads {one.prompt} tokens where it is sent {len(ids)}: it adds some of its own")
     if output.prompt_ids is not None and list(output.prompt_ids) != ids:
         problems.append("the engine reads other tokens than it is sent")
+    if not getattr(engine, "shows_special", True):
+        problems.append("the engine hides special tokens, among them those of calls")
     kind = ""
     advice: tuple[str, ...] = ()
     if one.top:

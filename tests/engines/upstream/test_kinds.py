@@ -563,3 +563,8 @@ def test_log_probabilities_that_do_not_belong_to_the_tokens_are_left_out() -> No
 @pytest.mark.parametrize("kind", ["vllm", "sglang", "llama.cpp"])
 def test_nothing_is_captured_unless_it_is_asked_for(kind: str) -> None:
     assert not any(d.sampled for d in seen(kind, request())[1])
+
+
+def test_the_kinds_that_hide_special_tokens_are_known() -> None:
+    hiding = {name for name, kind in KINDS.items() if not kind.shows_special}
+    assert hiding == {"ollama", "llama-cpp-python", "transformers"}

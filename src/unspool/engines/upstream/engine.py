@@ -114,6 +114,11 @@ class Upstream:
     """Whether log-probabilities of prompts are reported: by some kinds; others refuse them."""
 
     @property
+    def shows_special(self) -> bool:
+        """Whether texts have their special tokens, as far as the kinds of the servers are known."""
+        return all(b.kind is None or b.kind.shows_special for b in self._pool.backends)
+
+    @property
     def provider(self) -> str | None:
         """The kind of the servers; ``None`` if no server was asked yet."""
         return next((b.kind.name for b in self._pool.backends if b.kind is not None), None)

@@ -89,6 +89,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     # Further fields that make it report the tokens as they were sampled; ``None`` if it cannot.
     capture: Mapping[str, Any] | None = None
 
+    @property
+    def shows_special(self) -> bool:
+        """Whether texts have their special tokens."""
+        return bool(self.markers) or "skip_special_tokens" in self.always
+
 
 def _tag(constraint: Constraint) -> dict[str, Any]:
     """A structural tag as ``response_format``. Servers refuse an unknown form; some ignore unknown fields."""
