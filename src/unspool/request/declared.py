@@ -99,7 +99,7 @@ def read_declared(fields: Fields, items: str = "input") -> Declared:
         for one in listed
     )
     with _grammars(fields):
-        for one in sorted(listed, key=lambda one: one.raw.get("type") in _CLIENTS):
+        for one in sorted(listed, key=lambda one: one.raw.get("type") in [*_CLIENTS]):
             _take(one, found, "", loaded=False)
         if isinstance(fields.raw.get(items), list):
             for item in fields.objects(items):

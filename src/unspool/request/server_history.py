@@ -233,7 +233,7 @@ def told(value: Any, deepest: int = _DEEPEST) -> str:
     ended = outcome if isinstance(outcome, dict) else {"exit_code": value.get("return_code")}
     if ended.get("type") == "timeout":
         texts.append("timeout")
-    elif isinstance(code := ended.get("exit_code"), int) and (code or not any(texts)):  # 0 tells little
+    elif isinstance(code := ended.get("exit_code"), int) and (code or (ended is outcome and not any(texts))):
         texts.append(f"exit code {code}")
     if isinstance(lines := value.get("lines"), list):
         texts.append("\n".join(line for line in lines if isinstance(line, str)))
