@@ -238,13 +238,19 @@ def _input(
             answered.append(item.text("call_id"))
     if not given:
         raise fields.wrong(field, "is empty; at least one item is needed, or previous_response_id or conversation")
-    known = {call["id"] for message in messages for call in message.get("tool_calls", ())}
-    unknown = next((id for id in answered if id not in known), None)
-    if field == "input" and unknown is not None:
-        raise fields.wrong(field, f"No tool call found for function call output with call_id {unknown}.")
+    if field == "input":
+        _check_answered(fields, messages, answered)
     if called and len(given) == fields.earlier:
         raise fields.wrong(field, f"No tool output found for function call {next(iter(called))}.")
     return joined(messages), history
+
+
+def _check_answered(fields: Fields, messages: list[dict[str, Any]], answered: Sequence[str]) -> None:
+    """Refuse an input with outputs of calls, by their ids, that no message has."""
+    known = {call["id"] for message in messages for call in message.get("tool_calls", ())}
+    unknown = next((id for id in answered if id not in known), None)
+    if unknown is not None:
+        raise fields.wrong("input", f"No tool call found for function call output with call_id {unknown}.")
 
 
 def check_items(fields: Fields, offer: Offer, seal: Seal | None) -> None:
