@@ -340,14 +340,15 @@ class _Pages:
     def _entry(self, service: Service) -> dict[str, Any]:
         """A model as ``/v1/models`` lists it, with the fields of OpenAI and vLLM, and those of Anthropic."""
         name, at = service.settings.model, datetime.fromtimestamp(self._created, UTC)
-        context = getattr(service.engine, "context", None)  # if the engine knows it
+        engine = service.engine
+        context, title = getattr(engine, "context", None), getattr(engine, "title", "")  # if the engine knows them
         return {
             "id": name,
             "object": "model",
             "created": self._created,
             "owned_by": "unspool",
             "type": "model",
-            "display_name": name,
+            "display_name": title or name,
             "created_at": at.isoformat(),
             "lifecycle": "active",
             **({} if context is None else {"max_model_len": context, "max_input_tokens": context}),

@@ -23,13 +23,24 @@ from unspool.cli.local import find_local
 from unspool.engines import read_recordings
 from unspool.engines.local import Launch, LlamaProcess
 from unspool.grammar.schemas import FORMATS
+from unspool.infer.gguf import read_gguf
 
 from ...loopback import ask, told
 from ...server.processes import SERVE, Process
 from ...server.support import both, until
+from ...sessions.recorded import FOLDER, SHAPES
 from ...small import TOOL, need_small_model
 from ...support import tool
-from ...wire.readers import agui_stream
+from ...wire.readers import (
+    Answer,
+    agui_stream,
+    answer_of,
+    messages_answer,
+    messages_stream,
+    messages_whole,
+    responses_answer,
+    responses_stream,
+)
 
 PATIENCE = 120.0
 WEATHER: Any = TOOL["function"]["parameters"]
@@ -94,6 +105,13 @@ def test_a_call_by_chat_completions_is_the_same_whole_and_streamed_and_parsed(se
     assert [call.arguments for call in parsed.tool_calls] == [arguments]
 
 
+def test_the_list_of_models_has_the_name_that_the_file_gives_itself(served: Serving) -> None:
+    (listed,) = served.anthropic.models.list()
+    gguf = read_gguf(need_small_model())
+    assert (listed.id, listed.display_name) == ("smollm2-135m", gguf.text("general.name"))
+    assert listed.display_name
+
+
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "get_weather"}}])
 def test_a_demanded_call_is_made_whatever_is_said(choice: Any, served: Serving) -> None:
     message = served.chat([{"role": "user", "content": "Hello!"}], tools=[TOOL], tool_choice=choice).choices[0].message
@@ -143,6 +161,33 @@ def test_two_calls_are_the_same_by_every_protocol_whole_and_streamed(served: Ser
     for recorded in read_recordings(served.recordings)[-5:]:
         parsed = unspool.parse(recorded.text, "hermes", tools=[TOOL])
         assert [(call.name, json.loads(call.arguments)) for call in parsed.tool_calls] == two
+
+
+@pytest.mark.local
+@pytest.mark.parametrize("program", sorted(SHAPES))
+def test_requests_of_claude_code_and_codex_are_answered_whole_and_streamed(program: str, served: Serving) -> None:
+    for turn in json.loads((FOLDER / f"{program}.json").read_text(encoding="utf-8")):
+        for stream in (False, True):
+            body = {**turn["body"], "temperature": 0, "stream": stream}
+            body["max_tokens" if program == "claude-code" else "max_output_tokens"] = 40
+            status, text = ask(f"{served.url}{turn['path']}", body)
+            assert status == 200, text
+            answer = READERS[program, stream](text.encode())
+            one = read_recordings(served.recordings)[-1]
+            said = answer_of(unspool.parse(one.text, "hermes", tools=one.asked.tools, prompt=one.asked.prompt))
+            assert (answer.reasoning, answer.content) == (said.reasoning, said.content)
+            # A namespace of Codex is a field of its own.
+            assert [(name, given) for _, name, given in answer.calls] == [
+                (name.rpartition(".")[2], given) for _, name, given in said.calls
+            ]
+
+
+READERS: dict[tuple[str, bool], Callable[[bytes], Answer]] = {
+    ("claude-code", False): lambda text: messages_answer(messages_whole(text)),
+    ("claude-code", True): lambda text: messages_answer(messages_stream(text)),
+    ("codex", False): lambda text: responses_answer(json.loads(text)),
+    ("codex", True): lambda text: responses_answer(responses_stream(text)),
+}
 
 
 @pytest.mark.local

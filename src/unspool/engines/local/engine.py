@@ -60,6 +60,7 @@ class Local:
         self._address = address
         self._process = process
         self.tokenizer: Final = Vocabulary(gguf, address)
+        self.title: Final = gguf.text("general.name")
         self._ends = sorted({*ends, *(gguf.token(role) for role in ("eos", "eot", "eom"))})
         self._grammars = Grammars(self.tokenizer)
         self._suspects = _Suspects()
