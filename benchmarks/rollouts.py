@@ -16,8 +16,8 @@ import pyarrow as pa
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import unspool
-from unspool.batch.blocks import Block
-from unspool.batch.reading import SCHEMA, Reader, Reading
+from unspool.batch.blocks import RowBlock
+from unspool.batch.reading import SCHEMA, Reading, RowReader
 from unspool.batch.work import read_block
 from unspool.rl import Conversation
 
@@ -47,9 +47,9 @@ def rollouts(effort: Effort) -> Iterator[Row]:
     size = sum(len(r["output"]) for r in rows) / count
     lines: list[bytes | None] = [json.dumps(r).encode() for r in rows]
     schema = pa.schema([*SCHEMA, ("key", pa.int64()), ("output", pa.string()), ("tools", pa.string())])
-    reader = Reader(Reading(dialect=DIALECT))
+    reader = RowReader(Reading(dialect=DIALECT))
     case = f"{size:,.0f} characters, two calls"
-    whole = _best(lambda: read_block(reader, Block(lines), schema))
+    whole = _best(lambda: read_block(reader, RowBlock(lines), schema))
     parsed = _best(lambda: [unspool.parse(r["output"], DIALECT, tools=TOOLS) for r in rows])
     plain = _best(lambda: [json.loads(line) for line in lines if line is not None])
     yield Row("rows by one core", f"batch, {case}", count / whole, "rows/s")
@@ -98,8 +98,8 @@ def _answers(effort: Effort) -> Iterator[Row]:
     """The time for a billion characters in long answers, from lines to a table."""
     text = long_answer(100_000)
     lines: list[bytes | None] = [json.dumps({"output": text}).encode()] * (80 if effort.everywhere else 10)
-    reader, schema = Reader(Reading(dialect=DIALECT)), pa.schema([*SCHEMA, ("output", pa.string())])
-    took = _best(lambda: read_block(reader, Block(lines), schema))
+    reader, schema = RowReader(Reading(dialect=DIALECT)), pa.schema([*SCHEMA, ("output", pa.string())])
+    took = _best(lambda: read_block(reader, RowBlock(lines), schema))
     yield Row("10⁹ characters by one core", "answers of 100 kB", took / (len(lines) * len(text)) * 1e9, "s", 60.0)
 
 

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from unspool import Dialect, list_dialects
-from unspool.check.trials import Case
+from unspool.check.trials import Trial
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[1]
@@ -136,7 +136,7 @@ def _dialects(item: pytest.Item) -> Iterator[str]:
     """The names of the dialects among the parameters of a test."""
     for value in getattr(getattr(item, "callspec", None), "params", {}).values():
         for part in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(part, Case):
+            if isinstance(part, Trial):
                 yield part.dialect.name
             elif isinstance(part, Dialect):
                 yield part.name

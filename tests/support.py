@@ -14,7 +14,7 @@ from unspool import Dialect, Message, Stage
 from unspool.check import trials
 from unspool.check.promises import TOOLS, closings, literals
 from unspool.check.promises import check_truncated as assert_cut
-from unspool.check.trials import Case, at_content, chunkings, empty, notices, number, random_split, run, same, splits
+from unspool.check.trials import Trial, at_content, chunkings, empty, notices, number, random_split, run, same, splits
 from unspool.check.trials import check_events as check
 from unspool.check.trials import read as parse_case
 from unspool.dialect.compiling import compile_plan, marked
@@ -24,7 +24,7 @@ from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 
 __all__ = [
-    "TOOLS", "Case", "assert_cut", "at_content", "check", "chunkings", "closings", "empty", "literals", "notices",
+    "TOOLS", "Trial", "assert_cut", "at_content", "check", "chunkings", "closings", "empty", "literals", "notices",
     "number", "parse_case", "random_split", "run", "same", "splits",
 ]  # fmt: skip
 
@@ -91,12 +91,12 @@ def tools_of(dialect: Dialect) -> list[dict[str, Any]]:
     return found
 
 
-def cases(dialects: Iterable[Dialect] = tuple(AS_WRITTEN)) -> list[Case]:
+def cases(dialects: Iterable[Dialect] = tuple(AS_WRITTEN)) -> list[Trial]:
     """Every raw text of every example."""
     return trials.cases(dialects)
 
 
-def examples(dialects: Iterable[Dialect] = tuple(AS_WRITTEN)) -> list[Case]:
+def examples(dialects: Iterable[Dialect] = tuple(AS_WRITTEN)) -> list[Trial]:
     """Every example once, with its first raw text, for tests that do not depend on how a message was written."""
     return [case for case in cases(dialects) if case.raw == case.example.raw[0]]
 

@@ -21,7 +21,7 @@ from .support import (
     TOOLS,
     VERBATIM,
     XML,
-    Case,
+    Trial,
     cases,
     closings,
     examples,
@@ -58,7 +58,7 @@ def mutants(dialect: Dialect, count: int) -> Iterator[str]:
 
 
 @every_case
-def test_an_example_means_what_its_file_says(case: Case) -> None:
+def test_an_example_means_what_its_file_says(case: Trial) -> None:
     message, _ = parse_case(case, ids=None)
     assert message.reasoning == case.example.reasoning
     assert message.content == case.example.content
@@ -72,7 +72,7 @@ def test_an_example_means_what_its_file_says(case: Case) -> None:
 
 
 @every_case
-def test_every_raw_text_keeps_the_promises_that_check_tries(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_raw_text_keeps_the_promises_that_check_tries(case: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     if case.raw != case.example.raw[0]:  # for other spellings than the first, try fewer places
         monkeypatch.setattr("unspool.check.trials.MAX_PLACES", 80)
     for promise in RAW_PROMISES:
@@ -81,7 +81,7 @@ def test_every_raw_text_keeps_the_promises_that_check_tries(case: Case, monkeypa
 
 @pytest.mark.parametrize("promise", WRITTEN_PROMISES, ids=lambda p: p.__name__)
 @pytest.mark.parametrize("case", examples(), ids=str)
-def test_every_first_raw_text_is_written_and_generated(case: Case, promise: Callable[[Case], None]) -> None:
+def test_every_first_raw_text_is_written_and_generated(case: Trial, promise: Callable[[Trial], None]) -> None:
     promise(case)
 
 

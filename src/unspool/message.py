@@ -6,7 +6,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from .arguments import json_kind, refuse_constant, wrong_type
 from .events import (
     ContentDelta,
     Event,
@@ -20,6 +19,7 @@ from .events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from .validation import json_kind, refuse_constant, wrong_type
 
 
 class ToolCall(msgspec.Struct):

@@ -18,8 +18,8 @@ from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
 
-from .arguments import refuse_constant
 from .regex import Regex
+from .validation import refuse_constant
 
 JsonType = Literal["string", "number", "integer", "boolean", "null", "object", "array"]
 Types = frozenset[JsonType]

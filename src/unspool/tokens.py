@@ -43,7 +43,7 @@ class Detokenizer:
         backend = backend_of(tokenizer)
         self.added: Mapping[int, str] = vocabulary.added
         """The literal text of each added token, by id. Do not change it."""
-        self._text = _Window(vocabulary, backend) if vocabulary.piece is None else _Pieces(vocabulary, backend)
+        self._text = _Window(vocabulary, backend) if vocabulary.piece is None else _TokenBytes(vocabulary, backend)
 
     def push(self, token: int) -> tuple[str, str]:
         """Take an id, and return the text that it completes, and its literal if it is an added token (else ``""``).
@@ -335,7 +335,7 @@ def _text_or_bytes(data: bytes) -> str | bytes:
 # --- a stream of ids without added tokens -------------------------------------------------------------------------
 
 
-class _Pieces:
+class _TokenBytes:
     """Looks up the bytes of each id."""
 
     __slots__ = ("_backend", "_decoder", "_holding", "_start", "_vocabulary", "pieces", "whole")

@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from .arguments import json_kind, json_shown
 from .errors import ToolsError
 from .schema import Schema, for_tool, function_of, tool_name
+from .validation import json_kind, json_shown
 
 ToolChoice = str | Mapping[str, Any]
 """``auto``, ``none``, ``required``, or an object as in OpenAI's API: a named function, or allowed tools."""

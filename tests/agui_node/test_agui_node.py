@@ -14,7 +14,7 @@ from unspool import Message, Policy
 
 from ..server.support import PATIENCE, Scripted, live, replay, until
 from ..server.test_every_dialect import GROUPS, opened, played
-from ..support import Case, number, parse_case
+from ..support import Trial, number, parse_case
 
 pytestmark = pytest.mark.node
 
@@ -215,7 +215,7 @@ def test_an_aborted_run_stops_the_engine_and_keeps_the_text_so_far() -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS.values(), ids=[f"{name}-{stage}" if stage else name for name, stage in GROUPS])
-def test_the_client_rebuilds_every_example_of_every_dialect(group: list[Case]) -> None:
+def test_the_client_rebuilds_every_example_of_every_dialect(group: list[Trial]) -> None:
     dialect, stage = group[0].dialect, group[0].example.stage
     with live(played(group), dialect.name, prompts=opened(dialect, stage) if stage else None) as server:
         tools = [{"description": "", **tool["function"]} for tool in group[0].tools]

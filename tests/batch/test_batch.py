@@ -19,7 +19,7 @@ import pytest
 
 import unspool
 from unspool.batch import BadRow, parse_many
-from unspool.batch.reading import Reader
+from unspool.batch.reading import RowReader
 from unspool.cli import main
 from unspool.engines.capture import Asked, write_recording
 
@@ -417,14 +417,14 @@ def test_workers_are_threads_if_python_has_no_global_lock(tmp_path: Path, monkey
     assert run(source, "-o", tmp_path / "one.jsonl") == 0
     seen: dict[int, set[int]] = {}
 
-    def read(self: Reader, *given: Any) -> dict[str, Any]:
+    def read(self: RowReader, *given: Any) -> dict[str, Any]:
         if id(self) not in seen:
             begun.wait(60)  # no thread does all the work
         seen.setdefault(id(self), set()).add(threading.get_ident())
         return original(self, *given)
 
-    begun, original = threading.Barrier(2), Reader.read
-    monkeypatch.setattr(Reader, "read", read)
+    begun, original = threading.Barrier(2), RowReader.read
+    monkeypatch.setattr(RowReader, "read", read)
     monkeypatch.setattr("sys._is_gil_enabled", lambda: False, raising=False)
     assert run(source, "-o", tmp_path / "two.jsonl", "--rows", "4", workers=2) == 0
     assert [len(threads) for threads in seen.values()] == [1, 1]

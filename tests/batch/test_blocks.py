@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspool.batch.blocks import Block, blocks
+from unspool.batch.blocks import RowBlock, blocks
 from unspool.engines.capture import Asked, write_recording
 
 from .rows import output, row, write_lines
@@ -24,7 +24,7 @@ def recordings(path: Path, count: int) -> Path:
     return path
 
 
-def lines(found: list[Block]) -> list[tuple[int, bytes | None]]:
+def lines(found: list[RowBlock]) -> list[tuple[int, bytes | None]]:
     """The rows of blocks, each with its place."""
     return [(one.first + i, line) for one in found for i, line in enumerate(one.rows)]
 

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 
 from unspool import Dialect, Parser, constrain, detect_dialect, list_dialects, render
 from unspool.batch import parse_many
-from unspool.check.trials import Case, cases, number, random_split, same
+from unspool.check.trials import Trial, cases, number, random_split, same
 from unspool.rl import Conversation
 from unspool.toolset import Toolset, read_toolset
 
@@ -40,7 +40,7 @@ _FORMATS = 20
 class Shared(NamedTuple):
     """The new objects that all threads use."""
 
-    cases: list[Case]
+    cases: list[Trial]
     tools: dict[str, Toolset]
     tokenizer: Tokenizer
     mark: str
@@ -68,7 +68,7 @@ def readings(shared: Shared, seed: int) -> Iterator[tuple[str, Callable[[], Any]
         yield f"conversation {i}", partial(_conversation, shared, i)
 
 
-def _text(case: Case, tools: Toolset, rng: random.Random) -> Any:
+def _text(case: Trial, tools: Toolset, rng: random.Random) -> Any:
     parser = Parser(case.dialect, tools=tools, stage=case.example.stage, ids=number)
     for chunk in random_split(case.raw, rng):
         parser.feed(chunk)
@@ -76,7 +76,7 @@ def _text(case: Case, tools: Toolset, rng: random.Random) -> Any:
     return same(parser.message)
 
 
-def _ids(case: Case, shared: Shared) -> Any:
+def _ids(case: Trial, shared: Shared) -> Any:
     ids = shared.tokenizer.encode(case.raw, add_special_tokens=False).ids
     tools = shared.tools[case.dialect.name]
     parser = Parser(case.dialect, tools=tools, stage=case.example.stage, ids=number, tokenizer=shared.tokenizer)

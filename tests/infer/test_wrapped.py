@@ -9,7 +9,7 @@ import pytest
 from unspool import get_dialect
 from unspool.chat_templates.worker import Worker
 from unspool.cli.proof import WITH_TOOLS, report, with_tools, wrapped
-from unspool.infer.choosing import Asked, choose_dialect
+from unspool.infer.choosing import ProbedTemplate, choose_dialect
 from unspool.request.prompts import Prompts, Tokenizer
 
 from ..cli.test_upstream import TEMPLATE
@@ -38,7 +38,7 @@ SILENT = (
 
 
 def writes_tools(template: str) -> bool:
-    with Asked(template) as chat:
+    with ProbedTemplate(template) as chat:
         return chat.writes_tools()
 
 

@@ -28,7 +28,7 @@ from ..support import (
     RFC_NAMES,
     THINKING,
     TOOLS,
-    Case,
+    Trial,
     alike,
     cases,
     check,
@@ -200,7 +200,7 @@ def test_calls_that_end_in_the_prompt_leave_one_that_it_opened_as_it_is(dialect:
 
 
 @pytest.mark.parametrize("case", [c for c in cases(STARTING) if c.example.stage is None], ids=str)
-def test_a_prompt_may_end_anywhere_even_inside_a_marker(case: Case) -> None:
+def test_a_prompt_may_end_anywhere_even_inside_a_marker(case: Trial) -> None:
     """An output is cut in two, with its head in the prompt. The rest is read as in the whole output."""
     keep = Policy(text_before_tools="keep", text_between_tools="keep")
     options: dict[str, Any] = {"tools": case.tools, "policy": keep}

@@ -16,7 +16,7 @@ from tests.support import (
     DIALECTS,
     THINKING,
     TOOLS,
-    Case,
+    Trial,
     cases,
     check,
     dialect_of,
@@ -124,13 +124,13 @@ def everywhere(dialect: str | Dialect, tokens: list[int], tokenizer: Any, **opti
 # -- the same message as from text -------------------------------------------------------------------------------------
 
 
-def free(case: Case) -> bool:
+def free(case: Trial) -> bool:
     """Whether no string of the calls contains a marker, whose id would end the call by design."""
     held = repr([c.arguments for c in case.calls])
     return not any(t in held for t in literals(case.dialect) if len(t) > 3)
 
 
-def assert_alike(case: Case, ids: list[int], tokenizer: Any) -> None:
+def assert_alike(case: Trial, ids: list[int], tokenizer: Any) -> None:
     """Assert that an example's ids mean what its text means."""
     options: dict[str, Any] = {"tools": case.tools, "stage": case.example.stage, "ids": number}
     by_text, _ = run(case.dialect, [case.raw], **options)
@@ -138,7 +138,7 @@ def assert_alike(case: Case, ids: list[int], tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("case", [c for c in cases() if free(c)], ids=str)
-def test_examples_as_ids_mean_the_same_as_text(case: Case) -> None:
+def test_examples_as_ids_mean_the_same_as_text(case: Trial) -> None:
     tokenizer = special(case.dialect.name)
     ids = encode(tokenizer, case.raw)
     assert tokenizer.decode(ids, skip_special_tokens=False) == case.raw

@@ -10,7 +10,7 @@ import unspool
 from unspool import Dialect, Message, Parser, Policy, Stage
 from unspool.parser.parser import PairedParser
 from unspool.plugins.pairing import Pairing, Special, special_of
-from unspool.plugins.reader import Delta, Ids, Reader, reader_of
+from unspool.plugins.reader import Ids, OutputReader, ReadPiece, reader_of
 from unspool.tokens import Detokenizer
 
 from ..parser import test_tokens as feeding
@@ -64,8 +64,8 @@ def late(pieces: Fed, by: int, cut: int | None = None) -> Fed:
     return found
 
 
-def read(reader: Reader, pieces: Fed) -> Parts:
-    actual = Delta(calls=[])
+def read(reader: OutputReader, pieces: Fed) -> Parts:
+    actual = ReadPiece(calls=[])
     for text, ids in pieces:
         reader.join(actual, reader.feed(text, ids))
     reader.join(actual, reader.close())

@@ -13,7 +13,7 @@ from unspool import Dialect, Stage, ToolCallDelta, ToolsError, ToolStrictLevel
 from unspool.plugins import following
 from unspool.plugins import vllm as plugin
 from unspool.plugins.host import foreign_tokens
-from unspool.plugins.reader import CallDelta, Delta
+from unspool.plugins.reader import CallDelta, ReadPiece
 from unspool.tokens import Detokenizer
 
 from ..support import CALLING, named, pieces, present, tools_of
@@ -60,7 +60,7 @@ def halves(name: str, tokenizer: Any, *, thoughts: bool = True, **options: Any) 
     def message(**fields: Any) -> Any:
         return SimpleNamespace(**{"reasoning": None, "content": None, "tool_calls": [], **fields})
 
-    def as_is(delta: Delta) -> Any:
+    def as_is(delta: ReadPiece) -> Any:
         return message(reasoning=delta.reasoning or None, content=delta.content or None, tool_calls=delta.calls)
 
     first: Any = type("First", (plugin.ReasoningHalf, HostReasoning), {"dialect_name": name, "delta_type": message})

@@ -12,7 +12,7 @@ from unspool import Dialect, Stage, detect_stage
 from unspool.engines import Replay
 from unspool.request.prompts import Prompts, Tokenizer
 
-from ..support import Case, examples, number, parse_case, random_split
+from ..support import Trial, examples, number, parse_case, random_split
 from ..wire.readers import (
     Answer,
     agui_stream,
@@ -27,12 +27,12 @@ from ..wire.readers import (
 )
 from .support import Live, live, recorded
 
-GROUPS: dict[tuple[str, Stage | None], list[Case]] = {}
+GROUPS: dict[tuple[str, Stage | None], list[Trial]] = {}
 for _case in examples():
     GROUPS.setdefault((_case.dialect.name, _case.example.stage), []).append(_case)
 
 
-def played(group: list[Case]) -> Replay:
+def played(group: list[Trial]) -> Replay:
     """An engine that plays the last example whose number is in the prompt, cut at random."""
     cut = [(random_split(case.raw, random.Random(case.raw)), f"#{case.number}#") for case in reversed(group)]
     return Replay([recorded(pieces, words) for pieces, words in cut], speed=0)
@@ -52,20 +52,20 @@ def opened(dialect: Dialect, stage: Stage) -> Prompts:
 # -- what a client reads from a stream, and from a whole answer --------------------------------------------------------
 
 
-def by_chat(server: Live, case: Case, messages: list[Any]) -> list[Answer]:
+def by_chat(server: Live, case: Trial, messages: list[Any]) -> list[Answer]:
     ask: Any = {"messages": messages, "tools": case.tools}
     (streamed,), _ = chat_stream(server.post(**ask, stream=True).content)
     return [streamed, *chat_whole(server.post(**ask).content)]
 
 
-def by_responses(server: Live, case: Case, messages: list[Any]) -> list[Answer]:
+def by_responses(server: Live, case: Trial, messages: list[Any]) -> list[Answer]:
     tools = [{"type": "function", "strict": False, **tool["function"]} for tool in case.tools]
     ask: Any = {"path": "/v1/responses", "input": messages, "tools": tools}
     found = (responses_stream(server.post(**ask, stream=True).content), server.post(**ask).json())
     return list(map(responses_answer, found))
 
 
-def by_messages(server: Live, case: Case, messages: list[Any]) -> list[Answer]:
+def by_messages(server: Live, case: Trial, messages: list[Any]) -> list[Answer]:
     functions = [tool["function"] for tool in case.tools]
     tools = [{"name": f["name"], "input_schema": f["parameters"]} for f in functions]
     ask: Any = {"path": "/v1/messages", "max_tokens": 9, "messages": messages, "tools": tools}
@@ -73,7 +73,7 @@ def by_messages(server: Live, case: Case, messages: list[Any]) -> list[Answer]:
     return list(map(messages_answer, found))
 
 
-def by_agui(server: Live, case: Case, messages: list[Any]) -> list[Answer]:
+def by_agui(server: Live, case: Trial, messages: list[Any]) -> list[Answer]:
     ask: Any = {"threadId": "t", "runId": "r", "state": {}, "context": [], "messages": [{"id": "1", **messages[0]}]}
     tools = [{"description": "", **tool["function"]} for tool in case.tools]
     answer, _ = agui_stream(server.post("/ag-ui", **ask, tools=tools).content)
@@ -86,7 +86,7 @@ def without_ids(answer: Answer) -> Any:
 
 
 @pytest.mark.parametrize("group", GROUPS.values(), ids=[f"{name}-{stage}" if stage else name for name, stage in GROUPS])
-def test_every_stream_equals_the_whole_answer_and_the_message(group: list[Case]) -> None:
+def test_every_stream_equals_the_whole_answer_and_the_message(group: list[Trial]) -> None:
     dialect, stage = group[0].dialect, group[0].example.stage
     prompts = opened(dialect, stage) if stage else None
     richest = max(group, key=lambda c: (len(c.calls), len(c.raw)))

@@ -20,8 +20,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from unspool.server.logs import AccessLog, JsonLines, Lines
-from unspool.server.workers import Worker
+from unspool.server.logs import AccessLog, JsonLines, LineFormatter
+from unspool.server.workers import ServerWorker
 
 from .processes import Process
 from .support import CHAT, HELLO, PATIENCE, until, write_lines
@@ -110,7 +110,7 @@ async def test_a_worker_whose_parent_is_gone_before_it_is_ready_ends_as_any_orph
     ours, theirs = socket.socketpair()
     orphaned = asyncio.Event()
     with theirs:
-        worker = Worker(0, -1, theirs.fileno(), os.fspath(tmp_path), "")
+        worker = ServerWorker(0, -1, theirs.fileno(), os.fspath(tmp_path), "")
         ours.close()
         async with worker.serving(lambda: "", orphaned.set), asyncio.timeout(10):
             await orphaned.wait()
@@ -173,7 +173,7 @@ def test_nothing_that_is_logged_begins_a_line_or_steers_a_terminal() -> None:
         raise RuntimeError(forged)
     except RuntimeError:
         record = logging.LogRecord("x", logging.ERROR, "", 1, "it %s", (forged,), sys.exc_info())
-    first, *traceback = Lines("%(levelname)s: %(message)s").format(record).split("\n")
+    first, *traceback = LineFormatter("%(levelname)s: %(message)s").format(record).split("\n")
     assert first == r"ERROR: it a\nERROR unspool: forged\r\x1b[2J\x9b\u2028\u202e"
     assert len(traceback) > 2
     assert all(line.startswith("  ") and line.isprintable() for line in traceback)

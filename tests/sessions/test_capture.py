@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from unspool.engines import Delta, Sampled
-from unspool.sessions.capture import Capture, Output
+from unspool.sessions.capture import OutputCapture, SampledOutput
 
 
 class Vocabulary:
@@ -20,15 +20,15 @@ SMILE = "🙃".encode()
 PLAIN = Vocabulary(b"a", SMILE[:2], SMILE[2:3], SMILE[3:], b" " + SMILE[:2])
 
 
-def output(vocabulary: Any, *pieces: tuple[str, tuple[int, ...], int]) -> Output:
+def output(vocabulary: Any, *pieces: tuple[str, tuple[int, ...], int]) -> SampledOutput:
     """What is found in pieces of text, tokens, and the engine's count of tokens so far."""
-    capture = Capture()
+    capture = OutputCapture()
     for text, ids, count in pieces:
         capture.take(Delta(text=text, sampled=Sampled(ids=ids, logprobs=(-0.5,) * len(ids), count=count)))
     return capture.output(vocabulary)
 
 
-def known(found: Output) -> list[float | None]:
+def known(found: SampledOutput) -> list[float | None]:
     return [None if math.isnan(p) else p for p in found.logprobs]
 
 
@@ -66,7 +66,7 @@ def test_an_output_that_ends_inside_a_character_keeps_what_is_known() -> None:
 
 @pytest.mark.parametrize("wrong", [0.5, math.nan, -math.inf, -9999.0])
 def test_what_is_no_log_probability_is_none(wrong: float) -> None:
-    capture = Capture()
+    capture = OutputCapture()
     capture.take(Delta(text="ab", sampled=Sampled(ids=(1, 2), logprobs=(-0.5, wrong))))
     found = capture.output(None)
     assert known(found) == [-0.5, None]
@@ -74,14 +74,14 @@ def test_what_is_no_log_probability_is_none(wrong: float) -> None:
 
 
 def test_an_engine_that_reports_no_tokens_is_told() -> None:
-    capture = Capture()
+    capture = OutputCapture()
     capture.take(Delta(text="ab"))
     found = capture.output(None)
     assert (found.text, found.ids, found.problems) == ("ab", [], ["the engine did not report the tokens"])
 
 
 def test_an_engine_of_ones_own_may_report_tokens_and_entries() -> None:
-    capture = Capture()
+    capture = OutputCapture()
     capture.take(Delta(text="a", token_ids=(1,), logprobs=({"token": "a", "logprob": -0.25},)))
     capture.take(Delta(finish_reason="stop"))
     found = capture.output(None)

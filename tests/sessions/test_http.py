@@ -21,8 +21,8 @@ from unspool.engines import Delta, EngineError, Request
 from unspool.rl.exports import ENCODINGS, FORMATS
 from unspool.server import Settings
 from unspool.server.models import Served
-from unspool.server.retries import Retries, _Answer, _nowhere
-from unspool.sessions import Limits, Session, Sessions
+from unspool.server.retries import Retries, _nowhere, _RetriedAnswer
+from unspool.sessions import Session, SessionLimits, Sessions
 from unspool.store import Store
 
 from ..media import png
@@ -507,7 +507,7 @@ async def test_an_answer_that_is_too_large_for_retries_is_not_kept_while_it_is_w
     async def done(send: Any) -> bool:
         return True
 
-    answer = _Answer(done, _nowhere, Retries(nothing))
+    answer = _RetriedAnswer(done, _nowhere, Retries(nothing))
     await answer.work
     await answer.send({"type": "http.response.start", "status": 200})
     for _ in range(100):
@@ -531,7 +531,7 @@ async def test_answers_that_are_being_written_are_bounded_together_with_those_th
         await send({"type": "http.response.body", "body": b""})
         return True
 
-    session = await Sessions(Store()).create(None, {}, Limits(), {})
+    session = await Sessions(Store()).create(None, {}, SessionLimits(), {})
     retries = Retries(work)
 
     async def ask(name: bytes, body: bytes) -> int:
@@ -702,7 +702,7 @@ async def write(send: Any) -> bool:
 
 async def test_a_client_that_does_not_read_delays_no_retry_and_gets_everything_once_it_reads() -> None:
     slow, fast = Reading(3), Reading()
-    answer = _Answer(write, slow.send, Retries(nothing))
+    answer = _RetriedAnswer(write, slow.send, Retries(nothing))
     first = asyncio.ensure_future(answer.first())
     while len(slow.parts) < 3:
         await asyncio.sleep(0)
@@ -722,7 +722,7 @@ async def test_a_client_that_is_far_behind_another_is_disconnected_and_what_is_k
 ) -> None:
     slow, fast = Reading(3), Reading()
     one, two = (slow, fast) if slow_first else (fast, slow)
-    answer = _Answer(write, one.send, Retries(nothing))
+    answer = _RetriedAnswer(write, one.send, Retries(nothing))
     first = asyncio.ensure_future(answer.first())
     await asyncio.sleep(0)
     retry = asyncio.ensure_future(answer.again(two.send))
@@ -737,7 +737,7 @@ async def test_a_client_that_is_far_behind_another_is_disconnected_and_what_is_k
 
 async def test_an_answer_waits_for_the_fastest_of_its_clients() -> None:
     clients = [Reading(9), Reading(7)]
-    answer = _Answer(write, clients[0].send, Retries(nothing))
+    answer = _RetriedAnswer(write, clients[0].send, Retries(nothing))
     reading = [asyncio.ensure_future(answer.first()), asyncio.ensure_future(answer.again(clients[1].send))]
     for _ in range(2000):
         await asyncio.sleep(0)
@@ -878,6 +878,6 @@ def test_stored_responses_belong_to_their_session_and_go_on_in_it(locked: Live) 
 
 async def test_a_run_that_is_deleted_while_it_is_finished_stays_deleted() -> None:
     sessions = Sessions(Store())
-    session = await sessions.create("s", {}, Limits(), {})
+    session = await sessions.create("s", {}, SessionLimits(), {})
     await asyncio.gather(sessions.delete(session), session.finish(1.0), return_exceptions=True)
     assert await sessions.all() == []

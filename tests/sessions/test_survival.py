@@ -17,7 +17,7 @@ import httpx2
 import msgspec
 import pytest
 
-from unspool.sessions import Limits, Session, Sessions
+from unspool.sessions import Session, SessionLimits, Sessions
 from unspool.sessions.records import CALL, OWNER, SESSION, About, Recorded, put_about, put_call
 from unspool.store import Store
 
@@ -306,7 +306,7 @@ def test_a_run_of_a_version_that_did_not_keep_what_the_engine_reports_is_not_exa
 
 async def test_calls_that_wait_for_a_full_store_are_stored_in_their_order_once_there_is_room(tmp_path: Path) -> None:
     store = Store(tmp_path / "store.db")
-    session = await Sessions(store).create("s", {}, Limits(), {})
+    session = await Sessions(store).create("s", {}, SessionLimits(), {})
     busy = threading.Event()
 
     def write(id: str, parent: str = "") -> "asyncio.Future[None]":
@@ -433,7 +433,7 @@ async def test_sessions_of_a_store_are_listed_page_by_page() -> None:
     store = Store()
     sessions = Sessions(store)
     for number in range(5):
-        await sessions.create(f"s{number}", {}, Limits(), {})
+        await sessions.create(f"s{number}", {}, SessionLimits(), {})
     found: list[str] = []
     after = None
     while page := await sessions.all(after, 2):

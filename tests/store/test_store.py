@@ -17,7 +17,17 @@ from typing import Any
 
 import pytest
 
-from unspool.store import NoRecord, Reading, Record, RecordExists, Store, StoreError, StoreFull, Writing, owner_of
+from unspool.store import (
+    NoRecord,
+    ReadTransaction,
+    Record,
+    RecordExists,
+    Store,
+    StoreError,
+    StoreFull,
+    WriteTransaction,
+    owner_of,
+)
 from unspool.store.transactions import OVERHEAD
 
 ME, OTHER = owner_of(b"me"), owner_of(b"other")
@@ -77,11 +87,11 @@ def test_one_of_several_that_use_a_file_may_claim_it_for_something_until_it_ends
     store.claim("x")
 
 
-def turn(w: Writing, id: str, parent: tuple[str, str] | None = None) -> int:
+def turn(w: WriteTransaction, id: str, parent: tuple[str, str] | None = None) -> int:
     return w.put(ME, "turn", id, b"x", parent=parent)
 
 
-def found(r: Reading, kind: str, id: str) -> bool:
+def found(r: ReadTransaction, kind: str, id: str) -> bool:
     return r.get(b"o", kind, id) is not None
 
 
@@ -192,7 +202,7 @@ class TestRecords:
         for id, parent in (("a", None), ("b", "a"), ("c", None)):
             put(store, id, parent=None if parent is None else ("turn", parent))
 
-        def delete(w: Writing) -> None:
+        def delete(w: WriteTransaction) -> None:
             w.put(ME, "other", "d", b"x")
             w.delete_all(ME)
             w.put(OTHER, "turn", "e", b"y")
@@ -205,7 +215,7 @@ class TestRecords:
         assert stored_bytes(store) == 0
 
     def test_a_long_path_is_read_and_deleted(self, store: Store) -> None:
-        def all_turns(w: Writing) -> None:
+        def all_turns(w: WriteTransaction) -> None:
             for i in range(20_000):
                 w.put(ME, "turn", f"{i}", b"x", parent=("turn", f"{i - 1}") if i else None)
 
@@ -217,7 +227,7 @@ class TestRecords:
 
 class TestWrites:
     def test_a_write_that_fails_leaves_nothing(self, store: Store) -> None:
-        def half(w: Writing) -> None:
+        def half(w: WriteTransaction) -> None:
             w.put(ME, "turn", "a", b"x")
             raise KeyError("b")
 
@@ -229,7 +239,7 @@ class TestWrites:
     def test_writes_that_wait_together_fail_alone(self, store: Store) -> None:
         held, begun = threading.Event(), threading.Event()
 
-        def hold(w: Writing) -> None:
+        def hold(w: WriteTransaction) -> None:
             begun.set()
             held.wait(20)
 
@@ -336,7 +346,7 @@ class TestBounds:
         size = 2 << 20
         store = opened(size=size)
 
-        def many(w: Writing, begin: int) -> None:
+        def many(w: WriteTransaction, begin: int) -> None:
             for i in range(begin, begin + 1000):
                 w.put(ME, "turn", f"{i:07}", b"")
 

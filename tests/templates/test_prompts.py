@@ -13,7 +13,7 @@ from unspool.errors import TemplateError
 from unspool.request.approvals import Approvals
 from unspool.request.chat_request import ChatRequest
 from unspool.request.prompts import Prompts, Tokenizer
-from unspool.request.server_tools import Served, ServerTools
+from unspool.request.server_tools import ServedTool, ServerTools
 from unspool.tools import ServerTool
 from unspool.toolset import read_toolset
 
@@ -139,7 +139,7 @@ def test_tools_that_gpt_oss_was_trained_on_are_described_by_its_template(templat
     tools = {}
     for name, kind in named.items():
         definition = {"type": "function", "function": {"name": name, "description": f"Ours: {name}.", "parameters": {}}}
-        tools[name] = Served(ServerTool(name=name, server="s", original=name, kind=kind, definition=definition))  # type: ignore[arg-type]
+        tools[name] = ServedTool(ServerTool(name=name, server="s", original=name, kind=kind, definition=definition))  # type: ignore[arg-type]
     served = ServerTools(tools=tools, approvals=Approvals(b""), clients=False)
     asked = ChatRequest(
         messages=[{"role": "user", "content": "Hi"}], toolset=read_toolset(served.definitions), server_tools=served

@@ -15,7 +15,7 @@ from yarl import URL
 
 from tests.loopback import answering, sends
 from unspool.tools import ServerTool, ToolLimits, ToolResult
-from unspool.tools.addresses import Refused, is_public
+from unspool.tools.addresses import AddressRefused, is_public
 from unspool.tools.demo import DemoToolServer
 from unspool.tools.fetch import Fetched, Fetcher
 from unspool.tools.page import WIDTH, read_page
@@ -284,7 +284,7 @@ def test_only_listed_hosts_may_be_read(rules: list[str], allowed: list[str], ref
     for url in allowed:
         fetcher._checked(url, False)
     for url in refused:
-        with pytest.raises(Refused):
+        with pytest.raises(AddressRefused):
             fetcher._checked(url, False)
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from unspool.cli.common import Misuse
 from unspool.cli.tools import open_tools, tools_arguments
-from unspool.tools import Approval, Listing, ServerTool, Session, ToolLimits, ToolResult, Tools, ToolServerError
+from unspool.tools import Approval, Listing, ServerTool, ToolLimits, ToolResult, Tools, ToolServerError, ToolState
 from unspool.tools.base import read_arguments, shortened
-from unspool.tools.targets import Endpoint, Program
+from unspool.tools.targets import Program, Target
 
 
 class Server:
@@ -29,7 +29,7 @@ class Server:
             raise ToolServerError(self.fault)
         return [tool(self.label, name) for name in self.names]
 
-    def session(self) -> Session:
+    def session(self) -> ToolState:
         self.log.append("session")
         return Working(self)
 
@@ -264,11 +264,11 @@ def test_a_configuration_is_read_with_its_variables_and_the_disabled_are_left_ou
     tools = Tools.from_flags("docs=http://localhost:2/x,localhost:3", path, limits=ToolLimits(time=1))
     targets = {label: server.target for label, server in tools.servers.items()}  # type: ignore[attr-defined]
     assert targets == {
-        "docs": Endpoint((("http", "http://localhost:2/x"), ("sse", "http://localhost:2/x"))),
-        "localhost_3": Endpoint((("http", "http://localhost:3/mcp"), ("sse", "http://localhost:3/sse"))),
+        "docs": Target((("http", "http://localhost:2/x"), ("sse", "http://localhost:2/x"))),
+        "localhost_3": Target((("http", "http://localhost:3/mcp"), ("sse", "http://localhost:3/sse"))),
         "one": Program("run", ("--x", "/srv"), {"KEY": "t-1"}),
-        "two": Endpoint((("sse", "https://example.com/sse"),), {"Authorization": "Bearer t-1"}),
-        "three": Endpoint((("http", "http://localhost:1/mcp"), ("sse", "http://localhost:1/mcp"))),
+        "two": Target((("sse", "https://example.com/sse"),), {"Authorization": "Bearer t-1"}),
+        "three": Target((("http", "http://localhost:1/mcp"), ("sse", "http://localhost:1/mcp"))),
     }
     assert tools.servers["one"].limits.time == 7  # type: ignore[attr-defined]
     assert "mcpServers.three.autoApprove: is unknown and ignored" in caplog.text

@@ -18,7 +18,7 @@ from tests.loopback import answering, free_port, listens, sends
 from tests.server.support import until
 from unspool.tools import Approval, ToolLimits, ToolResult, Tools, ToolServerError
 from unspool.tools.config import read_list
-from unspool.tools.targets import Endpoint
+from unspool.tools.targets import Target
 
 pytestmark = pytest.mark.tools
 
@@ -333,6 +333,6 @@ async def test_a_hundred_sessions_at_once_share_one_child_and_each_has_its_answe
 async def test_a_server_that_a_request_names_is_not_looked_for_at_private_addresses(url: str) -> None:
     from unspool.tools.mcp import MCPToolServer
 
-    asked = MCPToolServer("asked", Endpoint((("http", url), ("sse", url)), public=True), limits=LIMITS)
+    asked = MCPToolServer("asked", Target((("http", url), ("sse", url)), public=True), limits=LIMITS)
     async with aclosing(Tools([asked])) as tools:
         assert "is not a public address" in (await tools.list_tools()).failures["asked"]

@@ -27,7 +27,7 @@ from unspool.wire import (
     Writer,
 )
 
-from ..support import Case, parse_case, random_split
+from ..support import Trial, parse_case, random_split
 
 USAGE = Usage(prompt_tokens=31, completion_tokens=10, total_tokens=41, cached_tokens=16, reasoning_tokens=4)
 IDENTITY: dict[str, Any] = {"id": "chatcmpl-123", "model": "some-model", "created": 1234567890}
@@ -94,7 +94,7 @@ def agui(**options: Any) -> AguiWriter:
     return AguiWriter(**{"thread_id": "thread-1", "run_id": "run-1", "model": "some-model", **options})
 
 
-def runs(case: Case, **options: Any) -> Iterator[tuple[Message, list[Event]]]:
+def runs(case: Trial, **options: Any) -> Iterator[tuple[Message, list[Event]]]:
     """An example's message and events: whole, by character, and at random."""
     rng = random.Random(case.raw)
     for chunks in ([case.raw], list(case.raw), random_split(case.raw, rng)):

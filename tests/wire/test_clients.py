@@ -13,7 +13,7 @@ from anthropic.types import RawMessageStreamEvent
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 
-from ..support import Case, examples
+from ..support import Trial, examples
 from .readers import frames
 from .streams import USAGE, agui, candle, chat, messages, mindie, responses, runs, stream
 
@@ -55,7 +55,7 @@ WRITERS: list[tuple[Callable[[], Any], Any, Any, set[str]]] = [
 
 
 @pytest.mark.parametrize("case", examples(), ids=str)
-def test_everything_written_matches_the_clients_types(case: Case) -> None:
+def test_everything_written_matches_the_clients_types(case: Trial) -> None:
     _, (message, events), _ = runs(case)
     for writer, streamed, whole, extras in WRITERS:
         for frame in frames(stream(writer(), events), done=streamed is ChatCompletionChunk):

@@ -12,7 +12,7 @@ from unspool import ContentDelta, Event, Finish, Markup, ReasoningDelta, ToolCal
 from unspool.wire import Coalescer
 from unspool.wire.coalesce import MAX_HELD
 
-from ..support import Case, check, examples, parse_case, same
+from ..support import Trial, check, examples, parse_case, same
 from .streams import called
 
 MODES: list[dict[str, Any]] = [
@@ -42,7 +42,7 @@ def arguments(*pieces: str) -> list[Event]:
 
 
 @pytest.mark.parametrize("case", examples(), ids=str)
-def test_joined_events_keep_the_message_the_spans_and_the_order(case: Case) -> None:
+def test_joined_events_keep_the_message_the_spans_and_the_order(case: Trial) -> None:
     rng = random.Random(case.raw)
     message, events = parse_case(case, list(case.raw))
     for mode in MODES:

@@ -14,7 +14,7 @@ from unspool import Event, Message, ReasoningDelta
 from unspool.wire import parse
 from unspool.wire.encoding import clean
 
-from ..support import Case, cases, examples
+from ..support import Trial, cases, examples
 from .readers import (
     Answer,
     agui_stream,
@@ -113,14 +113,14 @@ def agreed(name: str, message: Message, events: list[Event]) -> Answer:
 
 
 @pytest.mark.parametrize("case", examples(), ids=str)
-def test_every_wire_rebuilds_the_message_and_its_stream_equals_its_whole_answer(case: Case) -> None:
+def test_every_wire_rebuilds_the_message_and_its_stream_equals_its_whole_answer(case: Trial) -> None:
     for message, events in runs(case):
         assert {name: agreed(name, message, events) for name in WIRES} == dict.fromkeys(WIRES, answer_of(message))
 
 
 @pytest.mark.parametrize("reason", ["stop", "length", "content_filter"])
 @pytest.mark.parametrize("case", [c for c in cases() if c.number == 0], ids=str)
-def test_an_answer_that_is_cut_is_reported_alike_by_every_wire(case: Case, reason: str) -> None:
+def test_an_answer_that_is_cut_is_reported_alike_by_every_wire(case: Trial, reason: str) -> None:
     for cut in range(0, len(case.raw), 7):
         parser = unspool.Parser(case.dialect, tools=case.tools, stage=case.example.stage)
         events = parser.feed(case.raw[:cut]) + parser.close(reason)
@@ -132,7 +132,7 @@ def test_an_answer_that_is_cut_is_reported_alike_by_every_wire(case: Case, reaso
 
 
 @pytest.mark.parametrize("case", examples(), ids=str)
-def test_a_message_and_events_survive_the_parse_answer(case: Case) -> None:
+def test_a_message_and_events_survive_the_parse_answer(case: Trial) -> None:
     for message, events in runs(case):
         assert msgspec.json.decode(parse.message(message), type=dict[str, Message]) == {"message": message}
         assert msgspec.json.decode(parse.joined([parse.part(events)]), type=dict[str, list[Event]]) == {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unspool.wire.summary import Detail, Summary, summarized
+from unspool.wire.summary import Detail, ReasoningSummary, summarized
 
 THOUGHT = (
     "**Reading the file**\nIt is long. Much of it is data.\n\nNow the tests. They fail!\n\n"
@@ -32,7 +32,7 @@ def test_a_detailed_summary_has_a_sentence_of_each_paragraph_and_a_concise_one_f
 def test_the_summary_is_the_same_for_every_chunking(size: int, pieces: tuple[str, ...], detail: Detail) -> None:
     text = "".join(pieces)
     for cuts in (pieces, [text[i : i + size] for i in range(0, len(text), size)]):
-        summary = Summary(detail)
+        summary = ReasoningSummary(detail)
         sentences = [s for piece in cuts for s in summary.feed(piece)] + summary.close()
         assert sentences == summarized(text, detail)
 

@@ -8,12 +8,12 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from ..arguments import wrong_type
 from ..dialect.file import Dialect
+from ..validation import wrong_type
 from ..wire.encoding import encode
-from .blocks import ROWS, Block, InputError, check_names, numbered, table_blocks
+from .blocks import ROWS, InputError, RowBlock, check_names, numbered, table_blocks
 from .detection import SAMPLE, first_detected
-from .reading import AUTO, WRITTEN, Columns, Reader, Reading, RowError
+from .reading import AUTO, WRITTEN, Columns, Reading, RowError, RowReader
 from .run import Job, Progress
 from .summary import Summary
 from .work import BadRow, Done, arrow_columns, read_block, schema_of
@@ -66,7 +66,7 @@ def parse_table(
         raise InputError(f"table: has neither of the columns {' and '.join(needed)}; it has {', '.join(schema.names)}")
     out = schema_of(arrow_columns(schema))
     reading, stream = first_detected(reading, table_blocks(batches))
-    with crew(Reader(reading), workers) as mapped:
+    with crew(RowReader(reading), workers) as mapped:
         done = mapped(partial(read_block, schema=out), stream)
         return pa.concat_tables([out.empty_table(), *(one.rows for one in _counted(done, reading, errors, summary))])
 
@@ -99,7 +99,7 @@ def parse_many(
     reading = _reading(dialect, column, options)
     blocks = numbered(_row_blocks(rows, column, SAMPLE if reading.dialect == AUTO else _FIRST))
     reading, stream = first_detected(reading, blocks)
-    with crew(Reader(reading), workers) as mapped:
+    with crew(RowReader(reading), workers) as mapped:
         for done in _counted(mapped(partial(read_block, schema=None), stream), reading, errors, summary):
             yield from map(msgspec.json.decode, done.rows.splitlines())
 
@@ -121,10 +121,10 @@ def _batches(table: Any) -> tuple[Iterable[pa.RecordBatch], pa.Schema]:
     return (table if isinstance(table, pa.RecordBatchReader) else table.to_batches()), table.schema
 
 
-def _row_blocks(rows: Iterable[str | Mapping[str, Any]], column: str, size: int) -> Iterator[Block]:
+def _row_blocks(rows: Iterable[str | Mapping[str, Any]], column: str, size: int) -> Iterator[RowBlock]:
     stream = iter(rows)
     while lines := [encode({column: r} if isinstance(r, str) else dict(r)) for r in islice(stream, size)]:
-        yield Block(lines)
+        yield RowBlock(lines)
         size = min(size * 2, ROWS)
 
 

@@ -29,7 +29,7 @@ class InputError(ValueError):
     """An input is missing, or cannot be read."""
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     rows: pa.RecordBatch | list[bytes | None]  # Arrow's rows, or raw lines; ``None`` replaces a line that is too long
     file: str = ""
     recorded: bool = False  # whether each row is a recording, and so may have several lines
@@ -44,7 +44,7 @@ class Block(NamedTuple):
         return zlib.crc32(b"\n".join(line or b"" for line in self.rows)) if isinstance(self.rows, list) else 0
 
 
-def numbered(blocks: Iterable[Block]) -> Iterator[Block]:
+def numbered(blocks: Iterable[RowBlock]) -> Iterator[RowBlock]:
     """The blocks of an input with their numbers."""
     first = 0
     for number, block in enumerate(blocks):
@@ -76,15 +76,15 @@ def _within(folder: str) -> list[str]:
     return [str(p) for p, names in sorted(parts) if not any(n.startswith((".", "_")) for n in names)]
 
 
-def blocks(files: Iterable[str], rows: int = ROWS) -> Iterator[Block]:
+def blocks(files: Iterable[str], rows: int = ROWS) -> Iterator[RowBlock]:
     """The rows of files, at most so many at once. `InputError` if a file is not what its ending says; `OSError`."""
     read = (_parquet(file, rows) if file.endswith(".parquet") else _lines(file, rows) for file in files)
     return numbered(chain.from_iterable(read))
 
 
-def table_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
+def table_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[RowBlock]:
     """The rows of Arrow batches, block by block."""
-    return numbered(Block(batch.slice(at, ROWS)) for batch in batches for at in range(0, len(batch), ROWS))
+    return numbered(RowBlock(batch.slice(at, ROWS)) for batch in batches for at in range(0, len(batch), ROWS))
 
 
 @contextlib.contextmanager
@@ -97,12 +97,12 @@ def _opened(file: str) -> Iterator[pq.ParquetFile]:
         raise InputError(f"{file}: is not a parquet file: {error}") from None
 
 
-def _parquet(file: str, rows: int) -> Iterator[Block]:
+def _parquet(file: str, rows: int) -> Iterator[RowBlock]:
     read = 0
     with _opened(file) as source:
         for batch in source.iter_batches(batch_size=rows):
             read += len(batch)
-            yield Block(batch, file, False, read / max(source.metadata.num_rows, 1))
+            yield RowBlock(batch, file, False, read / max(source.metadata.num_rows, 1))
 
 
 def parquet_schema(file: str) -> pa.Schema:
@@ -118,7 +118,7 @@ def check_names(schema: pa.Schema, file: str = "") -> None:
         raise InputError(f"{file}{twice}: two columns of the input have this name; rename one")
 
 
-def _lines(file: str, rows: int) -> Iterator[Block]:
+def _lines(file: str, rows: int) -> Iterator[RowBlock]:
     with sys.stdin.buffer if file == "-" else open(file, "rb") as stream:
         assert isinstance(stream, io.BufferedReader)
         size = 0 if file == "-" else os.fstat(stream.fileno()).st_size
@@ -130,10 +130,10 @@ def _lines(file: str, rows: int) -> Iterator[Block]:
             lines.append(line)
             length += len(line or b"")
             if len(lines) >= rows or length >= _BYTES:
-                yield Block(lines, file, recorded, min(stream.tell() / size, 1.0) if regular else None)
+                yield RowBlock(lines, file, recorded, min(stream.tell() / size, 1.0) if regular else None)
                 lines, length = [], 0
         if lines:
-            yield Block(lines, file, recorded, 1.0 if regular else None)
+            yield RowBlock(lines, file, recorded, 1.0 if regular else None)
 
 
 def _begins_recording(line: bytes) -> bool:

@@ -11,8 +11,8 @@ import pyarrow as pa
 from ..dialect.registry import get_dialect
 from ..errors import UnknownDialect
 from ..infer.detect import LONGEST, MARKERS, OUTPUTS, Candidate, detect_dialect, read_output
-from .blocks import Block, blocks
-from .reading import AUTO, RECORDED, Columns, Detected, Reader, Reading, RowError
+from .blocks import RowBlock, blocks
+from .reading import AUTO, RECORDED, Columns, Detected, Reading, RowError, RowReader
 from .work import line_values, values_of
 
 SAMPLE: Final = 64  # the rows of a stream that are read before its dialect is decided
@@ -37,19 +37,19 @@ def _spread(items: list[str], most: int) -> list[str]:
     return items[:: max(1, -(-len(items) // most))]
 
 
-def first_detected(reading: Reading, blocks: Iterable[Block]) -> tuple[Reading, Iterator[Block]]:
+def first_detected(reading: Reading, blocks: Iterable[RowBlock]) -> tuple[Reading, Iterator[RowBlock]]:
     """Complete the reading of a stream from its first rows, and return it with all blocks; errors as above."""
     stream = iter(blocks)
     if reading.dialect != AUTO:
         return reading, stream
-    first: list[Block] = []
+    first: list[RowBlock] = []
     while sum(len(block.rows) for block in first) < SAMPLE and (block := next(stream, None)) is not None:
         first.append(block)
     return _detected(reading, first), chain(first, stream)
 
 
-def _detected(reading: Reading, beginning: Iterable[Block]) -> Reading:
-    reader = Reader(reading)
+def _detected(reading: Reading, beginning: Iterable[RowBlock]) -> Reading:
+    reader = RowReader(reading)
     outputs: dict[str, list[str]] = {}
     named = False
     for block in beginning:
@@ -72,7 +72,7 @@ def _detected(reading: Reading, beginning: Iterable[Block]) -> Reading:
     return msgspec.structs.replace(reading, detected=detected)
 
 
-def _rows(block: Block, columns: Columns) -> Iterator[Mapping[str, Any]]:
+def _rows(block: RowBlock, columns: Columns) -> Iterator[Mapping[str, Any]]:
     """The values of a block's rows that detection needs."""
     used = [c for c in dict.fromkeys(columns) if c and c != columns.tools]
     if isinstance(block.rows, pa.RecordBatch):

@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from ..arguments import wrong_type
 from ..check import load_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import as_dialect, get_dialect
@@ -26,6 +25,7 @@ from ..parser.call import fill_id, fill_letters
 from ..policy import Policy
 from ..tokens import backend_of
 from ..toolset import Toolset, read_toolset
+from ..validation import wrong_type
 
 _SPAN: Final = {"start": pa.int64(), "end": pa.int64()}
 _CALL: Final = {**dict.fromkeys(("name", "arguments", "status", "id"), pa.string()), "known": pa.bool_()}
@@ -148,7 +148,7 @@ class _Tools(NamedTuple):
     validators: Validators
 
 
-class Reader:
+class RowReader:
     """Reads rows. Each worker has its own. `UnknownDialect` or `DialectError` if there is no such dialect, `ToolsError`
     if the tools are wrong, `OSError` if a file cannot be read."""
 
@@ -163,7 +163,7 @@ class Reader:
             Parser(self._dialect, tools=reading.tools, stage=reading.stage, policy=reading.policy)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Reader, (self.reading,)  # each process or thread makes its own: caches are not shared
+        return RowReader, (self.reading,)  # each process or thread makes its own: caches are not shared
 
     def read(self, row: Mapping[str, Any], number: int, columns: Columns | None = None) -> dict[str, Any]:
         """The values to write for a row (``None`` counts as missing), without the columns of the input; `RowError` if

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .. import __version__
-from .blocks import Block, InputError, blocks, find_inputs, parquet_schema
+from .blocks import InputError, RowBlock, blocks, find_inputs, parquet_schema
 from .detection import files_detected, first_detected
-from .reading import Reader, Reading, tokenizer_file
+from .reading import Reading, RowReader, tokenizer_file
 from .summary import Summary
 from .work import BadRow, arrow_columns, line_columns, merged_columns, read_block, schema_of, typed_columns
 from .workers import Mapped, crew
@@ -47,7 +47,7 @@ class Progress(NamedTuple):
     part: float | None = None
 
 
-class _State(msgspec.Struct):
+class _PartState(msgspec.Struct):
     """The state of a part, in a file beside it: the checksum and the rows of its block, its bytes; see `Done`."""
 
     mark: int
@@ -107,7 +107,7 @@ class Job:
             raise InputError(f"{output}: is a folder; the output is one file")
         self._state = self._parts / _STATE
         self._ending = ".jsonl" if self._form == ".jsonl" else ".parquet"
-        Reader(reading)  # raises if settings are wrong
+        RowReader(reading)  # raises if settings are wrong
         self.finished = False
         self._begin(resume)
 
@@ -170,7 +170,7 @@ class Job:
         summary = Summary(detected=reading.reasons)
         share = _Share(self._files)
         count = 0
-        with crew(Reader(reading), self._workers, self._start) as mapped:
+        with crew(RowReader(reading), self._workers, self._start) as mapped:
             schema, stream = self._schema(stream, mapped)
             step = partial(_write_part, folder=self._parts, ending=self._ending, schema=schema)
             with self._joined(schema) as join:
@@ -183,12 +183,12 @@ class Job:
         self._clear()
         return summary
 
-    def _schema(self, stream: Iterator[Block], mapped: Mapped) -> tuple[pa.Schema | None, Iterator[Block]]:
+    def _schema(self, stream: Iterator[RowBlock], mapped: Mapped) -> tuple[pa.Schema | None, Iterator[RowBlock]]:
         """The columns of the output tables: those of all files, so that all parts have the same columns."""
         if self._ending == ".jsonl":
             return None, stream
         tables = [f for f in self._files if f.endswith(".parquet")]
-        lines: Iterable[Block] = blocks([f for f in self._files if f not in tables], self._rows)
+        lines: Iterable[RowBlock] = blocks([f for f in self._files if f not in tables], self._rows)
         if self._files == ["-"]:
             lines = list(islice(stream, 1))
             stream = chain(lines, stream)
@@ -206,7 +206,7 @@ class Job:
         with _whole(self.errors, kept=True) as stream:
             for number in range(count):
                 _, state = _names(self._parts, number, self._ending)
-                for bad in msgspec.json.decode(state.read_bytes(), type=_State).bad:
+                for bad in msgspec.json.decode(state.read_bytes(), type=_PartState).bad:
                     stream.write(msgspec.json.encode(bad._asdict()) + b"\n")
         if not self.errors.stat().st_size:
             self.errors.unlink()
@@ -252,7 +252,7 @@ class _Share:
         self._total = sum(sizes)
         self._spans = {f: (end - size, size) for f, size, end in zip(files, sizes, accumulate(sizes), strict=True)}
 
-    def __call__(self, block: Block) -> float | None:
+    def __call__(self, block: RowBlock) -> float | None:
         if block.part is None or not self._total:
             return None
         start, size = self._spans[block.file]
@@ -260,8 +260,8 @@ class _Share:
 
 
 def _write_part(
-    reader: Reader, block: Block, folder: Path, ending: str, schema: pa.Schema | None
-) -> tuple[Block, Summary]:
+    reader: RowReader, block: RowBlock, folder: Path, ending: str, schema: pa.Schema | None
+) -> tuple[RowBlock, Summary]:
     """Write the part of a block and the file of its state, unless an earlier run did, and return the block without its
     rows, and the counts. `InputError` if the block has changed since the earlier run."""
     part, path = _names(folder, block.number, ending)
@@ -273,22 +273,22 @@ def _write_part(
                 pq.write_table(done.rows, stream)
             else:
                 stream.write(done.rows)
-            state = _State(mark, len(block.rows), stream.tell(), done.summary, done.bad)
+            state = _PartState(mark, len(block.rows), stream.tell(), done.summary, done.bad)
             _write(path, msgspec.json.encode(state))
     elif (state.rows, state.mark) != (len(block.rows), mark):
         raise InputError(f"{block.file}: has changed since; without --resume everything starts over")
     return block._replace(rows=[]), state.summary
 
 
-def _state(part: Path, path: Path) -> _State | None:
+def _state(part: Path, path: Path) -> _PartState | None:
     try:
-        state = msgspec.json.decode(path.read_bytes(), type=_State)
+        state = msgspec.json.decode(path.read_bytes(), type=_PartState)
         return state if part.stat().st_size == state.size else None
     except (FileNotFoundError, msgspec.DecodeError):
         return None  # after a power failure, a file may be shorter than what was written
 
 
-def _columns(_: Reader, block: Block) -> dict[str, str]:
+def _columns(_: RowReader, block: RowBlock) -> dict[str, str]:
     """The step that finds the columns of lines, which needs no reader."""
     return line_columns(block)
 

@@ -8,8 +8,8 @@ import msgspec
 import pyarrow as pa
 
 from ..wire.encoding import encode
-from .blocks import Block, InputError
-from .reading import RECORDED, SCHEMA, WRITTEN, Reader, RowError, carried_names
+from .blocks import InputError, RowBlock
+from .reading import RECORDED, SCHEMA, WRITTEN, RowError, RowReader, carried_names
 from .summary import Summary
 
 _Row = dict[str, Any]
@@ -119,7 +119,7 @@ def _in_microseconds(kind: pa.DataType) -> pa.DataType:
     return pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us")
 
 
-def line_columns(block: Block) -> _Carried:
+def line_columns(block: RowBlock) -> _Carried:
     """The columns of a block's lines, each with the kind of its values in all lines."""
     assert isinstance(block.rows, list)
     found: _Carried = {}
@@ -187,7 +187,7 @@ def _own(field: pa.Field) -> str:
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
 
-def read_block(reader: Reader, block: Block, schema: pa.Schema | None) -> Done:
+def read_block(reader: RowReader, block: RowBlock, schema: pa.Schema | None) -> Done:
     """Read a block's rows: the step of a run. ``schema`` has the columns of the output's table; without one, the output
     is JSON lines."""
     work = _Work(reader, block, schema)
@@ -199,7 +199,7 @@ def read_block(reader: Reader, block: Block, schema: pa.Schema | None) -> Done:
 class _Work:
     """Reads one block, and collects the rows that cannot be read, and the counts."""
 
-    def __init__(self, reader: Reader, block: Block, schema: pa.Schema | None) -> None:
+    def __init__(self, reader: RowReader, block: RowBlock, schema: pa.Schema | None) -> None:
         self._reader = reader
         self._block = block
         self._schema = schema

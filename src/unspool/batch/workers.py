@@ -14,12 +14,12 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Final
 
-from .blocks import Block
+from .blocks import RowBlock
 
 _AHEAD: Final = 2  # blocks per worker: one to work on, and one in reserve, so that the worker never waits
 
 Step = Callable[[Any, Any], Any]  # the work on a block, given the worker's own task. It can be sent to other processes.
-Mapped = Callable[[Step, Iterable[Block]], Iterator[Any]]
+Mapped = Callable[[Step, Iterable[RowBlock]], Iterator[Any]]
 """The results of a step for blocks, in order. Only a few per worker are in memory."""
 
 _mine = threading.local()
@@ -33,7 +33,7 @@ def crew(task: Any, workers: int, start: str = "spawn") -> Iterator[Mapped]:
     with contextlib.ExitStack() as stack:
         pool: Executor | None = None
 
-        def mapped(step: Step, blocks: Iterable[Block]) -> Iterator[Any]:
+        def mapped(step: Step, blocks: Iterable[RowBlock]) -> Iterator[Any]:
             nonlocal pool
             stream = iter(blocks)
             first = list(islice(stream, 2)) if workers > 1 and pool is None else []
@@ -45,7 +45,7 @@ def crew(task: Any, workers: int, start: str = "spawn") -> Iterator[Mapped]:
         yield mapped
 
 
-def _mapped(pool: Executor, ahead: int, step: Step, blocks: Iterable[Block]) -> Iterator[Any]:
+def _mapped(pool: Executor, ahead: int, step: Step, blocks: Iterable[RowBlock]) -> Iterator[Any]:
     waiting: deque[Future[Any]] = deque()
     try:
         for block in blocks:
@@ -83,5 +83,5 @@ def _end_with(sentinel: int) -> None:
     os._exit(1)
 
 
-def _run(step: Step, block: Block) -> Any:
+def _run(step: Step, block: RowBlock) -> Any:
     return step(_mine.task, block)

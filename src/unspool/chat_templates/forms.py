@@ -22,7 +22,7 @@ TOOL: Final[dict[str, Any]] = {
 }
 
 
-class Form(NamedTuple):
+class AcceptedForm(NamedTuple):
     """The form in which a template accepts calls."""
 
     objects: bool = True  # whether arguments are objects instead of JSON text
@@ -36,13 +36,13 @@ class Form(NamedTuple):
         return {"role": "assistant", "content": self.nothing, "tool_calls": [call]}
 
 
-FORMS: Final = [Form(objects, nothing, id) for objects in (True, False) for nothing in ("", None) for id in IDS]
+FORMS: Final = [AcceptedForm(objects, nothing, id) for objects in (True, False) for nothing in ("", None) for id in IDS]
 
 
 class Shown(NamedTuple):
     """A call that a template rendered: its form, the prompt before it, and the turn."""
 
-    form: Form
+    form: AcceptedForm
     prompt: str
     turn: str
 

@@ -13,7 +13,7 @@ from .worker import Limits, Rendered, Worker
 _IDLE: Final = 4  # how many processes are kept while nothing is rendered
 
 
-class Waiting(Protocol):
+class AwaitedRendering(Protocol):
     """Whether somebody waits for a rendering; see `engines.threads.Awaited`."""
 
     def check(self) -> None:
@@ -43,7 +43,7 @@ class Pool:
     def render(
         self,
         requests: Sequence[Mapping[str, Any]],
-        waiting: Waiting | None = None,
+        waiting: AwaitedRendering | None = None,
         now: datetime.datetime | None = None,
     ) -> list[Rendered]:
         """Render with each of these variables; see `Worker.render`. When nobody waits any more, the process is killed,
@@ -77,7 +77,7 @@ class Pool:
 
 
 @contextmanager
-def _stopped(worker: Worker, waiting: Waiting | None) -> Iterator[None]:
+def _stopped(worker: Worker, waiting: AwaitedRendering | None) -> Iterator[None]:
     """Kill the worker as soon as nobody waits, but never after the end of the context."""
     if waiting is None:
         yield

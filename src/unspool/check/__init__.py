@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from ..arguments import check
 from ..dialect.examples import example_tools
 from ..dialect.file import Dialect
 from ..dialect.lint import CHECKING, SOFT
 from ..dialect.loader import read_dialect
 from ..dialect.registry import find_base
 from ..errors import ConstraintError, DialectError
+from ..validation import check
 from .examples import Problem, example_message, try_examples
 from .hints import ENDS
 
@@ -54,7 +54,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     check("dialect", dialect, Dialect, "a Dialect, such as get_dialect(name)")
     # Loading does not need the grammar.
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES
-    from .trials import Case, at_content
+    from .trials import Trial, at_content
 
     found = [*try_examples(dialect), *(Problem(f.key, str(f)) for f in CHECKING.findings(dialect))]
     # What is wrong with a template may be why an example fails.
@@ -64,7 +64,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     tools = example_tools(dialect)
     for i, example in enumerate(dialect.examples):
         for j, raw in enumerate(example.raw):
-            case = Case(dialect, j, raw, example, tools)
+            case = Trial(dialect, j, raw, example, tools)
             for promise in (*RAW_PROMISES, *(WRITTEN_PROMISES if j == 0 else ())):
                 found += _kept(f"examples[{i}].raw[{j}]", partial(promise, case), ENDS.hints(case))
     # The prompt decides the stage: a dialect that begins with reasoning must also work for outputs without it.

@@ -15,7 +15,7 @@ from ..message import Message, ToolCall
 from ..parser import Parser
 from ..renderer import render
 from .hints import explained, why_written
-from .reading import Reading, Writing
+from .reading import ExampleReading, ExampleWriting
 from .trials import number
 
 
@@ -53,7 +53,7 @@ def try_examples(dialect: Dialect) -> Iterator[Problem]:
             differences = list(_differences(message, example))
             understood = understood or not (j or differences)
             for what in differences[:1]:
-                yield Problem(where, what, tuple(explained(Reading(dialect, example, raw, message, events))))
+                yield Problem(where, what, tuple(explained(ExampleReading(dialect, example, raw, message, events))))
             yield from (Problem(where, what) for what in differences[1:])
         for problem in _written(dialect, tools, example, understood=understood):
             yield Problem(f"examples[{i}].raw[0]", problem.what, (*problem.why, *SOFT.hints(dialect)))
@@ -102,4 +102,4 @@ def _written(dialect: Dialect, tools: list[dict[str, Any]], example: Example, *,
         return
     raw = example.raw[0]
     for what in _differs("the message is written differently", written, raw):
-        yield Problem("", what, why_written(Writing(dialect, raw, written, understood, write)))
+        yield Problem("", what, why_written(ExampleWriting(dialect, raw, written, understood, write)))

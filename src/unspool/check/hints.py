@@ -14,16 +14,16 @@ from ..dialect.lint.rule import Found, found
 from ..dialect.patterns import solid
 from ..dialect.template import literal
 from ..events import Stage
-from .reading import Reading, Writing, trace
+from .reading import ExampleReading, ExampleWriting, trace
 from .spacing import mended
-from .trials import Case
+from .trials import Trial
 
 ENDS = Rules()  # why an `end` inside a text ends the turn for the parser
 HINTS = Rules()
 WRITING = Rules()
 
 
-def explained(reading: Reading) -> Iterator[str]:
+def explained(reading: ExampleReading) -> Iterator[str]:
     """Explain, line by line, why a text does not mean what its example says."""
     yield from ENDS.hints(reading)
     yield from HINTS.hints(reading)
@@ -31,7 +31,7 @@ def explained(reading: Reading) -> Iterator[str]:
     yield from SOFT.hints(reading.dialect)
 
 
-def why_written(writing: Writing) -> tuple[str, ...]:
+def why_written(writing: ExampleWriting) -> tuple[str, ...]:
     """Explain why a message is written otherwise than its example says."""
     return tuple(itertools.islice(WRITING.hints(writing), 1))
 
@@ -43,7 +43,7 @@ def why_written(writing: Writing) -> tuple[str, ...]:
     "examples", "the text has a backslash and an n where a line break is meant",
     ": TOML has no escapes in single quotes", "use double quotes, or real line breaks in triple single quotes",
 )  # fmt: skip
-def a_line_break_between_single_quotes(r: Reading) -> Iterator[Found]:
+def a_line_break_between_single_quotes(r: ExampleReading) -> Iterator[Found]:
     if r"\n" in r.message.reasoning + r.message.content and r"\n" not in r.example.reasoning + r.example.content:
         yield found("examples")
 
@@ -53,7 +53,7 @@ def a_line_break_between_single_quotes(r: Reading) -> Iterator[Found]:
     ": it is markup if nothing, white space, another `end` or a `start` follows, and text otherwise",
     "take it out of `end` if it is part of a message",
 )  # fmt: skip
-def an_end_inside_the_text(r: Reading | Case) -> Iterator[Found]:
+def an_end_inside_the_text(r: ExampleReading | Trial) -> Iterator[Found]:
     rest = r.raw.rstrip()
     while trailing := next((end for end in r.dialect.end if rest.endswith(end)), ""):
         rest = rest.removesuffix(trailing).rstrip()
@@ -66,7 +66,7 @@ def an_end_inside_the_text(r: Reading | Case) -> Iterator[Found]:
     "examples, stage", "`stage` says that the text begins inside reasoning, and no closing precedes the content",
     instead="if the prompt closes the reasoning, write stage = 'content' in the example",
 )  # fmt: skip
-def an_answer_that_begins_as_reasoning(r: Reading) -> Iterator[Found]:
+def an_answer_that_begins_as_reasoning(r: ExampleReading) -> Iterator[Found]:
     begun = r.example.stage is None and r.dialect.stage is Stage.REASONING
     if begun and r.message.reasoning and not r.example.reasoning:
         yield found("stage")
@@ -76,7 +76,7 @@ def an_answer_that_begins_as_reasoning(r: Reading) -> Iterator[Found]:
     "examples, stage, reasoning", "nothing opens the reasoning that {closing!r} closes",
     instead="if the prompt does, write stage = 'reasoning' in the example, or in the file",
 )  # fmt: skip
-def reasoning_that_the_prompt_opens(r: Reading) -> Iterator[Found]:
+def reasoning_that_the_prompt_opens(r: ExampleReading) -> Iterator[Found]:
     if r.example.stage is not None or not r.example.reasoning or r.message.reasoning:
         return
     for t in r.dialect.reasoning:
@@ -93,7 +93,7 @@ def reasoning_that_the_prompt_opens(r: Reading) -> Iterator[Found]:
     "reasoning, content, calls", "white space beside a text belongs to it, unless a template has it",
     instead="to exclude it, write {key} = {proposal!r}",
 )  # fmt: skip
-def white_space_beside_a_text(r: Reading) -> Iterator[Found]:
+def white_space_beside_a_text(r: ExampleReading) -> Iterator[Found]:
     d, example = r.dialect, r.example
     mended: dict[str, str] = {}
 
@@ -121,7 +121,7 @@ def white_space_beside_a_text(r: Reading) -> Iterator[Found]:
 @HINTS.row(
     "argument", "white space beside a value belongs to it", instead="to exclude it, write argument = {proposal!r}",
 )  # fmt: skip
-def white_space_beside_a_value(r: Reading) -> Iterator[Found]:
+def white_space_beside_a_value(r: ExampleReading) -> Iterator[Found]:
     for call, wanted in zip(r.message.tool_calls, r.example.tool_calls, strict=False):
         values: dict[str, Any] = json.loads(call.arguments) if call.status == "ok" and r.dialect.argument else {}
         for key, value in values.items():
@@ -144,7 +144,7 @@ _KEYWORD = re.compile(r"\s*+[(]?\s*+[A-Za-z_]\w*+\s*+=")
 @HINTS.row(
     "arguments", "arguments are read as JSON; these look like Python", instead="write arguments = 'python' in the file",
 )  # fmt: skip
-def arguments_in_python(r: Reading) -> Iterator[Found]:
+def arguments_in_python(r: ExampleReading) -> Iterator[Found]:
     calls = () if r.dialect.codec.name != "json" or r.dialect.argument else r.message.tool_calls
     if any(call.status == "invalid" and _KEYWORD.match(call.arguments) for call in calls):
         yield found("arguments")
@@ -174,7 +174,7 @@ def _object_instead(d: Dialect, raw: str) -> Iterator[Found]:
 
 
 @HINTS.row(*_OBJECT, instead="write {proposal}")
-def a_name_inside_the_object(r: Reading) -> Iterator[Found]:
+def a_name_inside_the_object(r: ExampleReading) -> Iterator[Found]:
     if not r.message.tool_calls and r.example.tool_calls:
         yield from _object_instead(r.dialect, r.raw)
 
@@ -182,7 +182,7 @@ def a_name_inside_the_object(r: Reading) -> Iterator[Found]:
 @HINTS.row(
     "calls, call, anywhere", "no letter or digit marks the calls", ", so that {after_content}", "write {proposal}"
 )
-def calls_that_look_like_text(r: Reading) -> Iterator[Found]:
+def calls_that_look_like_text(r: ExampleReading) -> Iterator[Found]:
     """Calls after content whose opening has no letter or digit, so that only their place marks them."""
     d, example = r.dialect, r.example
     called = example.content and example.tool_calls and not r.message.tool_calls and d.call
@@ -213,7 +213,7 @@ def calls_that_look_like_text(r: Reading) -> Iterator[Found]:
     "argument, examples", "argument {key!r} of {name!r} is a string in one example and of another type in another",
     ": the tool's schema is made from all examples, so it may be read as a string everywhere",
 )  # fmt: skip
-def an_argument_of_several_types(r: Reading) -> Iterator[Found]:
+def an_argument_of_several_types(r: ExampleReading) -> Iterator[Found]:
     seen: dict[tuple[str, str], set[bool]] = {}
     for call in (call for example in r.dialect.examples for call in example.tool_calls):
         for key, value in call.arguments.items():
@@ -227,7 +227,7 @@ def an_argument_of_several_types(r: Reading) -> Iterator[Found]:
 
 
 @WRITING.row("examples, end", "a message is written without its `end`", instead="list the text without {end!r} first")
-def a_text_with_its_end(w: Writing) -> Iterator[Found]:
+def a_text_with_its_end(w: ExampleWriting) -> Iterator[Found]:
     for end in w.dialect.end:
         if w.raw.rstrip().endswith(end) and not w.written.endswith(end):
             yield found("examples", end=end)
@@ -237,7 +237,7 @@ def a_text_with_its_end(w: Writing) -> Iterator[Found]:
     "reasoning, content, calls, call, argument, separator", "only white space differs, after {before!r}",
     instead="{proposal}",
 )  # fmt: skip
-def white_space_that_is_written_otherwise(w: Writing) -> Iterator[Found]:
+def white_space_that_is_written_otherwise(w: ExampleWriting) -> Iterator[Found]:
     if solid(w.written) == solid(w.raw):
         at = next(i for i, (a, b) in enumerate(zip(w.written + "\0", w.raw + "\0", strict=False)) if a != b)
         keys = mended(w.dialect, w.written, w.raw, at, w.write)
@@ -246,7 +246,7 @@ def white_space_that_is_written_otherwise(w: Writing) -> Iterator[Found]:
 
 
 @WRITING.row(*_OBJECT, instead="write {proposal}")
-def an_object_that_is_read_in_any_format(w: Writing) -> Iterator[Found]:
+def an_object_that_is_read_in_any_format(w: ExampleWriting) -> Iterator[Found]:
     yield from _object_instead(w.dialect, w.raw)
 
 
@@ -254,6 +254,6 @@ def an_object_that_is_read_in_any_format(w: Writing) -> Iterator[Found]:
     "examples", "both are read as the message, and the first template is the one that is written",
     instead="list the rendered text first in `raw`",
 )  # fmt: skip
-def a_text_that_is_only_read(w: Writing) -> Iterator[Found]:
+def a_text_that_is_only_read(w: ExampleWriting) -> Iterator[Found]:
     if w.understood:
         yield found("examples")

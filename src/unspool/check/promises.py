@@ -22,7 +22,7 @@ from ..grammar.matchers import from_lark
 from ..message import Message
 from ..policy import Policy
 from ..renderer import render
-from .trials import Broken, Case, altered, chunkings, demand, empty, notices, places, random_split, read, run, same
+from .trials import Broken, Trial, altered, chunkings, demand, empty, notices, places, random_split, read, run, same
 
 _SHOWN: Final = 60  # how many characters of a text a message shows on either side of a place
 _BY_CHARACTER: Final = 23  # at every such number of characters, a truncated text is also read character by character
@@ -30,19 +30,19 @@ _BY_CHARACTER: Final = 23  # at every such number of characters, a truncated tex
 # -- promises of every raw text ----------------------------------------------------------------------------------------
 
 
-def chunking_is_invisible(case: Case) -> None:
+def chunking_is_invisible(case: Trial) -> None:
     """A text means the same however it is cut."""
     _is_invisible(case, chunkings(case.raw), "")
 
 
-def chunking_is_invisible_where_tools_are_unknown(case: Case) -> None:
+def chunking_is_invisible_where_tools_are_unknown(case: Trial) -> None:
     """The same without declared tools, at fewer cuts."""
     rng = random.Random(str(case))
     ways = (list(case.raw), random_split(case.raw, rng, 4), random_split(case.raw, rng, 25))
     _is_invisible(case, ways, ", its tools unknown,", tools=None)
 
 
-def _is_invisible(case: Case, ways: Iterable[Sequence[str]], known: str, **options: Any) -> None:
+def _is_invisible(case: Trial, ways: Iterable[Sequence[str]], known: str, **options: Any) -> None:
     whole = same(read(case, **options)[0])
     for chunks in ways:
         got = same(read(case, chunks, **options)[0])
@@ -55,7 +55,7 @@ def _cut(chunks: Sequence[str]) -> str:
     return "read character by character" if all(len(c) == 1 for c in chunks) else "cut at random"
 
 
-def truncation_invents_nothing(case: Case) -> None:
+def truncation_invents_nothing(case: Trial) -> None:
     """A truncated text keeps its earlier calls, and of the last one what was written."""
     whole, _ = read(case)
     ends = tuple(closings(case.dialect)) if case.dialect.argument else ()
@@ -109,7 +109,7 @@ def check_truncated(whole: Message, cut: Message, text: str, ends: tuple[str, ..
             demand(kept, f"{where} the call is {call.status!r} with {call.arguments}")
 
 
-def finish_reason_is_kept(case: Case) -> None:
+def finish_reason_is_kept(case: Trial) -> None:
     """``stop`` becomes ``tool_calls`` if a call ended; no other reason changes."""
     for reason in ("stop", "length", "content_filter", "abort"):
         message, _ = read(case, finish_reason=reason)
@@ -117,7 +117,7 @@ def finish_reason_is_kept(case: Case) -> None:
         demand(message.finish_reason == expected, f"closed with {reason!r} it finishes with {message.finish_reason!r}")
 
 
-RAW_PROMISES: Final[tuple[Callable[[Case], None], ...]] = (
+RAW_PROMISES: Final[tuple[Callable[[Trial], None], ...]] = (
     chunking_is_invisible,
     chunking_is_invisible_where_tools_are_unknown,
     truncation_invents_nothing,
@@ -128,13 +128,13 @@ RAW_PROMISES: Final[tuple[Callable[[Case], None], ...]] = (
 # -- promises about writing ---------------------------------------------------------------------------------------
 
 
-def what_is_read_is_written_again(case: Case) -> None:
+def what_is_read_is_written_again(case: Trial) -> None:
     """The message of the first raw text is written as that text."""
     written = render(read(case, ids=None)[0], case.dialect, tools=case.tools, stage=case.example.stage)
     demand(written == case.raw, f"what it means is written otherwise: got {written!r}, expected {case.raw!r}")
 
 
-def the_grammar_lets_it_through(case: Case) -> None:
+def the_grammar_lets_it_through(case: Trial) -> None:
     """The derived grammar admits the first raw text. Without the extra ``constrain``, this is not tested."""
     if not case.dialect.call:
         return
@@ -149,7 +149,7 @@ def the_grammar_lets_it_through(case: Case) -> None:
         demand(not why, f"the grammar under tool_choice {choice!r} {why}; {UNGENERATED}")
 
 
-WRITTEN_PROMISES: Final[tuple[Callable[[Case], None], ...]] = (
+WRITTEN_PROMISES: Final[tuple[Callable[[Trial], None], ...]] = (
     what_is_read_is_written_again,
     the_grammar_lets_it_through,
 )

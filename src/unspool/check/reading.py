@@ -19,7 +19,7 @@ from ..events import (
 from ..message import Message
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ExampleReading(msgspec.Struct, frozen=True):
     """A text of an example, and what it was read as."""
 
     dialect: Dialect
@@ -29,7 +29,7 @@ class Reading(msgspec.Struct, frozen=True):
     events: Sequence[Event]
 
 
-class Writing(msgspec.Struct, frozen=True):
+class ExampleWriting(msgspec.Struct, frozen=True):
     """The first text of an example, whether it is read as the message, and what writes the message in a dialect."""
 
     dialect: Dialect
@@ -43,7 +43,7 @@ _AROUND = 12  # how many events a trace shows on either side of the difference
 _MAX_TEXT = 40  # how many characters of an event's text it shows
 
 
-def trace(reading: Reading) -> Iterator[str]:
+def trace(reading: ExampleReading) -> Iterator[str]:
     """How a text was read: its notices, and the events around the first one that the example does not have."""
     events = reading.events
     for event in events:

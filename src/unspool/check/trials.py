@@ -43,7 +43,7 @@ def demand(kept: object, why: str) -> None:
         raise Broken(why)
 
 
-class Case(NamedTuple):
+class Trial(NamedTuple):
     """One raw text of an example, with its meaning."""
 
     dialect: Dialect
@@ -60,13 +60,13 @@ class Case(NamedTuple):
         return f"{self.dialect.name}-{self.number}"
 
 
-def cases(dialects: Iterable[Dialect]) -> list[Case]:
+def cases(dialects: Iterable[Dialect]) -> list[Trial]:
     """Every raw text of every example."""
-    found: list[Case] = []
+    found: list[Trial] = []
     for d in dialects:
         tools = example_tools(d)
         raws = [(raw, example) for example in d.examples for raw in example.raw]
-        found.extend(Case(d, i, raw, example, tools) for i, (raw, example) in enumerate(raws))
+        found.extend(Trial(d, i, raw, example, tools) for i, (raw, example) in enumerate(raws))
     return found
 
 
@@ -145,7 +145,7 @@ def run(
     return message, events
 
 
-def read(case: Case, chunks: Sequence[str] | None = None, **options: Any) -> tuple[Message, list[Event]]:
+def read(case: Trial, chunks: Sequence[str] | None = None, **options: Any) -> tuple[Message, list[Event]]:
     """Read a case's raw text in its stage with its tools."""
     settings: dict[str, Any] = {"tools": case.tools, "stage": case.example.stage, "ids": number, **options}
     return run(case.dialect, [case.raw] if chunks is None else chunks, **settings)

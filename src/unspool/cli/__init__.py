@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable, Sequence
 
 from .. import __version__
-from ..arguments import near
+from ..validation import near
 from ..wire.encoding import CONTROLS
 from .batch import batch_arguments, run_batch
 from .chat import chat_arguments, run_chat
-from .common import Arguments, Misuse, forget_output
+from .common import CommandParser, Misuse, forget_output
 from .completion import completion_arguments, run_completion
 from .dialects import (
     check_arguments,
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-class _Whole(Arguments):
+class _Whole(CommandParser):
     """The main parser, whose help lists the commands."""
 
     def format_help(self) -> str:
@@ -90,11 +90,11 @@ class _Whole(Arguments):
         return "\n".join(shown) + "\n"
 
 
-def parsers() -> tuple[Arguments, dict[str, argparse.ArgumentParser]]:
+def parsers() -> tuple[CommandParser, dict[str, argparse.ArgumentParser]]:
     """The main parser, and the parsers of the commands by name."""
     whole = _Whole(prog="unspool", description="Unspool a model's output into reasoning, content and tool calls.")
     whole.add_argument("--version", action="version", version=f"unspool {__version__}")
-    commands = whole.add_subparsers(metavar="COMMAND", required=True, title="commands", parser_class=Arguments)
+    commands = whole.add_subparsers(metavar="COMMAND", required=True, title="commands", parser_class=CommandParser)
     found: dict[str, argparse.ArgumentParser] = {}
     for name, (add, run, text) in COMMANDS.items():
         found[name] = commands.add_parser(name, help=text, description=text, allow_abbrev=False)

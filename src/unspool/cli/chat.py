@@ -13,9 +13,9 @@ from ..events import ContentDelta, Event, Finish, ReasoningDelta, ToolCallDelta,
 from ..message import fold
 from ..wire.encoding import CONTROLS
 from .common import Misuse, needing, read_key, read_tool_choice, write, write_json
-from .generate import Answer, request_arguments, request_body
+from .generate import GeneratedAnswer, request_arguments, request_body
 from .local import is_local
-from .model import Model, model_arguments, name_engine, open_model
+from .model import OpenedModel, model_arguments, name_engine, open_model
 from .parse import shower
 from .tools import tools_of
 
@@ -62,7 +62,7 @@ def run_chat(options: argparse.Namespace) -> int:
 class _Chat:
     """A conversation with an engine's model, or, without one, with the server at ``URL``."""
 
-    def __init__(self, options: Any, runner: Any, model: Model | None, body: dict[str, Any]) -> None:
+    def __init__(self, options: Any, runner: Any, model: OpenedModel | None, body: dict[str, Any]) -> None:
         self._options, self._runner, self._model, self._body = options, runner, model, body
         self._messages: list[dict[str, Any]] = list(body["messages"])
         self._tools: Any = None
@@ -151,7 +151,9 @@ class _Chat:
     async def _ask(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer to a chat completions request, which is shown as it arrives, as a message."""
         show, found = shower("pretty"), list[Event]()
-        stream = _from_server(self._options, body) if self._model is None else Answer(self._model, body).pieces()
+        stream = (
+            _from_server(self._options, body) if self._model is None else GeneratedAnswer(self._model, body).pieces()
+        )
         async with contextlib.aclosing(stream):
             async for _, events in stream:
                 show(events)

@@ -14,7 +14,6 @@ from typing import Any, Final, NoReturn, cast
 
 import msgspec
 
-from ..arguments import near
 from ..check import load_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
@@ -25,6 +24,7 @@ from ..policy import CHOICES as POLICIES
 from ..policy import Policy
 from ..toolset import CHOICES, choice_of, read_toolset
 from ..toolset import read_tools as check_tools
+from ..validation import near
 from ..wire.encoding import CONTROLS
 
 _CHUNK = 65_536  # bytes per read
@@ -81,7 +81,7 @@ Container = argparse._ActionsContainer  # argparse has no public name for it
 _MANY = 20  # arguments
 
 
-class Arguments(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, and whose usage is short."""
 
     def format_help(self) -> str:

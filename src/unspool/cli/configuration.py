@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ..arguments import described, json_shown, near
+from ..validation import described, json_shown, near
 from .common import Misuse, blaming
 
 Add = Callable[[argparse.ArgumentParser], None]  # adds arguments to a parser

@@ -9,7 +9,7 @@ from ..events import Event
 from ..message import Message
 from .common import Misuse, OneOf, needing, read_json, read_text, read_tool_choice, read_tools, say, write, write_json
 from .local import is_local
-from .model import Model, model_arguments, name_engine, open_model
+from .model import OpenedModel, model_arguments, name_engine, open_model
 from .parse import FORMATS, shower
 
 if TYPE_CHECKING:
@@ -105,10 +105,10 @@ def _prompt(options: argparse.Namespace) -> str:
     return read_text("PROMPT", "-")
 
 
-async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
+async def _generate(model: OpenedModel, body: dict[str, Any], form: str) -> None:
     show = shower(form)
     try:
-        answer = Answer(model, body)
+        answer = GeneratedAnswer(model, body)
         async for delta, events in answer.pieces():
             if form == "raw":
                 write(delta.text)
@@ -121,12 +121,12 @@ async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
         write_json(answer.message.to_openai())
 
 
-class Answer:
+class GeneratedAnswer:
     """One answer of a model's engine to a chat completions request, without a server."""
 
-    def __init__(self, model: Model, body: dict[str, Any]) -> None:
+    def __init__(self, model: OpenedModel, body: dict[str, Any]) -> None:
         with needing("server"):
-            from ..generation.choice import Choice
+            from ..generation.choice import ChoiceReader
             from ..request.continuation import Turns
             from ..request.fields import BadRequest, Fields
             from ..request.parts.reading import settled
@@ -140,7 +140,7 @@ class Answer:
         except BadRequest as error:
             raise Misuse(str(error)) from None
         (self._parser,) = prepared.parsers
-        self._choice = Choice(self._parser, (), None, keep=False, by_ids=tokenizer is not None)
+        self._choice = ChoiceReader(self._parser, (), None, keep=False, by_ids=tokenizer is not None)
         self._engine = model.engine
         self._request = prepared.for_engine(settings, "generate", 0)
 

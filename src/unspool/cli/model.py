@@ -14,7 +14,7 @@ from ..dialect.registry import get_dialect
 from ..errors import TemplateError
 from ..grammar.calls import LEVELS
 from ..infer import Case
-from ..infer.choosing import Asked, thinks
+from ..infer.choosing import ProbedTemplate, thinks
 from ..policy import Policy
 from ..request.settings import Settings
 from .common import (
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ..request.prompts import Prompts, Tokenizer
 
 
-class Model(NamedTuple):
+class OpenedModel(NamedTuple):
     """The settings for serving a model, its engine, and its chat template."""
 
     settings: Settings
@@ -116,7 +116,7 @@ def name_engine(options: argparse.Namespace, model: str | None) -> None:
     options.engine = [model]
 
 
-def open_model(options: argparse.Namespace, **others: Any) -> Model:
+def open_model(options: argparse.Namespace, **others: Any) -> OpenedModel:
     """The model that the arguments of `model_arguments` describe; ``others`` are further fields of `Settings`."""
     kind, argument = find_engine(options.engine or [])
     with contextlib.ExitStack() as failed:
@@ -131,7 +131,7 @@ def open_model(options: argparse.Namespace, **others: Any) -> Model:
 
 def _opened(
     options: argparse.Namespace, kind: EngineKind, argument: str, within: contextlib.ExitStack, others: dict[str, Any]
-) -> Model:
+) -> OpenedModel:
     """The model. The processes that prove its dialect live within a context."""
     _report_unused(options, kind)
     for flag in ("first", "next"):
@@ -176,7 +176,7 @@ def _opened(
         tool_choice=reading.tool_choice,
         **others,
     )
-    return Model(settings, engine, prompts)
+    return OpenedModel(settings, engine, prompts)
 
 
 def _report_unused(options: argparse.Namespace, kind: EngineKind) -> None:
@@ -192,7 +192,7 @@ def _reading(
     kind: EngineKind,
     argument: str,
     template: "Tokenizer | None",
-    asked: Asked | None,
+    asked: ProbedTemplate | None,
     served: str,
 ) -> OutputSettings:
     policy = read_policy(options.policy)
@@ -229,7 +229,7 @@ def _prompts(options: argparse.Namespace, folder: str | Path, making: "Future[Pr
 
 
 def _dialect(
-    options: argparse.Namespace, template: "Tokenizer | None", asked: Asked | None, served: str
+    options: argparse.Namespace, template: "Tokenizer | None", asked: ProbedTemplate | None, served: str
 ) -> tuple[Dialect, Sequence[Case]]:
     """The dialect that the arguments name, or else the one that the template proves, with that proof."""
     reasoning, calls = options.reasoning_parser, options.tool_call_parser

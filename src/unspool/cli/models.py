@@ -55,12 +55,12 @@ def _read(name: str, gguf: "Gguf") -> dict[str, str]:
     if importlib.util.find_spec("jinja2") is None:
         return {"proven": "no: it needs jinja2"}
     from ..errors import UnknownDialect
-    from ..infer.choosing import Asked
+    from ..infer.choosing import ProbedTemplate
     from ..request.tokenizer import gguf_tokenizer
     from .proof import LIMITS, WITH_TOOLS
 
     tokenizer = gguf_tokenizer(gguf)
-    with Asked(tokenizer.tool_template, tokenizer.special, LIMITS) as asked:
+    with ProbedTemplate(tokenizer.tool_template, tokenizer.special, LIMITS) as asked:
         if not asked.writes_tools():
             return {"dialect": WITH_TOOLS, "proven": "its template writes no tools"}
         try:

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from ..dialect.file import Dialect
 from ..errors import TemplateError
 from ..infer import Case, Limits
-from ..infer.choosing import Asked, Choice, summary
+from ..infer.choosing import Choice, ProbedTemplate, summary
 from ..wire.encoding import CONTROLS
 from .common import Misuse, blaming, say
 
@@ -21,12 +21,12 @@ LIMITS = Limits(total=30.0)
 WITH_TOOLS: Final = TOOLS.stem  # the dialect that it writes
 
 
-def ask(template: str, special: dict[str, str], within: contextlib.ExitStack) -> Asked:
+def ask(template: str, special: dict[str, str], within: contextlib.ExitStack) -> ProbedTemplate:
     """A chat template within a server's limits, and within a context."""
-    return within.enter_context(Asked(template, special, LIMITS))
+    return within.enter_context(ProbedTemplate(template, special, LIMITS))
 
 
-def with_tools(argument: str, template: str, special: dict[str, str], within: contextlib.ExitStack) -> Asked:
+def with_tools(argument: str, template: str, special: dict[str, str], within: contextlib.ExitStack) -> ProbedTemplate:
     """The template, with tools in its first message if it writes none itself; this is said on standard error."""
     with blaming(argument, None, TemplateError):
         whole = ask(template, special, within)
@@ -50,7 +50,7 @@ def wrapped(template: str, role: Literal["system", "user"] = "system") -> str:
     return f"{_TOLD}'{role}' -%}}" + TOOLS.read_text(encoding="utf-8").removesuffix("\n") + template
 
 
-def choose(argument: str, asked: Asked, model: str | None, given: Any) -> Choice:
+def choose(argument: str, asked: ProbedTemplate, model: str | None, given: Any) -> Choice:
     """The dialect that the chat template proves, for a server."""
     try:
         return asked.choose(model, given)
@@ -60,7 +60,7 @@ def choose(argument: str, asked: Asked, model: str | None, given: Any) -> Choice
         raise Misuse(f"{argument}: {error}; --dialect NAME|FILE.toml uses one anyway") from None
 
 
-def prove(dialect: Dialect, asked: Asked) -> list[Case]:
+def prove(dialect: Dialect, asked: ProbedTemplate) -> list[Case]:
     """The proof of a named dialect, for a server; empty if the template cannot be run within the limits."""
     try:
         return asked.prove(dialect)

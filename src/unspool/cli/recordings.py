@@ -5,12 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..arguments import json_object
 from ..dialect.file import Dialect
 from ..errors import DialectError, UnknownDialect
 from ..infer import Case
 from ..policy import Policy
 from ..schema import tool_name
+from ..validation import json_object
 from .common import Misuse, blaming
 
 if TYPE_CHECKING:

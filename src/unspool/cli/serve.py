@@ -9,10 +9,10 @@ import socket
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import json_shown
 from ..request.reasoning import CONTEXTS, EFFORTS
 from ..request.sealed import Seal, read_keys
 from ..request.settings import LIMITS, PROFILES, Limits
+from ..validation import json_shown
 from ..wire.chat import REASONING_FIELDS
 from .common import Container, Misuse, OneOf, blaming, hush, needing, read_given, read_key, say
 from .configuration import configured
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..generation.telemetry import Telemetry
     from ..server.main import Operation
     from ..server.models import Served
-    from ..server.workers import Worker
+    from ..server.workers import ServerWorker
     from ..store import Store
 
 
@@ -144,8 +144,8 @@ def run_serve(options: argparse.Namespace) -> int:
     name_engine(options, options.file)
     settings = _settings(options)
     with needing("server"):
-        from ..server.workers import Worker
-    worker = Worker.here()
+        from ..server.workers import ServerWorker
+    worker = ServerWorker.here()
     if worker is None:
         listen(options).close()  # fails before a model is loaded in vain
     elif worker.number:
@@ -276,7 +276,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _store(options: argparse.Namespace, worker: "Worker | None") -> "Store":
+def _store(options: argparse.Namespace, worker: "ServerWorker | None") -> "Store":
     """The store. Workers without a file share a temporary one."""
     from ..store import Store, StoreError
 
@@ -321,7 +321,7 @@ def _admitted(options: argparse.Namespace) -> dict[str, Any]:
     return {"cors": origins, "hosts": (*hosts, options.host.lower()), "media_hosts": tuple(options.media_host)}
 
 
-def _operation(options: argparse.Namespace, worker: "Worker | None") -> "Operation":
+def _operation(options: argparse.Namespace, worker: "ServerWorker | None") -> "Operation":
     with needing("server"):
         from ..server.main import Operation
 

@@ -45,7 +45,7 @@ def sessions_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run_sessions(options: argparse.Namespace) -> int:
-    server = _Server(options.url, read_key("--key", options.key))
+    server = _RemoteServer(options.url, read_key("--key", options.key))
     given = [name for name in ("format", "encoding", "output", "model") if getattr(options, name) is not None]
     if options.id is None:
         if given:
@@ -69,7 +69,7 @@ def run_sessions(options: argparse.Namespace) -> int:
     return 0
 
 
-class _Server:
+class _RemoteServer:
     """The server, asked over HTTP."""
 
     def __init__(self, url: str, key: str | None) -> None:
@@ -99,7 +99,7 @@ def _message(error: urllib.error.HTTPError) -> str:
     return "it records no sessions; start it with --sessions" if unknown else said
 
 
-def _list(server: _Server, *, as_json: bool) -> None:
+def _list(server: _RemoteServer, *, as_json: bool) -> None:
     found: list[dict[str, Any]] = []
     query = ""
     while page := json.loads(server.ask(f"/sessions{query}"))["data"]:
@@ -113,7 +113,7 @@ def _list(server: _Server, *, as_json: bool) -> None:
     write(table([_COLUMNS, *cells]))
 
 
-def _show(server: _Server, found: Mapping[str, Any]) -> None:
+def _show(server: _RemoteServer, found: Mapping[str, Any]) -> None:
     """The tree of a session, and its rows with each token in the colour of its kind."""
     exact = "exact" if found["exact"] else "not exact"
     write(f"{found['id']}: {found['status']}, reward {found['reward']}, {exact}\n")

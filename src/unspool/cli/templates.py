@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..request.prompts import Tokenizer
 
 
-class Source(NamedTuple):
+class TemplateSource(NamedTuple):
     """The chat template, the folder or file that it comes from, and the name of the model; empty if it is not known."""
 
     template: "Tokenizer | None"
@@ -32,17 +32,17 @@ def source_argument(options: argparse.Namespace) -> str:
     return "--engine" if options.engine else "--engine: is not given, so the default model is served"
 
 
-def find_template(options: argparse.Namespace, kind: EngineKind, argument: str) -> Source:
+def find_template(options: argparse.Namespace, kind: EngineKind, argument: str) -> TemplateSource:
     """The chat template that ``--tokenizer`` names, or else that of the engine."""
     told = _discovered(options) if kind is UPSTREAM else None
     served = find_local(argument).name if kind is LOCAL else "" if told is None else told.model or ""
     if options.tokenizer is not None:
         with needing("server"), blaming("--tokenizer", options.tokenizer, TemplateError):
-            return Source(_given(Path(options.tokenizer), kind, argument, told), options.tokenizer, served)
+            return TemplateSource(_given(Path(options.tokenizer), kind, argument, told), options.tokenizer, served)
     with needing("server"):
         if told is not None:
-            return Source(_sent(options, told), told.path, served)
-        return Source(_own(argument) if kind is LOCAL else None, None, served)
+            return TemplateSource(_sent(options, told), told.path, served)
+        return TemplateSource(_own(argument) if kind is LOCAL else None, None, served)
 
 
 def _own(argument: str, template: str | None = None) -> "Tokenizer":

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ..arguments import described
 from ..errors import DialectError
 from ..events import Stage
 from ..policy import Policy
 from ..regex import Regex
 from ..schema import takes_text
+from ..validation import described
 from .template import BODIES, Codec, Separator, Template, TextCall, Trained
 
 T = TypeVar("T")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..arguments import described, near
 from ..errors import DialectError
 from ..events import Stage
 from ..policy import CHOICES, Policy
+from ..validation import described, near
 from .file import Dialect, read_examples, read_toml
 from .template import BODIES, FIELDS, Codec, Field, Separator, Template, TextCall, Trained, parse_template, pieces
 

@@ -7,7 +7,6 @@ import msgspec
 
 from ..policy import Policy
 from ..regex import Regex
-from .awaited import Awaited, undecided_opening
 from .file import Dialect
 from .loose import Loose
 from .markers import (
@@ -23,6 +22,7 @@ from .markers import (
     openings_of,
 )
 from .patterns import LITERAL, Pattern, worded
+from .undecided import Undecided, undecided_opening
 
 
 class ReasoningPlan(msgspec.Struct, eq=False):
@@ -76,7 +76,7 @@ class ArgumentPlan(msgspec.Struct, eq=False, dict=True):
     stray_closings: list[Pattern]
     """Closings of arguments that are one tag: where no argument is open, they close nothing."""
     others: list[Pattern]  # other markers that end a call: the next call, or the end of the turn
-    _awaited: dict[tuple[int, ...], Awaited] = {}
+    _undecided: dict[tuple[int, ...], Undecided] = {}
 
     @cached_property
     def openings(self) -> list[Pattern]:
@@ -90,7 +90,7 @@ class ArgumentPlan(msgspec.Struct, eq=False, dict=True):
         heads = [f"({p.opening.head().whole() or ''})" for p in self.parameters]
         return re.compile(rf"\s*+(?:{'|'.join(heads)})")
 
-    def awaited(self, within: Parameter | None, children: list[Parameter]) -> Awaited | None:
+    def undecided(self, within: Parameter | None, children: list[Parameter]) -> Undecided | None:
         """What may come next among arguments in markup; ``None`` if a separator must come between them.
 
         Args:
@@ -98,10 +98,10 @@ class ArgumentPlan(msgspec.Struct, eq=False, dict=True):
             children: their own templates.
         """
         asked = tuple(map(id, (within, *children)))
-        found = self._awaited.get(asked)
+        found = self._undecided.get(asked)
         if found is None and not self.comma:
             closings = self.closings if within is None else [within.closing]
-            found = self._awaited[asked] = Awaited(children, closings, self.others)
+            found = self._undecided[asked] = Undecided(children, closings, self.others)
         return found
 
 
@@ -128,7 +128,7 @@ class Plan(msgspec.Struct, eq=False, dict=True):
         begins = (*self.reading.edge, *self.calls.following_inside)
         own = [o for o in begins if isinstance(o, CallOpening) and o.marked and not is_spelled(o)]
         calls = [o.pattern for o in own if o.form.arguments and o.form.syntax is None]
-        return undecided_opening(dict.fromkeys(calls), self.arguments.awaited(None, self.arguments.parameters))
+        return undecided_opening(dict.fromkeys(calls), self.arguments.undecided(None, self.arguments.parameters))
 
     @property
     def naming(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:

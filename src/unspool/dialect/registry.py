@@ -5,9 +5,9 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..arguments import check, near, wrong_type
 from ..errors import DialectError, UnknownDialect
 from ..regex import Regex
+from ..validation import check, near, wrong_type
 from .file import Dialect, spelled
 from .loader import read_dialect
 

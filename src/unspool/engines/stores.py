@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ..arguments import json_object
 from ..errors import GgufError
+from ..validation import json_object
 
 _REGISTRY: Final = "registry.ollama.ai"
 _LIBRARY: Final = "library"
@@ -29,24 +29,24 @@ _LATER: Final = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
 """The further parts of a model in several files."""
 
 
-class Stored(NamedTuple):
+class StoredModel(NamedTuple):
     name: str  # what ``--engine`` names it, such as ``ollama:llama3.2:1b``
     path: Path  # its GGUF
     adapters: tuple[Path, ...] = ()  # the LoRA adapters that belong to it
     projector: Path | None = None  # the projector that belongs to it
 
 
-def stored() -> Iterator[Stored]:
+def stored() -> Iterator[StoredModel]:
     for store in _STORES:
         yield from _listed(store)
 
 
-def _listed(store: str) -> list[Stored]:
+def _listed(store: str) -> list[StoredModel]:
     """The models of a store; of those with one name in several folders, the first."""
     return list({one.name: one for one in reversed(list(_STORES[store].listed()))}.values())[::-1]
 
 
-def find_stored(name: str) -> Stored:
+def find_stored(name: str) -> StoredModel:
     """The model of a name such as ``ollama:NAME[:TAG]``, ``lmstudio:[PUBLISHER/]MODEL[/FILE]`` or
     ``hf:ORG/NAME[:FILE]``. If there is none, or several, a `GgufError` lists what there is."""
     store, _, rest = name.partition(":")
@@ -82,7 +82,7 @@ def _ollama_roots() -> list[Path]:
     return [Path.home() / ".ollama" / "models", _SERVICE] if own is None else [own]
 
 
-def _ollama() -> Iterator[Stored]:
+def _ollama() -> Iterator[StoredModel]:
     for root in _ollama_roots():
         manifests = root / "manifests"
         for file in sorted(manifests.glob("*/*/*/*")):
@@ -92,7 +92,7 @@ def _ollama() -> Iterator[Stored]:
                 shown = model if (host, namespace) == (_REGISTRY, _LIBRARY) else f"{namespace}/{model}"
                 shown = shown if host == _REGISTRY else f"{host}/{namespace}/{model}"
                 projector = next(iter(layers.get("projector", ())), None)
-                yield Stored(f"ollama:{shown}:{tag}", paths[0], tuple(layers.get("adapter", ())), projector)
+                yield StoredModel(f"ollama:{shown}:{tag}", paths[0], tuple(layers.get("adapter", ())), projector)
 
 
 def _layers(root: Path, manifest: Path) -> dict[str, list[Path]]:
@@ -124,11 +124,11 @@ def _lmstudio_roots() -> list[Path]:
     return list({os.path.realpath(path): path for path in reversed(found)}.values())[::-1]
 
 
-def _lmstudio() -> Iterator[Stored]:
+def _lmstudio() -> Iterator[StoredModel]:
     for root in _lmstudio_roots():
         for file in sorted(root.glob("*/*/*")):
             if _is_model(file.name):
-                yield Stored(f"lmstudio:{'/'.join(file.relative_to(root).parts)}", file, (), _beside(file))
+                yield StoredModel(f"lmstudio:{'/'.join(file.relative_to(root).parts)}", file, (), _beside(file))
 
 
 def _beside(file: Path) -> Path | None:
@@ -167,7 +167,7 @@ def hf_snapshot(repository: str) -> Path | None:
     return found if _PART.fullmatch(commit) and found.is_dir() else None
 
 
-def _hf() -> Iterator[Stored]:
+def _hf() -> Iterator[StoredModel]:
     for folder in sorted(_hub().glob("models--*--*")):
         repository = folder.name.removeprefix("models--").replace("--", "/", 1)
         current, found = hf_snapshot(repository), dict[str, Path]()
@@ -176,7 +176,7 @@ def _hf() -> Iterator[Stored]:
                 if _is_model(file.name) and os.path.isfile(file):
                     found.setdefault(file.relative_to(snapshot).as_posix(), file)
         for name, file in sorted(found.items()):
-            yield Stored(f"hf:{repository}:{name}", file, (), _beside(file))
+            yield StoredModel(f"hf:{repository}:{name}", file, (), _beside(file))
 
 
 def _folder(variable: str) -> Path | None:
@@ -195,7 +195,7 @@ def _read(path: Path) -> str:
 
 
 class _Store(NamedTuple):
-    listed: Callable[[], Iterator[Stored]]
+    listed: Callable[[], Iterator[StoredModel]]
     roots: Callable[[], list[Path]]
 
 

@@ -62,7 +62,7 @@ class Awaited:
             stop()
 
 
-class _Job(Generic[_T]):
+class _ThreadJob(Generic[_T]):
     """Work for a thread. It is released once it begins or nobody waits, since it may contain a whole request."""
 
     __slots__ = ("awaited", "began", "work")
@@ -86,7 +86,7 @@ class Threads:
 
     def __init__(self, count: int, name: str) -> None:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix=f"unspool-{name}")
-        self._jobs: set[_Job[Any]] = set()
+        self._jobs: set[_ThreadJob[Any]] = set()
 
     async def run(self, work: Callable[[Awaited], _T], most: float | None = None) -> _T:
         """Run ``work`` in a thread, and return its result or raise its error. `TooLong` if it takes more than ``most``
@@ -95,7 +95,7 @@ class Threads:
         A task that is cancelled here ends when the work has ended, because the memory of a request is in use, and
         counted, until then. Cancelled again, it ends at once.
         """
-        job = _Job(work, Awaited(asyncio.get_running_loop()))
+        job = _ThreadJob(work, Awaited(asyncio.get_running_loop()))
         del work
         running = self._pool.submit(job)
         done = asyncio.wrap_future(running)
@@ -116,7 +116,7 @@ class Threads:
             self._jobs.discard(job)
             del done, running  # the error in them holds this frame, which would hold them, and with them the request
 
-    async def _gives_way(self, job: "_Job[Any]", done: "asyncio.Future[Any]", most: float) -> bool:
+    async def _gives_way(self, job: "_ThreadJob[Any]", done: "asyncio.Future[Any]", most: float) -> bool:
         """Wait for a job, or give it up once it takes too long; whether it was."""
         while not (await asyncio.wait((done,), timeout=most))[0]:
             late = job.began is not None and time.monotonic() - job.began > most

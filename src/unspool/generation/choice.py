@@ -1,4 +1,4 @@
-"""`Choice`: one output of a request, from the engine's deltas to the events for the client."""
+"""`ChoiceReader`: one output of a request, from the engine's deltas to the events for the client."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ class Times:
         return msgspec.structs.replace(usage, prefill_time=self._first, decode_time_arr=self._between)
 
 
-class Choice:
+class ChoiceReader:
     """Reads one output of a request.
 
     If the engine sends token ids and their tokenizer is known (``by_ids``), the ids are parsed. Then a marker that is

@@ -26,9 +26,9 @@ from ..request.parts.reading import result_content
 from ..request.prepared import Prepared, prepare
 from ..request.protocols.base import WireProtocol
 from ..request.server_history import result_of
-from ..request.server_tools import Pending, Served, ServerTools
+from ..request.server_tools import Pending, ServedTool, ServerTools
 from ..request.writing import NoBridge
-from ..tools import Session, ToolResult
+from ..tools import ToolResult, ToolState
 from ..tools.base import shortened
 from ..wire.server_tools import TOOL_LIMIT, AnyEvent, ApprovalAsked, Clients, ServerCallResult, ServerCallStart
 from .service import Service, log
@@ -46,7 +46,7 @@ class Loop:
         name: str,
         service: Service,
         prepared: Prepared,
-        session: Callable[[], Session],
+        session: Callable[[], ToolState],
         protocol: WireProtocol,
         *,
         keep: bool,
@@ -127,7 +127,7 @@ class Loop:
             del self._generate, self._send  # which hold the run, and that this
             await session.aclose()
 
-    async def _run(self, session: Session) -> None:
+    async def _run(self, session: ToolState) -> None:
         await self._send(self._tools.listed)
         prepared = self._first
         if self._tools.pending:
@@ -161,7 +161,7 @@ class Loop:
             last = prepared, written, reason, most
             prepared = await self._next(*last)
 
-    async def _answer(self, session: Session, message: Message, left: int) -> "str | dict[int, ToolResult]":
+    async def _answer(self, session: ToolState, message: Message, left: int) -> "str | dict[int, ToolResult]":
         """Run the calls of a round; return the finish reason if that ends the answer, else the results by index."""
         ours = [call for call in message.tool_calls if self._tools.answers(call.name)]
         whole = message.finish_reason not in ("length", "content_filter")
@@ -206,7 +206,7 @@ class Loop:
         served = self._tools.tools.get(call.name)
         return served is not None and served.asks and call.status in ("ok", "repaired") and self._calls_left > 0
 
-    async def _results(self, session: Session, calls: Sequence[ToolCall], whole: bool) -> dict[int, ToolResult]:
+    async def _results(self, session: ToolState, calls: Sequence[ToolCall], whole: bool) -> dict[int, ToolResult]:
         """The results of calls, which run concurrently. Each is sent as soon as it is known."""
         found: dict[int, ToolResult] = {}
 
@@ -218,7 +218,9 @@ class Loop:
         await self._side_by_side([answer(call) for call in calls])
         return found
 
-    async def _answered(self, session: Session, call: ToolCall, index: int, id: str, refusal: str | None) -> ToolResult:
+    async def _answered(
+        self, session: ToolState, call: ToolCall, index: int, id: str, refusal: str | None
+    ) -> ToolResult:
         """Run a call, unless it is refused, and send its result."""
         if refusal is None:
             result = await self._call(session, self._tools.tools[call.name], id, call.arguments)
@@ -248,7 +250,7 @@ class Loop:
         self._calls_left -= 1
         return None
 
-    async def _call(self, session: Session, served: Served, id: str, arguments: str) -> ToolResult:
+    async def _call(self, session: ToolState, served: ServedTool, id: str, arguments: str) -> ToolResult:
         """Run one call. Any failure becomes its result."""
         telemetry = self._service.telemetry
         if telemetry is None:
@@ -258,7 +260,7 @@ class Loop:
             end(result)
         return result
 
-    async def _run_call(self, session: Session, served: Served, arguments: str) -> ToolResult:
+    async def _run_call(self, session: ToolState, served: ServedTool, arguments: str) -> ToolResult:
         if asyncio.get_running_loop().time() >= self._deadline:
             return ToolResult(text="The time for tools in this answer is used up.", error=True)
         try:
@@ -302,7 +304,7 @@ class Loop:
 
     # -- calls that were approved or refused -------------------------------------------------------------------------
 
-    async def _decided(self, session: Session, prepared: Prepared) -> Prepared:
+    async def _decided(self, session: ToolState, prepared: Prepared) -> Prepared:
         """Run approved calls, send the refusals of the others, and ask the model with the results."""
         found: dict[str, Any] = {}
         media = dict(prepared.request.media)

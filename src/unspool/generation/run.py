@@ -19,7 +19,7 @@ from ..engines.capture import asked_of
 from ..events import Event
 from ..parser import Parser
 from ..request.continuation import Continued, Written
-from ..request.exact import Turn
+from ..request.exact import RememberedTurn
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared, Reader
 from ..request.protocols import WireProtocol
@@ -30,14 +30,14 @@ from ..wire import TraceWriter
 from ..wire.common import Failure, Usage, Writer
 from ..wire.server_tools import AnyEvent
 from .admission import Overloaded
-from .choice import Choice
+from .choice import ChoiceReader
 from .loop import Loop
 from .outbox import Outbox, Sink
 from .service import Service, log
 from .tracing import Trace, named
 
 if TYPE_CHECKING:
-    from ..sessions import Recording, Session
+    from ..sessions import GenerationRecording, Session
 
 _Stream = AsyncGenerator[Delta, None]
 _TOKEN: Final = 1024  # how many characters a token may stand for: runs of white space are the longest
@@ -49,7 +49,7 @@ class Deposit:
     """Where an answer goes before its client gets the end of it. This one keeps nothing. ``turn`` is the stored turn
     that the request continues, ``size`` the bytes that were stored of the conversation."""
 
-    turn: Turn | None = None
+    turn: RememberedTurn | None = None
     size = 0
 
     async def keep(self, id: str, writer: Writer, last: tuple[Continued, Written] | None) -> None:
@@ -279,7 +279,7 @@ class Run:
         self, index: int, prepared: Prepared, asked: Request, watched: Callable[[_Stream], _Stream] = lambda s: s
     ) -> Written:
         service, choice = self._service, self._choices[index]
-        recording: Recording | None = None
+        recording: GenerationRecording | None = None
         if self._session is not None and service.sessions is not None:
             recording = self._session.recording(service, prepared, asked, await service.sessions.examine(service))
             asked = await recording.begin(getattr(service.engine, "context", None))
@@ -304,7 +304,7 @@ class Run:
             prepared.turns.remember(prepared.continued, written)
         return written
 
-    async def _count(self, choice: Choice, prompt: str | Sequence[int]) -> None:
+    async def _count(self, choice: ChoiceReader, prompt: str | Sequence[int]) -> None:
         """Count the tokens of a prompt that the engine did not count."""
         tokenizer = self._service.engine.tokenizer
         if not isinstance(prompt, str):
@@ -313,7 +313,9 @@ class Run:
             found = await self._service.in_thread(len(prompt), lambda waited: counted(tokenizer, prompt, waited.check))
             choice.counted(found)
 
-    async def _pass_on(self, index: int, stream: _Stream, tokens: int | None, recording: "Recording | None") -> None:
+    async def _pass_on(
+        self, index: int, stream: _Stream, tokens: int | None, recording: "GenerationRecording | None"
+    ) -> None:
         """Read the engine's output, of at most this many tokens, until it ends, or until the choice ends earlier."""
         choice, outbox = self._choices[index], self._outbox
         passed, since = 0, time.monotonic()
@@ -428,9 +430,9 @@ class Run:
             self._service.metrics.usage(usage)
         return usage
 
-    def _choice(self, parser: Reader) -> Choice:
+    def _choice(self, parser: Reader) -> ChoiceReader:
         settings, request = self._service.settings, self._request
-        return Choice(
+        return ChoiceReader(
             parser,
             request.stop,
             settings.coalescer() if request.stream else None,

@@ -31,7 +31,7 @@ from ..tools import ServerTool, ToolResult
 from ..tools.base import shortened
 from ..wire.common import Usage
 from ..wire.encoding import clean, encode
-from .choice import Choice
+from .choice import ChoiceReader
 
 _PROTOCOLS: Final = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 """The names of OTLP's exporters among the entry points, by the protocols of ``OTEL_EXPORTER_OTLP_PROTOCOL``."""
@@ -170,8 +170,8 @@ class Telemetry:
 
     @contextmanager
     def output(
-        self, asked: Request, chat: ChatRequest, choice: Choice, engine: Engine, session: str | None
-    ) -> Iterator["Output"]:
+        self, asked: Request, chat: ChatRequest, choice: ChoiceReader, engine: Engine, session: str | None
+    ) -> Iterator["OutputSpan"]:
         """A context in which an engine generates an output, for a request of the session with this id, if of any."""
         operation = "chat" if asked.messages else "text_completion"
         attributes = {
@@ -192,7 +192,7 @@ class Telemetry:
             if content:
                 span.set_attribute("gen_ai.input.messages", _text_of(_given(asked)))
             try:
-                yield Output(span, content)
+                yield OutputSpan(span, content)
             finally:
                 usage = choice.usage or Usage()
                 counts = {
@@ -229,7 +229,7 @@ class Telemetry:
             yield end
 
 
-class Output:
+class OutputSpan:
     """The span of an output; with its headers, a server continues the trace."""
 
     def __init__(self, span: Span, content: bool) -> None:

@@ -21,7 +21,16 @@ from ..schema import Schema, decode
 from .freeform import Freeform
 from .nodes import EMPTY, SEPARATORS, SPACES, Chars, Const, Finer, Free, Json, Node, Text, choice, seq, series
 from .schemas import property_names
-from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, member_names, other_names, quote_spelling, shape
+from .values import (
+    JSON_SPELLING,
+    PYTHON_SPELLING,
+    GrammarRules,
+    Values,
+    member_names,
+    other_names,
+    quote_spelling,
+    shape,
+)
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -36,7 +45,7 @@ class Tool(msgspec.Struct, frozen=True):
 class Arguments:
     """Builds nodes for the arguments of tools, as one dialect writes them."""
 
-    def __init__(self, d: Dialect, plan: Plan, rules: Rules) -> None:
+    def __init__(self, d: Dialect, plan: Plan, rules: GrammarRules) -> None:
         self.d = d
         self.rules = rules
         self.plan = plan

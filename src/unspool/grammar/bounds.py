@@ -176,7 +176,7 @@ def check_count(keyword: str, value: int, at: str) -> None:
 def check_finite(root: Any, definitions: Mapping[str, Any], at: str) -> None:
     """Refuse a prepared schema with a `ConstraintError` if each of its values contains itself, by its references."""
     done: set[str] = set()
-    walk = _Walk(done)
+    walk = _Finiteness(done)
     changed = True
     while changed:
         changed = False
@@ -190,7 +190,7 @@ def check_finite(root: Any, definitions: Mapping[str, Any], at: str) -> None:
         raise ConstraintError(f"{at}: no finite value satisfies it; see its $ref")
 
 
-class _Walk:
+class _Finiteness:
     """Decides whether nodes have finite values, given the definitions that do."""
 
     def __init__(self, done: set[str]) -> None:

@@ -42,7 +42,7 @@ from .nodes import (
     seq,
     series,
 )
-from .values import JSON_SPELLING, Rules, Values
+from .values import JSON_SPELLING, GrammarRules, Values
 
 _ANYTHING: Final = Chars("", min=0, max=None)
 _BRACES: Final = seq(Const("{"), Chars("{}", negated=True, min=0, max=None), Const("}"))
@@ -83,7 +83,7 @@ class _Builder:
     def __init__(self, d: Dialect, demand: Demand) -> None:
         self.d = d
         self.demand = demand
-        self.rules = Rules()
+        self.rules = GrammarRules()
         self.plan: Plan = compile_plan(d, None, demand.forced or "auto")
         self.policy = self.plan.policy
         self.content_first = self.policy.text_before_tools == "content"

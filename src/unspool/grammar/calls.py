@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import msgspec
 
-from ..arguments import check
 from ..dialect.file import Dialect
 from ..dialect.patterns import joined, pattern, worded
 from ..dialect.registry import as_dialect
@@ -14,6 +13,7 @@ from ..dialect.template import written
 from ..errors import ConstraintError
 from ..renderer.values import JSON
 from ..schema import function_of, tool_name
+from ..validation import check
 
 
 class ToolStrictLevel(enum.IntEnum):

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import msgspec
 
-from ..arguments import check, check_prompt, check_tokenizer
 from ..dialect.file import Dialect
 from ..dialect.registry import as_dialect
 from ..dialect.template import Template
@@ -19,6 +18,7 @@ from ..renderer import render
 from ..schema import function_of, tool_name
 from ..tokens import special_tokens
 from ..toolset import ToolChoice, Toolset, read_toolset
+from ..validation import check, check_prompt, check_tokenizer
 from .arguments import Tool
 from .bounds import Budget, derivation, parameters_of
 from .build import Demand, build
@@ -26,7 +26,7 @@ from .calls import ToolStrictLevel, strict_tools, structure_info
 from .freeform import Freeform
 from .gbnf import gbnf
 from .lark import lark
-from .nodes import Choice, Const, Grammar, Seq
+from .nodes import Alternatives, Const, Grammar, Seq
 from .schemas import mapped, prepare, property_names
 from .tag import structural_tag
 
@@ -80,7 +80,7 @@ class Constraint:
         An engine may end outputs with several tokens, although its llguidance knows one of them as the end.
         """
         known = [Const(token) for token in tokens if token in self._special]
-        root = Seq((self.grammar.root, Choice((*known, Const("")))))
+        root = Seq((self.grammar.root, Alternatives((*known, Const("")))))
         found = Constraint(msgspec.structs.replace(self.grammar, root=root), self.json_schema, self._special)
         found.looser = self.looser
         return found

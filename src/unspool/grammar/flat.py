@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from ..dialect.patterns import solid
-from .nodes import Chars, Choice, Const, Node, Repeat, Seq, Word, seq
+from .nodes import Alternatives, Chars, Const, Node, Repeat, Seq, Word, seq
 
 ANY = r"[\s\S]"  # any character
 
@@ -74,8 +74,8 @@ def expression(node: Node) -> str:
         body = f"[{'^' if node.negated else ''}{node.set}]" if node.set else ANY
         return body.replace('"', '\\"').replace("/", "\\/") + count(node.min, node.max)
     if isinstance(node, Seq):
-        return "".join(_group(p) if isinstance(p, Choice) else expression(p) for p in node.parts)
-    if isinstance(node, Choice):
+        return "".join(_group(p) if isinstance(p, Alternatives) else expression(p) for p in node.parts)
+    if isinstance(node, Alternatives):
         return "|".join(expression(p) for p in node.parts)
     if isinstance(node, Word):
         return expression(node.part)
@@ -104,7 +104,7 @@ def _begun(before: tuple[Node, ...], node: Node, rest: tuple[Node, ...], stop: s
     if isinstance(node, Seq):
         for i, part in enumerate(node.parts):
             yield from _begun((*before, *node.parts[:i]), part, (*node.parts[i + 1 :], *rest), stop)
-    elif isinstance(node, Choice):
+    elif isinstance(node, Alternatives):
         for option in node.parts:
             if not isinstance(option, Const) or stop[0] in option.text:
                 yield from _begun(before, option, rest, stop)
@@ -126,7 +126,7 @@ def _completed(parts: tuple[Node, ...], stop: str, at: int) -> bool:
     part, rest = parts[0], parts[1:]
     if isinstance(part, Seq):
         return _completed((*part.parts, *rest), stop, at)
-    if isinstance(part, Choice):  # often many names: most are ruled out first
+    if isinstance(part, Alternatives):  # often many names: most are ruled out first
         options = [o for o in part.parts if not isinstance(o, Const) or stop.startswith(o.text, at)]
         return any(_completed((option, *rest), stop, at) for option in options)
     if isinstance(part, Const):

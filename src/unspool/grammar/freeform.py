@@ -229,7 +229,7 @@ class _Terminals:
             while at < len(tokens) and tokens[at] not in _ENDS:
                 part, at = self.counted(name, tokens, at)
                 parts.append(part)
-            rows.append(regular.Row(tuple(parts)))
+            rows.append(regular.Series(tuple(parts)))
             if at == len(tokens) or tokens[at].text != "|":
                 return (rows[0] if len(rows) == 1 else regular.Branches(tuple(rows))), at
             at += 1
@@ -299,7 +299,7 @@ class _Writer:
         """The whole text, in which every name has a prefix, so that none has a meaning to the engine."""
         for name in self.ignored:
             part = self.terminals.part(name)
-            while isinstance(part, regular.Row) and len(part.parts) == 1:
+            while isinstance(part, regular.Series) and len(part.parts) == 1:
                 part = part.parts[0]
             if isinstance(part, regular.Several) and part.high is None:
                 part = part.part  # ignored text may be repeated

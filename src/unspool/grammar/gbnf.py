@@ -17,9 +17,9 @@ import msgspec
 from ..errors import ConstraintError
 from .flat import count, in_class, lacking
 from .lower import Abilities, Printer, lowered
-from .nodes import Chars, Choice, Const, Grammar, Json, Node, Repeat, Seq, Text, Word, choice, seq
+from .nodes import Alternatives, Chars, Const, Grammar, Json, Node, Repeat, Seq, Text, Word, choice, seq
 from .schemas import BOUNDS
-from .values import JSON_SPELLING, Rules, Values
+from .values import JSON_SPELLING, GrammarRules, Values
 
 _ABILITIES: Final = Abilities(mixed_case=True)
 _MAX_SIZE: Final = 1_000_000  # the longest grammar, in characters
@@ -78,7 +78,7 @@ class _Printer(Printer):
 
     def grouped(self, node: Node) -> str:
         text = self.node(node)
-        return f"({text})" if isinstance(node, Choice | Word) else text
+        return f"({text})" if isinstance(node, Alternatives | Word) else text
 
     def repeat(self, node: Repeat) -> str:
         if node.max == 0:
@@ -117,7 +117,7 @@ class _Printer(Printer):
             return f"({self.node(integers(node.schema))})"
         name, new = self.name("j", node)
         if new:
-            rules = Rules()
+            rules = GrammarRules()
             self.waiting.append((name, name, Values(JSON_SPELLING, rules, node.schema).value(node.schema, "schema")))
             self.scopes[name] = rules.found
         return name
@@ -151,11 +151,11 @@ class _Printer(Printer):
         markers = [list(marker) for marker in (stop, *without) if marker]
         markers += [[c.lower() + c.upper() if c.isalpha() else c for c in f] for f in folded]
         letters = sorted({c for marker in markers for each in marker for c in each}.union("`\n" if code else ""))
-        begin = _State(frozenset(), False, 0)
+        begin = _Begun(frozenset(), False, 0)
         rules = {begin: name}
         waiting = [begin]
 
-        def rule(state: _State) -> str:
+        def rule(state: _Begun) -> str:
             if state not in rules:
                 rules[state] = f"{name}x{len(rules)}"
                 waiting.append(state)
@@ -174,7 +174,7 @@ class _Printer(Printer):
             self.add(rules[state], " | ".join(parts if stop else [*parts, '""']))
 
 
-class _State(msgspec.Struct, frozen=True):
+class _Begun(msgspec.Struct, frozen=True):
     """The markers that the end of the text so far may begin: for each marker, how many of its characters match; whether
     the last line has an odd number of single backticks; and the backticks at its very end, at most 2."""
 
@@ -182,16 +182,16 @@ class _State(msgspec.Struct, frozen=True):
     odd: bool
     run: int
 
-    def after(self, c: str, markers: list[list[str]], *, code: bool) -> "_State":
+    def after(self, c: str, markers: list[list[str]], *, code: bool) -> "_Begun":
         """The state after one more character; ``""`` is a character that no marker contains."""
         here = [*self.places, *((m, 0) for m in range(len(markers)))]
         # A complete marker is not continued.
         places = frozenset((m, i + 1) for m, i in here if c and i < len(markers[m]) and c in markers[m][i])
         if not code:
-            return _State(places, False, 0)
+            return _Begun(places, False, 0)
         if c == "`":
-            return _State(places, self.odd, min(2, self.run + 1))
-        return _State(places, c != "\n" and self.odd != (self.run == 1), 0)
+            return _Begun(places, self.odd, min(2, self.run + 1))
+        return _Begun(places, c != "\n" and self.odd != (self.run == 1), 0)
 
     def complete(self, markers: list[list[str]]) -> set[int]:
         """The markers that the text so far ends with."""
@@ -208,8 +208,8 @@ def _avoiding(node: Node, firsts: str) -> Node:
         return node
     if isinstance(node, Seq):
         return Seq(tuple(_avoiding(p, firsts) for p in node.parts))
-    if isinstance(node, Choice):
-        return Choice(tuple(_avoiding(p, firsts) for p in node.parts))
+    if isinstance(node, Alternatives):
+        return Alternatives(tuple(_avoiding(p, firsts) for p in node.parts))
     if isinstance(node, Repeat):
         return Repeat(_avoiding(node.part, firsts), node.min, node.max, node.separator)
     return node

@@ -13,7 +13,23 @@ from ..errors import ConstraintError
 from .bounds import step
 from .flat import cases, count
 from .freeform import NO_LARK
-from .nodes import Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word, options, series
+from .nodes import (
+    Alternatives,
+    Chars,
+    Const,
+    Finer,
+    Free,
+    Grammar,
+    Json,
+    Node,
+    Ref,
+    Repeat,
+    Seq,
+    Text,
+    Word,
+    options,
+    series,
+)
 
 _T = TypeVar("_T", covariant=True)
 
@@ -57,7 +73,7 @@ class _Lowering:
             case Ref():
                 self.wanted[node.name] = None
                 return node
-            case Seq() | Choice():
+            case Seq() | Alternatives():
                 parts = tuple(map(self.node, node.parts))
                 same = all(a is b for a, b in zip(parts, node.parts, strict=True))
                 return node if same else type(node)(parts)
@@ -109,7 +125,7 @@ def _signs(node: Node, before: Node | None) -> tuple[int, list[str]]:
 
 
 def _sign(node: Node, before: Node | None, later: str) -> tuple[int, list[str]]:
-    if isinstance(node, Seq | Choice):
+    if isinstance(node, Seq | Alternatives):
         return _signs(node, before)
     if not isinstance(node, Const) or not node.text:
         return _NO_SIGN
@@ -123,14 +139,14 @@ def _sign(node: Node, before: Node | None, later: str) -> tuple[int, list[str]]:
     return _SPOKEN if text.rstrip(".:!").isidentifier() else _MARKED, [text]
 
 
-class Writer(Protocol[_T]):
+class GrammarWriter(Protocol[_T]):
     """Writes the nodes of a lowered grammar. A format has a method for each kind of node."""
 
     def const(self, text: str) -> _T: ...
     def ref(self, name: str) -> _T: ...
     def flat(self, node: Chars | Word) -> _T: ...
     def seq(self, node: Seq) -> _T: ...
-    def choice(self, node: Choice) -> _T: ...
+    def choice(self, node: Alternatives) -> _T: ...
     def repeat(self, node: Repeat) -> _T: ...
     def text(self, node: Text) -> _T: ...
     def json(self, node: Json) -> _T: ...
@@ -148,7 +164,7 @@ class Writer(Protocol[_T]):
                 return self.flat(node)
             case Seq():
                 return self.seq(node)
-            case Choice():
+            case Alternatives():
                 return self.choice(node)
             case Repeat():
                 return self.repeat(node)
@@ -164,17 +180,17 @@ class Writer(Protocol[_T]):
                 assert_never(node)
 
 
-class Printer(Writer[str], Protocol):
+class Printer(GrammarWriter[str], Protocol):
     """Prints the nodes of a lowered grammar in a notation like EBNF."""
 
     def seq(self, node: Seq) -> str:
         return " ".join(map(self.grouped, node.parts))
 
-    def choice(self, node: Choice) -> str:
+    def choice(self, node: Alternatives) -> str:
         return " | ".join(map(self.node, node.parts))
 
     def grouped(self, node: Node) -> str:
-        return f"({self.node(node)})" if isinstance(node, Choice) else self.node(node)
+        return f"({self.node(node)})" if isinstance(node, Alternatives) else self.node(node)
 
     def repeat(self, node: Repeat) -> str:
         part = f"({self.node(node.part)})"

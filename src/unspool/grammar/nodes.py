@@ -34,7 +34,7 @@ class Seq(msgspec.Struct, frozen=True):
     parts: "tuple[Node, ...]"
 
 
-class Choice(msgspec.Struct, frozen=True):
+class Alternatives(msgspec.Struct, frozen=True):
     parts: "tuple[Node, ...]"
 
 
@@ -103,7 +103,7 @@ class Ref(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-Node = Const | Chars | Seq | Choice | Repeat | Word | Text | Json | Free | Finer | Ref
+Node = Const | Chars | Seq | Alternatives | Repeat | Word | Text | Json | Free | Finer | Ref
 
 
 class Grammar(msgspec.Struct, frozen=True):
@@ -142,7 +142,7 @@ def seq(*nodes: Node) -> Node:
 
 
 def options(node: Node) -> tuple[Node, ...]:
-    return node.parts if isinstance(node, Choice) else (node,)
+    return node.parts if isinstance(node, Alternatives) else (node,)
 
 
 def series(node: Node) -> tuple[Node, ...]:
@@ -168,7 +168,7 @@ def choice(nodes: Iterable[Node]) -> Node:
     """A choice of nodes; equal ones are listed once."""
     found: list[Node] = []
     seen: set[Node] = set()
-    for part in _flattened(nodes, Choice):
+    for part in _flattened(nodes, Alternatives):
         if isinstance(part, Const | Ref):  # comparing others would cost more than listing them twice
             if part in seen:
                 continue
@@ -177,14 +177,14 @@ def choice(nodes: Iterable[Node]) -> Node:
     step(len(found))
     if not found:
         raise ValueError("a choice of nothing")
-    return found[0] if len(found) == 1 else Choice(tuple(found))
+    return found[0] if len(found) == 1 else Alternatives(tuple(found))
 
 
 def optional(part: Node) -> Node:
     return choice((part, EMPTY))
 
 
-def _flattened(nodes: Iterable[Node], kind: type[Seq] | type[Choice]) -> Iterator[Node]:
+def _flattened(nodes: Iterable[Node], kind: type[Seq] | type[Alternatives]) -> Iterator[Node]:
     for node in nodes:
         if isinstance(node, kind):
             yield from node.parts
@@ -193,7 +193,7 @@ def _flattened(nodes: Iterable[Node], kind: type[Seq] | type[Choice]) -> Iterato
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    if isinstance(node, Seq | Choice):
+    if isinstance(node, Seq | Alternatives):
         return node.parts
     if isinstance(node, Repeat | Word):
         return (node.part,)

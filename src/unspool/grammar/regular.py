@@ -26,7 +26,7 @@ class Set(msgspec.Struct, frozen=True):
     ranges: Ranges
 
 
-class Row(msgspec.Struct, frozen=True):
+class Series(msgspec.Struct, frozen=True):
     parts: "tuple[Part, ...]"
 
 
@@ -42,7 +42,7 @@ class Several(msgspec.Struct, frozen=True):
     high: int | None
 
 
-Part = Set | Row | Branches | Several
+Part = Set | Series | Branches | Several
 
 _LAST: Final = 0x10FFFF
 _SURROGATES: Final = (0xD800, 0xDFFF)
@@ -60,7 +60,7 @@ def parse(pattern: str, flags: str = "") -> Part:
     for flag in flags:
         if flag not in "ismu":
             raise ValueError(f"the flag {flag!r} is not one of i, s, m, u")
-    reader = _Reader(pattern, "i" in flags, "s" in flags)
+    reader = _PatternReader(pattern, "i" in flags, "s" in flags)
     found = reader.branches(0)
     if reader.at < len(pattern):
         raise reader.wrong("')' closes nothing")
@@ -71,16 +71,16 @@ def sought(pattern: str) -> Part:
     """The tree of the texts in which a pattern of JSON Schema is found; errors are those of `parse`."""
     anything = Several(Set(((0, _LAST),)), 0, None)
     front, back = (() if bound else (anything,) for bound in anchored(pattern))
-    return Row((*front, parse(pattern), *back))
+    return Series((*front, parse(pattern), *back))
 
 
-def literal_of(text: str) -> Row:
-    return Row(tuple(Set(((ord(c), ord(c)),)) for c in text))
+def literal_of(text: str) -> Series:
+    return Series(tuple(Set(((ord(c), ord(c)),)) for c in text))
 
 
-def any_case(text: str) -> Row:
+def any_case(text: str) -> Series:
     """The tree of a text, with its ASCII letters in any case."""
-    return Row(tuple(Set(_cases(((ord(c), ord(c)),))) for c in text))
+    return Series(tuple(Set(_cases(((ord(c), ord(c)),))) for c in text))
 
 
 def size(part: Part) -> int:
@@ -91,7 +91,7 @@ def _inner(part: Part) -> "tuple[Part, ...]":
     return () if isinstance(part, Set) else (part.part,) if isinstance(part, Several) else part.parts
 
 
-class _Reader:
+class _PatternReader:
     def __init__(self, text: str, any_case: bool, dot_all: bool) -> None:
         self.text = text
         self.at = 0
@@ -131,7 +131,7 @@ class _Reader:
             while self.peek() and self.peek() in "*+?{":
                 part = self.counted(part)
             parts.append(part)
-        return Row(tuple(parts))
+        return Series(tuple(parts))
 
     def one(self, depth: int) -> Part:
         c = self.take()
@@ -280,7 +280,7 @@ def write(part: Part, quote: str = "") -> str:
     if isinstance(part, Set):
         words = _words(part.ranges, quote)
         return words[0] if len(words) == 1 else f"(?:{'|'.join(words)})"
-    if isinstance(part, Row):
+    if isinstance(part, Series):
         return "".join(f"(?:{write(p, quote)})" if isinstance(p, Branches) else write(p, quote) for p in part.parts)
     if isinstance(part, Branches):
         return "|".join(write(p, quote) for p in part.parts)
@@ -294,7 +294,7 @@ def wavers(part: Part, quote: str) -> bool:
     """
     if isinstance(part, Set):
         return False
-    if isinstance(part, Row):
+    if isinstance(part, Series):
         return any(wavers(p, quote) for p in part.parts)
     return _escaped(part, quote)
 
@@ -311,8 +311,8 @@ def rule(part: Part, quote: str) -> str:
         return f"/{write(part, quote)}/"
     if isinstance(part, Set):
         return _rule_of(part.ranges, quote, "")
-    if isinstance(part, Row | Branches):
-        return "(" + (" " if isinstance(part, Row) else " | ").join(rule(p, quote) for p in part.parts) + ")"
+    if isinstance(part, Series | Branches):
+        return "(" + (" " if isinstance(part, Series) else " | ").join(rule(p, quote) for p in part.parts) + ")"
     if isinstance(part.part, Set) and part.high is None and part.low < 2:
         return _rule_of(part.part.ranges, quote, "+") + count(part.low, None)
     return f"({rule(part.part, quote)}){count(part.low, part.high)}"

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from typing import Any, Final
 
-from ..arguments import near
 from ..errors import ConstraintError
 from ..schema import MAX_DEPTH, resolve
+from ..validation import near
 from .bounds import MAX_PATTERN, Budget, check_count, check_finite, check_number, step
 
 MAX_TOOL_NODES: Final = 20_000  # how many nodes the schemas of one tool may contain

@@ -10,8 +10,22 @@ from typing import Any, Final
 
 from ..errors import ConstraintError
 from .flat import begun, count, expression, in_class, lacking
-from .lower import Abilities, Printer, Writer, lowered
-from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word, children
+from .lower import Abilities, GrammarWriter, Printer, lowered
+from .nodes import (
+    MAX_JSON_SPACE,
+    Alternatives,
+    Chars,
+    Const,
+    Grammar,
+    Json,
+    Node,
+    Ref,
+    Repeat,
+    Seq,
+    Text,
+    Word,
+    children,
+)
 from .schemas import mapped, tables
 
 Format = dict[str, Any]
@@ -26,7 +40,7 @@ def structural_tag(grammar: Grammar) -> dict[str, Any]:
     return {"type": "structural_tag", "format": _Printer(plain).node(plain.root)}
 
 
-class _Printer(Writer[Format]):
+class _Printer(GrammarWriter[Format]):
     def __init__(self, grammar: Grammar) -> None:
         self.rules = grammar.rules
         self.recursive = _recursive(grammar)
@@ -52,7 +66,7 @@ class _Printer(Writer[Format]):
     def seq(self, node: Seq) -> Format:
         return self.sequence(map(self.node, node.parts))
 
-    def choice(self, node: Choice) -> Format:
+    def choice(self, node: Alternatives) -> Format:
         parts = [self.node(p) for p in node.parts if p != Const("")]
         either = parts[0] if len(parts) == 1 else {"type": "or", "elements": parts}
         return _repeated(either, 0, 1) if len(parts) < len(node.parts) else either

@@ -53,7 +53,7 @@ def _python_character(quote: str) -> Node:
     )
 
 
-class Rules:
+class GrammarRules:
     """The rules of a grammar that is being built."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Rules:
         self._names = {key: name for key, name in self._names.items() if name in self.found}
 
 
-class Spelling(msgspec.Struct, frozen=True):
+class ValueSpelling(msgspec.Struct, frozen=True):
     style: Style  # how the renderer writes them
     # Makes strings with a minimum and a maximum length, without certain texts.
     string: Callable[[int, int | None, tuple[str, ...]], Node]
@@ -131,18 +131,18 @@ def _other_strings(quote: str) -> Callable[[list[str], tuple[str, ...]], Node]:
     return key
 
 
-JSON_SPELLING: Final = Spelling(JSON, _json_string, _other_strings('"'))
-PYTHON_SPELLING: Final = Spelling(PYTHON, _python_string, _other_strings("'"))
+JSON_SPELLING: Final = ValueSpelling(JSON, _json_string, _other_strings('"'))
+PYTHON_SPELLING: Final = ValueSpelling(PYTHON, _python_string, _other_strings("'"))
 
 
 @lru_cache(16)  # rules that are made once are keyed by it
-def quote_spelling(quote: str) -> Spelling:
+def quote_spelling(quote: str) -> ValueSpelling:
     """JSON with bare keys, whose strings are unescaped between markers."""
 
     def string(min: int, max: int | None, without: tuple[str, ...]) -> Node:
         return seq(Const(quote), Text(quote, without, min=min, max=max))
 
-    return Spelling(quoted(quote), string, lambda names, without: other_names(names), quote)
+    return ValueSpelling(quoted(quote), string, lambda names, without: other_names(names), quote)
 
 
 _FIRST: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
@@ -188,7 +188,9 @@ def _ranges(characters: str) -> str:
 class Values:
     """Nodes for the values of one schema. Their strings contain no text of ``without``."""
 
-    def __init__(self, spelling: Spelling, rules: Rules, root: Schema, without: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, spelling: ValueSpelling, rules: GrammarRules, root: Schema, without: tuple[str, ...] = ()
+    ) -> None:
         self.spelling = spelling
         self.rules = rules
         self.definitions: dict[str, Schema] = root.get("$defs", {}) if isinstance(root, dict) else {}

@@ -15,7 +15,7 @@ from .rendering import Renderer
 _MOST: Final = 3  # the most styles in which every turn is rendered
 _PRINTED: Final = re.compile(r"""['"]type['"]\s*:""")  # parts of content that a template prints as they are
 _STYLES: Final = tuple(
-    h.Style(arguments, nothing, "keys", ids)
+    h.HistoryStyle(arguments, nothing, "keys", ids)
     for ids in ("plain", "named")
     for arguments in ("object", "text")
     for nothing in ("", None)
@@ -42,10 +42,10 @@ def _otherwise(views: Views) -> bool:
     return h.CONTENT in whole and h.CONTENT in views.followed and not behind_user(views.followed).startswith(whole)
 
 
-def _styles(renderer: Renderer) -> list[h.Style]:
+def _styles(renderer: Renderer) -> list[h.HistoryStyle]:
     """The styles in which calls are written, the likeliest first; without any, one for reasoning and content."""
     one, thought = h.TURNS["one call"], h.TURNS["reasoning and content"]
-    parts = h.Style(thoughts="parts")
+    parts = h.HistoryStyle(thoughts="parts")
     requests = [h.request(h.answered(one, s), generate=False) for s in _STYLES]
     requests += [h.request(h.answered(thought, s), generate=False) for s in (_STYLES[0], parts)]
     plain = h.request(h.answered(h.TURNS["content"], _STYLES[0]), generate=False)
@@ -62,10 +62,10 @@ def _styles(renderer: Renderer) -> list[h.Style]:
     # A template for objects may also accept text, and then write something else. So only the likeliest kind counts.
     ranked = [r for r in ranked if r[0][:3] == ranked[0][0][:3]]
     chosen = [_STYLES[i]._replace(thoughts=thoughts) for _, i in ranked]
-    seen: dict[str, h.Style] = {}
+    seen: dict[str, h.HistoryStyle] = {}
     for (_, i), style in zip(ranked, chosen, strict=True):
         seen.setdefault(calls[i].text, style)
-    return list(seen.values())[:_MOST] or [h.Style(thoughts=thoughts)]
+    return list(seen.values())[:_MOST] or [h.HistoryStyle(thoughts=thoughts)]
 
 
 def _called(shown: Rendered) -> bool:
@@ -73,7 +73,7 @@ def _called(shown: Rendered) -> bool:
     return h.KEYS[0] in text and h.VALUES[0] in text and h.NAMES[0] in text
 
 
-def _rank(shown: Rendered, style: h.Style) -> tuple[int, bool, bool, int]:
+def _rank(shown: Rendered, style: h.HistoryStyle) -> tuple[int, bool, bool, int]:
     """Rank arguments in JSON or markup before escaped or Python ones, then shorter texts first."""
     text = behind_user(shown.text)
     before = text[: text.index(h.KEYS[0])]
@@ -82,7 +82,7 @@ def _rank(shown: Rendered, style: h.Style) -> tuple[int, bool, bool, int]:
     return wrong, style.ids == "named", style.arguments == "text", len(text)
 
 
-def _views(renderer: Renderer, style: h.Style) -> Views:
+def _views(renderer: Renderer, style: h.HistoryStyle) -> Views:
     prompts = [h.request(h.ASKED, generate=g) for g in (False, True)]
     turns = [h.request(h.answered(turn, style), generate=False) for turn in h.TURNS.values()]
     followed = style._replace(followed=True)

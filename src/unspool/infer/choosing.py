@@ -6,12 +6,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ..arguments import check, check_tokenizer
 from ..chat_templates.worker import Limits
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..errors import DialectError, UnknownDialect
 from ..events import Stage
+from ..validation import check, check_tokenizer
 from .asking import ask
 from .cutting import Views, behind_user, cut
 from .detect import detect_dialect
@@ -73,7 +73,7 @@ def choose_dialect(
         TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
     """
-    with Asked(template, special_tokens, limits) as asked:
+    with ProbedTemplate(template, special_tokens, limits) as asked:
         return asked.choose(model, response_template, tokenizer)
 
 
@@ -98,11 +98,11 @@ def prove_dialect(
         TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
     """
-    with Asked(template, special_tokens, limits) as asked:
+    with ProbedTemplate(template, special_tokens, limits) as asked:
         return asked.prove(dialect, tokenizer)
 
 
-class Asked(Renderer):
+class ProbedTemplate(Renderer):
     """A chat template and what it writes. Arguments and errors are those of `unspool.infer_dialect`."""
 
     @cached_property

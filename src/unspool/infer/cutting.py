@@ -26,7 +26,7 @@ _TELLING_ID: Final = re.compile(r"functions\.(\w+):\d+")
 class Views(msgspec.Struct, frozen=True):
     """The renderings of a template in one style of histories."""
 
-    style: h.Style
+    style: h.HistoryStyle
     asked: str  # the prompt after the user's words, without the text that asks for an answer
     prompted: str  # the same prompt with that text
     whole: dict[str, str]  # the whole rendering of each turn

@@ -18,7 +18,7 @@ from ..message import Message
 from ..parser import parse
 from ..renderer import render
 from . import theirs
-from .histories import Style, Turn
+from .histories import HistoryStyle, HistoryTurn
 from .proof import Case
 
 _ALWAYS: Final = (
@@ -210,16 +210,16 @@ _SECONDS: Final = 30  # seconds of processor time for transformers' parser, incl
 _MEMORY: Final = 8 << 30
 _NEEDED: Final = ("content", "one call", "two arguments")  # the turns that both must read
 _SAID: Final = {
-    "content": Turn(content="Hello there.\nBye."),
-    "reasoning and content": Turn("A plan.\nTwo lines.", "The answer."),
-    "one call": Turn(calls=(_WEATHER,)),
-    "two arguments": Turn(calls=(("get_weather", {"city": "Rome", "days": 3}),)),
-    "no arguments": Turn(calls=(("now", {}),)),
-    "two calls": Turn(calls=(_WEATHER, ("now", {}))),
-    "text and call": Turn(content="Let me see.", calls=(_WEATHER,)),
-    "reasoning and call": Turn("A plan.", calls=(_WEATHER,)),
-    "a list": Turn(calls=(("get_weather", {"tags": ["a", "b"]}),)),
-    "Unicode": Turn("", "Ünï 北京", (("get_weather", {"city": "北京 🌧️", "note": 'it is "so" & <b>'}),)),
+    "content": HistoryTurn(content="Hello there.\nBye."),
+    "reasoning and content": HistoryTurn("A plan.\nTwo lines.", "The answer."),
+    "one call": HistoryTurn(calls=(_WEATHER,)),
+    "two arguments": HistoryTurn(calls=(("get_weather", {"city": "Rome", "days": 3}),)),
+    "no arguments": HistoryTurn(calls=(("now", {}),)),
+    "two calls": HistoryTurn(calls=(_WEATHER, ("now", {}))),
+    "text and call": HistoryTurn(content="Let me see.", calls=(_WEATHER,)),
+    "reasoning and call": HistoryTurn("A plan.", calls=(_WEATHER,)),
+    "a list": HistoryTurn(calls=(("get_weather", {"tags": ["a", "b"]}),)),
+    "Unicode": HistoryTurn("", "Ünï 北京", (("get_weather", {"city": "北京 🌧️", "note": 'it is "so" & <b>'}),)),
 }
 
 
@@ -281,9 +281,9 @@ def agreed(cases: list[Case], dialect: Dialect) -> bool:
     return "fail" not in results.values() and all(results[n] == "pass" for n in needed)
 
 
-def _written(dialect: Dialect, template: Mapping[str, Any], said: Turn) -> tuple[str, str]:
+def _written(dialect: Dialect, template: Mapping[str, Any], said: HistoryTurn) -> tuple[str, str]:
     """A prompt and what the dialect writes after it."""
-    raw = render(said.message(Style()), dialect, tools=_TOOLS, stage=Stage.CONTENT)
+    raw = render(said.message(HistoryStyle()), dialect, tools=_TOOLS, stage=Stage.CONTENT)
     prompt = dialect.start[0] if dialect.start else ""
     anchor = template.get("start_anchor") or template.get("start_anchor_pattern")
     if dialect.reasoning:

@@ -9,7 +9,6 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from ..arguments import check, described, wrong_type
 from ..dialect.file import Dialect, literal
 from ..dialect.patterns import worded
 from ..dialect.registry import list_dialects, model_key
@@ -19,6 +18,7 @@ from ..events import Stage
 from ..message import Message
 from ..parser import parse
 from ..policy import Policy
+from ..validation import check, described, wrong_type
 
 _NAME_WEIGHT = 0.5
 """The weight of a name, relative to a chat template: the template is what is written, a name is arbitrary."""

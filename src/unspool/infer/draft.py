@@ -16,7 +16,7 @@ _FENCED: Final = re.compile(r"(\s*```\w*\n)(.*\S)(\s*```)", re.S)
 _LATE_ID: Final = re.compile(r""",\s*"\w+"\s*:\s*"?\{id\}"?""")
 
 
-class Reasoning(msgspec.Struct, frozen=True):
+class DraftReasoning(msgspec.Struct, frozen=True):
     """How a template writes reasoning; ``stage`` is the stage after the prompt."""
 
     opening: str = ""
@@ -147,7 +147,7 @@ class _Drafter:
                 turn = rest.lstrip()
         return turn
 
-    def reasoning(self, bodies: dict[str, str], content: tuple[str, str]) -> Reasoning | None:
+    def reasoning(self, bodies: dict[str, str], content: tuple[str, str]) -> DraftReasoning | None:
         turn = self.thinking()
         if not turn:
             return self.prompted_reasoning()
@@ -171,23 +171,23 @@ class _Drafter:
             opening = self.given if closing.strip() not in self.given else ""
         if self.framed:
             opening = self.start + opening
-        return Reasoning(opening, closing) if opening.strip() else None
+        return DraftReasoning(opening, closing) if opening.strip() else None
 
-    def prompted_reasoning(self) -> Reasoning | None:
+    def prompted_reasoning(self) -> DraftReasoning | None:
         """Reasoning that prompts open, though histories drop it."""
         for given in (self.given, *self.switched()):
             opening = first_tag(given)
             closing = closing_for(opening, self.views.source) if is_tag(opening) else ""
             if closing:
                 space = "\n" if given.endswith("\n") else ""
-                return Reasoning(opening + space, space + closing + space * 2)
+                return DraftReasoning(opening + space, space + closing + space * 2)
         return None
 
     def switched(self) -> list[str]:
         """The text that prompts write after a turn's opening under the settings of the thinking switches."""
         return [text.rpartition(self.start)[2] for text in self.views.switched.values() if self.start in text]
 
-    def opens(self, reasoning: Reasoning) -> bool:
+    def opens(self, reasoning: DraftReasoning) -> bool:
         """Whether the prompt ends after the opening."""
         opening = reasoning.opening.removeprefix(self.start).strip()
         return bool(opening) and self.given.strip() == opening

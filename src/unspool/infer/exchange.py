@@ -15,7 +15,7 @@ from ..dialect.file import Dialect
 from ..dialect.loader import parse_dialect
 from ..dialect.registry import find_base
 from ..errors import DialectError
-from .expressions import Ahead, Captured, Either, Part, Text, read_pattern
+from .expressions import Ahead, Captured, Either, LiteralText, Part, read_pattern
 from .toml import file_text
 
 _REASONING: Final = ("reasoning_content", "reasoning", "thinking")
@@ -39,12 +39,12 @@ def from_response_template(template: Mapping[str, Any], name: str = "converted")
     for key in template:
         if key not in _KEYS:
             raise DialectError(f"response_template: unknown key {key!r}; allowed are {', '.join(_KEYS)}")
-    keys, lossy = _Reader(template).keys()
+    keys, lossy = _TemplateReader(template).keys()
     text = file_text({"name": name, **keys}, "Converted from a response_template.")
     return Converted(parse_dialect(text, f"{name}.toml", find_base), text, tuple(lossy))
 
 
-class _Reader:
+class _TemplateReader:
     def __init__(self, template: Mapping[str, Any]) -> None:
         self.template = template
         self.fields: dict[str, Mapping[str, Any]] = {}
@@ -85,7 +85,7 @@ class _Reader:
             texts = [literal] if isinstance(literal, str) else literal
             if not isinstance(texts, Sequence) or not texts or not all(isinstance(t, str) for t in texts):
                 raise DialectError(f"{where}: must be a string or a list of strings")
-            return tuple((Text(t),) for t in texts)
+            return tuple((LiteralText(t),) for t in texts)
         if pattern is None:
             return ((),)
         if not isinstance(pattern, str):
@@ -136,7 +136,7 @@ class _Reader:
             opening = opening[1:]
             if separator:
                 keys["separator"] = {"calls": separator + " "}
-        after = _plain(p for p in closing if isinstance(p, Text))
+        after = _plain(p for p in closing if isinstance(p, LiteralText))
         behind = "".join(_plain(c) for p in closing if isinstance(p, Either) and p.optional for c in p.choices)
         if block:
             keys["calls"] = f"{block}{{calls}}{behind}"
@@ -249,7 +249,7 @@ def _plain(sequence: "Sequence[Part] | Any") -> str:
     """A sequence as a template, without its optional parts."""
     out = []
     for part in sequence:
-        if isinstance(part, Text) and not part.optional:
+        if isinstance(part, LiteralText) and not part.optional:
             out.append(part.text)
         elif isinstance(part, Captured):
             out.append(f"{{{part.name}}}")

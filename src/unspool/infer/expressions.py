@@ -9,7 +9,7 @@ _DEEPEST: Final = 20
 _SPACE: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
 
 
-class Text(NamedTuple):
+class LiteralText(NamedTuple):
     """A literal text; ``optional`` if it may be missing."""
 
     text: str
@@ -33,7 +33,7 @@ class Ahead(NamedTuple):
     text: str
 
 
-Part = Text | Captured | Either | Ahead
+Part = LiteralText | Captured | Either | Ahead
 
 
 def read_pattern(pattern: str, where: str) -> tuple[tuple[Part, ...], ...]:
@@ -44,10 +44,10 @@ def read_pattern(pattern: str, where: str) -> tuple[tuple[Part, ...], ...]:
     """
     if len(pattern) > _MOST:
         raise DialectError(f"{where}: a pattern of more than {_MOST:,} characters")
-    return _Reader(pattern, where).alternatives(0)
+    return _ExpressionReader(pattern, where).alternatives(0)
 
 
-class _Reader:
+class _ExpressionReader:
     def __init__(self, pattern: str, where: str) -> None:
         self.pattern = pattern
         self.where = where
@@ -70,13 +70,13 @@ class _Reader:
         while self.i < len(self.pattern) and self.pattern[self.i] not in "|)":
             part = self.part(depth)
             if (
-                isinstance(part, Text)
+                isinstance(part, LiteralText)
                 and parts
-                and isinstance(parts[-1], Text)
+                and isinstance(parts[-1], LiteralText)
                 and not part.optional | parts[-1].optional
             ):
-                parts[-1] = Text(parts[-1].text + part.text)
-            elif part != Text(""):
+                parts[-1] = LiteralText(parts[-1].text + part.text)
+            elif part != LiteralText(""):
                 parts.append(part)
         return tuple(parts)
 
@@ -88,7 +88,7 @@ class _Reader:
             raise self.fail("a class outside a named group")
         if c == "$":
             self.i += 1
-            return Text("")
+            return LiteralText("")
         if c == "\\":
             return self.escape()
         if c in "*+?{^" and not (c == "{" and not self.pattern[self.i + 1 : self.i + 2].isdigit()):
@@ -100,19 +100,19 @@ class _Reader:
         c = self.pattern[self.i + 1 : self.i + 2]
         self.i += 2
         if c == "s":
-            return Text("" if self.quantifier() in ("*", "?") else " ")
+            return LiteralText("" if self.quantifier() in ("*", "?") else " ")
         if not c or (c.isalnum() and c not in _SPACE):
             if c in ("Z", "z"):
-                return Text("")
+                return LiteralText("")
             raise self.fail(f"\\{c}")
         return self.counted(_SPACE.get(c, c))
 
     def counted(self, text: str) -> Part:
         quantifier = self.quantifier()
         if quantifier in ("", "?"):
-            return Text(text, bool(quantifier) and not text.isspace())
+            return LiteralText(text, bool(quantifier) and not text.isspace())
         if text.isspace():
-            return Text(text if quantifier == "+" else "")
+            return LiteralText(text if quantifier == "+" else "")
         raise self.fail(f"{quantifier!r} after {text!r}")
 
     def quantifier(self) -> str:
@@ -144,7 +144,7 @@ class _Reader:
             raise self.fail("a group that is not closed")
         self.i += 1
         if opening == "(?=":
-            return Ahead("".join(p.text for p in choices[0] if isinstance(p, Text)))
+            return Ahead("".join(p.text for p in choices[0] if isinstance(p, LiteralText)))
         quantifier = self.quantifier()
         if quantifier not in ("", "?"):
             raise self.fail(f"{quantifier!r} after a group")

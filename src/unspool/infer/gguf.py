@@ -101,7 +101,7 @@ def read_gguf(path: str | Path, *, vocabulary: bool = False) -> Gguf:
 
 
 def _read(file: BinaryIO, path: str, wanted: set[str]) -> Gguf:
-    reader = _Reader(file)
+    reader = _FileReader(file)
     if file.read(4) != b"GGUF":
         raise GgufError("is not a GGUF file")
     version = reader.number("I")
@@ -143,7 +143,7 @@ def _only(kind: type, values: Any) -> bool:
     return isinstance(values, list) and all(type(value) is kind for value in values)
 
 
-class _Reader:
+class _FileReader:
     """Reads values of a file of this size in bytes, each with its length checked."""
 
     def __init__(self, file: BinaryIO) -> None:

@@ -102,7 +102,7 @@ SWITCHES: Final = ("enable_thinking", "thinking", "thinking_mode", "think", "rea
 """Variables by which templates turn thinking on and off."""
 
 
-class Style(NamedTuple):
+class HistoryStyle(NamedTuple):
     """The form in which a template accepts a history."""
 
     arguments: str = "object"  # ``object`` or ``text``
@@ -117,14 +117,14 @@ class Style(NamedTuple):
         return plain if self.ids == "plain" else f"functions.{name}:{index}"
 
 
-class Turn(NamedTuple):
+class HistoryTurn(NamedTuple):
     """The parts of an assistant's turn."""
 
     reasoning: str = ""
     content: str = ""
     calls: Calls = ()
 
-    def message(self, style: Style) -> Message:
+    def message(self, style: HistoryStyle) -> Message:
         """The turn as a message of a history."""
         message: Message = {"role": "assistant", "content": self.content}
         if self.calls:
@@ -150,54 +150,56 @@ ONE: Final = _first({KEYS[0]: VALUES[0]})
 PAIR: Final = _first(dict(zip(KEYS, VALUES, strict=True)))
 TWO: Final[Calls] = (*ONE, (NAMES[1], {KEYS[1]: VALUES[1]}))
 
-TURNS: Final[dict[str, Turn]] = {
-    "content": Turn(content=CONTENT),
-    "one call": Turn(calls=ONE),
-    "two arguments": Turn(calls=PAIR),
-    "no arguments": Turn(calls=_first({})),
-    "two calls": Turn(calls=TWO),
-    "three calls": Turn(calls=(*TWO, (NAMES[2], {}))),
-    "text and call": Turn(content=CONTENT, calls=ONE),
-    "text and two calls": Turn(content=CONTENT, calls=TWO),
-    "reasoning and content": Turn(THOUGHT, CONTENT),
-    "reasoning and call": Turn(THOUGHT, calls=ONE),
-    "reasoning, text and call": Turn(THOUGHT, CONTENT, ONE),
-    "a tool called twice": Turn(calls=(*ONE, *_first({KEYS[0]: VALUES[1]}), *ONE)),
-    "many calls": Turn(calls=tuple((NAMES[i % 3], {KEYS[0]: f"zq{i}"}) for i in range(12))),
-    "a name with a dot": Turn(calls=((DOTTED, {KEYS[0]: VALUES[0]}),)),
-    "names of several words": Turn(calls=((SNAKE, {WORDS: "Zq Value"}),)),
-    "integer": Turn(calls=_first({"zqint": TYPED["zqint"][0]})),
-    "boolean": Turn(calls=_first({"zqbool": True})),
-    "false": Turn(calls=_first({"zqbool": False})),
-    "zero": Turn(calls=_first({"zqint": 0})),
-    "number": Turn(calls=_first({"zqnumber": TYPED["zqnumber"][0]})),
-    "null": Turn(calls=_first({"zqnone": None})),
-    "list": Turn(calls=_first({"zqlist": TYPED["zqlist"][0]})),
-    "texts in a list": Turn(calls=_first({"zqtexts": TYPED["zqtexts"][0]})),
-    "a big integer": Turn(calls=_first({"zqbig": TYPED["zqbig"][0]})),
-    "a tiny number": Turn(calls=_first({"zqtiny": TYPED["zqtiny"][0]})),
-    "a number of many digits": Turn(calls=_first({"zqfine": TYPED["zqfine"][0]})),
-    "empty list": Turn(calls=_first({"zqempty": []})),
-    "deep nesting": Turn(calls=_first({"zqdeep": TYPED["zqdeep"][0]})),
-    "many arguments": Turn(calls=_first(dict.fromkeys(MANY_KEYS, "b"))),
-    "nested object": Turn(calls=_first({"zqobject": TYPED["zqobject"][0]})),
-    "lines, quotes and tags": Turn(content=CONTENT + LIVELY),
-    "such reasoning": Turn(THOUGHT + LIVELY, CONTENT),
-    "Unicode": Turn(content=CONTENT + " Ünï 北京 🌧️", calls=_first({KEYS[0]: "é 北京 🌧️ ﬁ\u00a0ａ 😀 عرب\u200b ´`"})),
-    "a line separator": Turn(calls=_first({KEYS[0]: f"zqleft{SEPARATOR}zqright"})),
-    "a long text": Turn(calls=_first({KEYS[0]: LONG})),
-    "long content": Turn(content=f"{CONTENT} {LONG}"),
-    "long reasoning": Turn(f"{THOUGHT} {LONG}", CONTENT),
-    "texts like other values": Turn(
+TURNS: Final[dict[str, HistoryTurn]] = {
+    "content": HistoryTurn(content=CONTENT),
+    "one call": HistoryTurn(calls=ONE),
+    "two arguments": HistoryTurn(calls=PAIR),
+    "no arguments": HistoryTurn(calls=_first({})),
+    "two calls": HistoryTurn(calls=TWO),
+    "three calls": HistoryTurn(calls=(*TWO, (NAMES[2], {}))),
+    "text and call": HistoryTurn(content=CONTENT, calls=ONE),
+    "text and two calls": HistoryTurn(content=CONTENT, calls=TWO),
+    "reasoning and content": HistoryTurn(THOUGHT, CONTENT),
+    "reasoning and call": HistoryTurn(THOUGHT, calls=ONE),
+    "reasoning, text and call": HistoryTurn(THOUGHT, CONTENT, ONE),
+    "a tool called twice": HistoryTurn(calls=(*ONE, *_first({KEYS[0]: VALUES[1]}), *ONE)),
+    "many calls": HistoryTurn(calls=tuple((NAMES[i % 3], {KEYS[0]: f"zq{i}"}) for i in range(12))),
+    "a name with a dot": HistoryTurn(calls=((DOTTED, {KEYS[0]: VALUES[0]}),)),
+    "names of several words": HistoryTurn(calls=((SNAKE, {WORDS: "Zq Value"}),)),
+    "integer": HistoryTurn(calls=_first({"zqint": TYPED["zqint"][0]})),
+    "boolean": HistoryTurn(calls=_first({"zqbool": True})),
+    "false": HistoryTurn(calls=_first({"zqbool": False})),
+    "zero": HistoryTurn(calls=_first({"zqint": 0})),
+    "number": HistoryTurn(calls=_first({"zqnumber": TYPED["zqnumber"][0]})),
+    "null": HistoryTurn(calls=_first({"zqnone": None})),
+    "list": HistoryTurn(calls=_first({"zqlist": TYPED["zqlist"][0]})),
+    "texts in a list": HistoryTurn(calls=_first({"zqtexts": TYPED["zqtexts"][0]})),
+    "a big integer": HistoryTurn(calls=_first({"zqbig": TYPED["zqbig"][0]})),
+    "a tiny number": HistoryTurn(calls=_first({"zqtiny": TYPED["zqtiny"][0]})),
+    "a number of many digits": HistoryTurn(calls=_first({"zqfine": TYPED["zqfine"][0]})),
+    "empty list": HistoryTurn(calls=_first({"zqempty": []})),
+    "deep nesting": HistoryTurn(calls=_first({"zqdeep": TYPED["zqdeep"][0]})),
+    "many arguments": HistoryTurn(calls=_first(dict.fromkeys(MANY_KEYS, "b"))),
+    "nested object": HistoryTurn(calls=_first({"zqobject": TYPED["zqobject"][0]})),
+    "lines, quotes and tags": HistoryTurn(content=CONTENT + LIVELY),
+    "such reasoning": HistoryTurn(THOUGHT + LIVELY, CONTENT),
+    "Unicode": HistoryTurn(
+        content=CONTENT + " Ünï 北京 🌧️", calls=_first({KEYS[0]: "é 北京 🌧️ ﬁ\u00a0ａ 😀 عرب\u200b ´`"})
+    ),
+    "a line separator": HistoryTurn(calls=_first({KEYS[0]: f"zqleft{SEPARATOR}zqright"})),
+    "a long text": HistoryTurn(calls=_first({KEYS[0]: LONG})),
+    "long content": HistoryTurn(content=f"{CONTENT} {LONG}"),
+    "long reasoning": HistoryTurn(f"{THOUGHT} {LONG}", CONTENT),
+    "texts like other values": HistoryTurn(
         calls=tuple(
             (NAMES[0], dict(zip(KEYS, pair, strict=True)))
             for pair in (("null", "12"), ("True", "1e5"), ("[1]", '{"zqkeya": "x"}'), ('"quoted"', "-0.50"))
         )
     ),
-    "quotes and lines": Turn(
+    "quotes and lines": HistoryTurn(
         calls=_first({KEYS[0]: "a \"b\" 'c'\n\\d\n\n<e> & {f}\t%20 &amp; \\n  \r\nz", KEYS[1]: ""})
     ),
-    "white space around a text": Turn(calls=_first({KEYS[0]: "  Zq padded \n"})),
+    "white space around a text": HistoryTurn(calls=_first({KEYS[0]: "  Zq padded \n"})),
 }
 """The turns that are rendered, by the name of their case."""
 
@@ -215,17 +217,17 @@ def request(messages: Sequence[Message], *, generate: bool, **variables: Any) ->
     }
 
 
-def answered(turn: Turn, style: Style) -> list[Message]:
+def answered(turn: HistoryTurn, style: HistoryStyle) -> list[Message]:
     """A conversation that ends with the turn and, if the style wants one, another user message."""
     return [*ASKED, turn.message(style), *again(style)]
 
 
-def again(style: Style) -> list[Message]:
+def again(style: HistoryStyle) -> list[Message]:
     """The message after a turn."""
     return [{"role": "user", "content": USER[1]}] if style.followed else []
 
 
-def with_result(style: Style) -> list[Message]:
+def with_result(style: HistoryStyle) -> list[Message]:
     """A conversation that ends with a tool's result."""
     call = TURNS["one call"].message(style)
     name = NAMES[0]

@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from ..arguments import check, check_tokenizer
 from ..chat_templates.worker import Limits
 from ..dialect.file import Dialect
 from ..dialect.loader import parse_dialect
 from ..dialect.registry import find_base
 from ..errors import DialectError
+from ..validation import check, check_tokenizer
 from .arguments import Keys
 from .asking import ask
 from .cutting import Cut, Views, behind_user, cut

@@ -126,7 +126,7 @@ class Prover:
         _, raw = self.cut.split(self.views.whole["three calls"])
         return "" if _missing(h.TURNS["three calls"], raw) else "leaves out or merges some of the calls"
 
-    def _as_reasoning(self, turn: h.Turn) -> str:
+    def _as_reasoning(self, turn: h.HistoryTurn) -> str:
         """The fault if the template writes content as it writes reasoning."""
         if turn.reasoning or not (turn.content and turn.calls):
             return ""
@@ -134,13 +134,13 @@ class Prover:
         same = h.CONTENT in text and text.replace(h.CONTENT, h.THOUGHT) == thought
         return "content, which it writes as reasoning" if same else ""
 
-    def _unescaped(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
+    def _unescaped(self, dialect: Dialect, turn: h.HistoryTurn, raw: str) -> bool:
         """Whether quoted strings contain unescaped quotes."""
         quotes = "'\"" if dialect.codec.name == "python" else dialect.codec.quote if dialect.codec.quote != '"' else ""
         values = [v for _, arguments in turn.calls for v in arguments.values() if isinstance(v, str)]
         return any(q in v and f"{q}{v}{q}" in raw for v in values for q in quotes)
 
-    def _joined(self, dialect: Dialect, turn: h.Turn) -> tuple[str, str] | None:
+    def _joined(self, dialect: Dialect, turn: h.HistoryTurn) -> tuple[str, str] | None:
         """Content and calls, each as written in its own turn, if the template drops one next to the other."""
         calls = "one call" if len(turn.calls) == 1 else "two calls"
         if turn.reasoning or turn.calls != h.TURNS[calls].calls or {"content", calls} & set(self.views.errors):
@@ -160,7 +160,7 @@ class Prover:
     def _read(
         self,
         dialect: Dialect,
-        turn: h.Turn,
+        turn: h.HistoryTurn,
         prompt: str,
         raw: str,
         *,
@@ -182,7 +182,7 @@ class Prover:
             return self._by_ids(dialect, turn, prompt, raw)
         return ""
 
-    def _by_ids(self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str) -> str:
+    def _by_ids(self, dialect: Dialect, turn: h.HistoryTurn, prompt: str, raw: str) -> str:
         parser = Parser(dialect, tools=h.TOOLS, prompt=prompt, tokenizer=self.tokenizer, policy=_KEEP)
         for token in encoded(self.tokenizer, raw):
             parser.feed_tokens([token])
@@ -190,11 +190,11 @@ class Prover:
         why = _differs(parser.message, turn, self._id(dialect, raw), exact=self.exact)
         return f"by token ids: {why}" if why else ""
 
-    def _id(self, dialect: Dialect, raw: str) -> h.Style | None:
+    def _id(self, dialect: Dialect, raw: str) -> h.HistoryStyle | None:
         """The style of the ids that the call's text must spell."""
         return self.views.style if any("{id}" in t.opening for t in dialect.call) and h.IDS[0] in raw else None
 
-    def _as_text(self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str) -> bool:
+    def _as_text(self, dialect: Dialect, turn: h.HistoryTurn, prompt: str, raw: str) -> bool:
         """Whether a value that is not a string is written as text, or as Python prints it."""
         ((key, value),) = turn.calls[0][1].items()
         printed, proper = str(value), json.dumps(value)
@@ -206,8 +206,8 @@ class Prover:
         found = json.loads(message.tool_calls[0].arguments).get(key)
         return isinstance(found, str) and found in (printed, proper, "" if value is None else proper)
 
-    def _same(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
-        message = turn.message(h.Style(ids=self.views.style.ids))
+    def _same(self, dialect: Dialect, turn: h.HistoryTurn, raw: str) -> bool:
+        message = turn.message(h.HistoryStyle(ids=self.views.style.ids))
         try:
             written = render(message, dialect, tools=h.TOOLS, stage=Stage.CONTENT)
         except DialectError:
@@ -242,7 +242,7 @@ class Prover:
         stage = detect_stage(dialect, prompt)
         if stage is not wanted and not (framed and stage is Stage.CONTENT):
             return Case(name, "fail", f"{stage.value} instead of {wanted.value} after {prompt[-60:]!r}")
-        turn = h.Turn(h.THOUGHT if thinks else "", h.CONTENT)
+        turn = h.HistoryTurn(h.THOUGHT if thinks else "", h.CONTENT)
         raw = f"{h.THOUGHT}{closing}{h.CONTENT}" if thinks else h.CONTENT
         why = "" if framed else self._read(dialect, turn, prompt, raw)
         return Case(name, "fail" if why else "pass", why or wanted.value)
@@ -251,7 +251,7 @@ class Prover:
         name = "the turn after a tool's result"
         style = self.views.style
         messages = h.with_result(style)
-        answer = h.Turn(content=h.CONTENT)
+        answer = h.HistoryTurn(content=h.CONTENT)
         requests = [
             h.request(messages, generate=True),
             h.request([*messages, answer.message(style), *h.again(style)], generate=False),
@@ -278,7 +278,7 @@ class Prover:
 
     def _odd_keys(self, dialect: Dialect) -> Iterator[Case]:
         """Keys that are not plain words. A format may be unable to write those that contain its own syntax."""
-        turns = {k: h.Turn(calls=((h.ODD_TOOL, {h.KEYS[0]: "zq value", k: "zq more"}),)) for k in h.ODD_KEYS}
+        turns = {k: h.HistoryTurn(calls=((h.ODD_TOOL, {h.KEYS[0]: "zq value", k: "zq more"}),)) for k in h.ODD_KEYS}
         wrong: list[str] = []
         limits: list[str] = []
         for key, why, _ in self._misread(dialect, turns, h.ODD_TOOLS):
@@ -288,7 +288,7 @@ class Prover:
     def _marked_values(self, dialect: Dialect) -> Iterator[Case]:
         """Values that contain the markers of the dialect."""
         texts = [f"x {marker} y" for marker in promises.literals(dialect)]
-        turns = {text: h.Turn(calls=((h.NAMES[0], {h.KEYS[0]: text, h.KEYS[1]: "z"}),)) for text in texts}
+        turns = {text: h.HistoryTurn(calls=((h.NAMES[0], {h.KEYS[0]: text, h.KEYS[1]: "z"}),)) for text in texts}
         own = promises.own_closings(dialect)
         wrong: list[str] = []
         limits: list[str] = []
@@ -299,7 +299,7 @@ class Prover:
         return _judged("values that hold markers", wrong, "values that hold their own closing", limits)
 
     def _misread(
-        self, dialect: Dialect, turns: Mapping[str, h.Turn], tools: list[dict[str, Any]]
+        self, dialect: Dialect, turns: Mapping[str, h.HistoryTurn], tools: list[dict[str, Any]]
     ) -> Iterator[tuple[str, str, str]]:
         """The turns that are read wrongly, each with the reason and what the template writes."""
         requests = [h.request(h.answered(t, self.views.style), generate=False, tools=tools) for t in turns.values()]
@@ -378,7 +378,7 @@ def _parse(dialect: Dialect, chunks: Sequence[str], prompt: str, tools: list[dic
     return parser.message
 
 
-def _missing(turn: h.Turn, raw: str) -> str:
+def _missing(turn: h.HistoryTurn, raw: str) -> str:
     """The part of a turn that the template does not write."""
     if turn.reasoning and h.THOUGHT not in raw:
         return "reasoning"
@@ -394,7 +394,7 @@ def _missing(turn: h.Turn, raw: str) -> str:
     return ""
 
 
-def _changed(turn: h.Turn, raw: str) -> str:
+def _changed(turn: h.HistoryTurn, raw: str) -> str:
     """How the template changes a call that it writes only in part. A call that it omits altogether is not changed.
 
     Omitting an argument that is null is no change either.
@@ -410,7 +410,7 @@ def _changed(turn: h.Turn, raw: str) -> str:
     return ""
 
 
-def _differs(message: Message, turn: h.Turn, ids: h.Style | None, *, exact: bool) -> str:
+def _differs(message: Message, turn: h.HistoryTurn, ids: h.HistoryStyle | None, *, exact: bool) -> str:
     """The difference between a message that was read and a turn."""
     for part in ("reasoning", "content"):
         got, wanted = getattr(message, part), getattr(turn, part)

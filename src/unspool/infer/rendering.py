@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
-from ..arguments import check
 from ..chat_templates.worker import Limits, Rendered, Worker
 from ..errors import TemplateError
+from ..validation import check
 from .histories import EOS
 
 _MISSING: Final = re.compile(r"^UndefinedError: '(\w+)' is undefined")

@@ -9,19 +9,19 @@ from ..dialect.registry import find_base
 from ..errors import DialectError
 from ..parser.call import fill_id, fill_letters
 from ..renderer import render
-from .histories import Style, Turn
+from .histories import HistoryStyle, HistoryTurn
 
 _TURNS: Final = ("start", "end", "stage")
 _ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _WEATHER: Final = ("get_weather", {"city": "Paris", "days": 3})
 _NOW: Final[tuple[str, dict[str, Any]]] = ("now", {})
 _EXAMPLES: Final = (
-    Turn(content="Hello."),
-    Turn("plan", "answer"),
-    Turn(calls=(_WEATHER,)),
-    Turn(calls=(_WEATHER, _NOW)),
-    Turn(content="Sure.", calls=(("search", {"query": 'what is "x"?\nor y'}),)),
-    Turn("plan", calls=(_NOW,)),
+    HistoryTurn(content="Hello."),
+    HistoryTurn("plan", "answer"),
+    HistoryTurn(calls=(_WEATHER,)),
+    HistoryTurn(calls=(_WEATHER, _NOW)),
+    HistoryTurn(content="Sure.", calls=(("search", {"query": 'what is "x"?\nor y'}),)),
+    HistoryTurn("plan", calls=(_NOW,)),
 )
 """The examples in the file."""
 
@@ -81,7 +81,7 @@ def _examples(dialect: Dialect) -> list[str]:
     for turn in _EXAMPLES:
         reasoning, content, calls = turn
         ids = [_id(dialect.id, n, i) for i, (n, _) in enumerate(calls)]
-        message = turn.message(Style())
+        message = turn.message(HistoryStyle())
         for call, id in zip(message.get("tool_calls", ()), ids, strict=True):
             call["id"] = id
         # If prompts end in reasoning, an output with reasoning begins there.

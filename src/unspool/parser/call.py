@@ -19,7 +19,7 @@ _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 _LETTERS: Final = bytes(ord(_ALPHABET[i % len(_ALPHABET)]) for i in range(256))
 
 
-class Ids(msgspec.Struct, eq=False):
+class CallIds(msgspec.Struct, eq=False):
     """Gives the calls of one output their ids, each of them once.
 
     Args:
@@ -133,7 +133,7 @@ def _written_around(own: str, name: str, prefixes: tuple[str, ...], suffixes: tu
 _SIGNS: Final = (".", ":", "_", "-", "/")
 
 
-class Sink:
+class CallSink:
     """Where the text of a call goes."""
 
     CALL: Final = "call"
@@ -150,7 +150,7 @@ class Desk(msgspec.Struct, eq=False):
     tools: Toolset
     names: Mapping[str, Any] | None
     _make_id: MakeId | None
-    _ids: Ids | None = None  # made for the first call: most outputs have none
+    _ids: CallIds | None = None  # made for the first call: most outputs have none
 
     def mended(self, name: str) -> str:
         """The declared tool whose name, with the dialect's id or prefix written wrongly around it, is an undeclared
@@ -166,7 +166,7 @@ class Desk(msgspec.Struct, eq=False):
         """The id of a call: its own (``own``, or from its fields) unless an earlier call has it, else a new one."""
         ids = self._ids
         if ids is None:
-            ids = self._ids = Ids(self.plan.dialect.id, self._make_id)
+            ids = self._ids = CallIds(self.plan.dialect.id, self._make_id)
         call_id = own if own and own.isprintable() else ids.of(index, name, fields)
         given = ids.give(call_id, index, name)
         if given != call_id:
@@ -174,7 +174,7 @@ class Desk(msgspec.Struct, eq=False):
         return given
 
 
-class Call:
+class OpenCall:
     """One call.
 
     Attributes:
@@ -209,7 +209,7 @@ class Call:
         self.id = ""
         self.known: bool | None = None
         self.status: Status = "ok"
-        self.sink = Sink.CALL
+        self.sink = CallSink.CALL
         self.started = False
         self.complete = False
         self.thought = desk.ledger.thinking or desk.ledger.paused
@@ -227,12 +227,12 @@ class Call:
         header = ledger.held_for(Why.HEADER)
         refused = self._refused()
         if refused:
-            self.sink = Sink.DROP if policy.unknown_tool == "drop" and known is False else Sink.TEXT
+            self.sink = CallSink.DROP if policy.unknown_tool == "drop" and known is False else CallSink.TEXT
             if not header:
                 ledger.hold(Why.HEADER, self.place, self.margin)
             hold = ledger.discard()
             ledger.notice(refused, self.name)
-            if self.sink == Sink.TEXT:
+            if self.sink == CallSink.TEXT:
                 ledger.edge(hold.place.margin, end)
             self.pass_by(end)
             return
@@ -268,7 +268,7 @@ class Call:
 
     def put(self, fragment: str, end: int) -> None:
         """Emit arguments that were read up to an offset."""
-        if self.sink != Sink.CALL:
+        if self.sink != CallSink.CALL:
             self.pass_by(end)
         elif not self.started:
             self.early.append(fragment)
@@ -280,12 +280,12 @@ class Call:
     def put_early(self) -> None:
         """Emit the arguments that came before the name, which has just been announced."""
         fragment, self.early = "".join(self.early), []
-        if fragment and self.sink == Sink.CALL:
+        if fragment and self.sink == CallSink.CALL:
             self.desk.ledger.arguments(self.index, fragment, self.desk.ledger.at)
 
     def pass_by(self, end: int) -> None:
         """Emit a call that is not sent as text or as markup, up to an offset."""
-        if self.sink == Sink.TEXT:
+        if self.sink == CallSink.TEXT:
             self.desk.ledger.text(end)
         else:
             self.desk.ledger.markup(end)
@@ -293,7 +293,7 @@ class Call:
     def cover(self) -> None:
         """Cover what a literal read last with a piece of arguments, which is empty: how much of it came with the piece
         before depends on how it was cut."""
-        if self.inside > max(self.desk.ledger.at, 0) and self.sink == Sink.CALL and self.index >= 0:
+        if self.inside > max(self.desk.ledger.at, 0) and self.sink == CallSink.CALL and self.index >= 0:
             self.desk.ledger.arguments(self.index, "", self.inside)
 
     def notice(self, kind: str, detail: str) -> None:
@@ -304,7 +304,7 @@ class Call:
     def notice_at(self, end: int, kind: str, detail: str) -> None:
         """Emit a notice after all that was read, up to an offset, however it was cut."""
         self.cover()
-        if self.sink != Sink.CALL:
+        if self.sink != CallSink.CALL:
             self.pass_by(end)
         elif self.started:
             self.desk.ledger.markup(end)

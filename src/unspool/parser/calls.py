@@ -9,7 +9,7 @@ from ..dialect.template import ObjectShape
 from ..events import Status
 from ..regex import Regex
 from . import states
-from .call import Call, Desk, Sink
+from .call import CallSink, Desk, OpenCall
 from .ledger import CAP, Hold, Why
 from .lookout import first_of
 from .openings import Match
@@ -19,7 +19,7 @@ from .readers.broken import BrokenReader
 from .readers.literal import LiteralReader
 from .readers.markup import MarkupReader, whole_markup
 from .readers.object import ObjectReader, whole_object_call
-from .readers.reader import Mode, Reader, Whole
+from .readers.reader import CallReader, Mode, Whole
 from .readers.spelling import Root
 from .readers.strings import json_string
 from .readers.text import TextReader
@@ -41,8 +41,8 @@ class Calls(Steps):
     """Opens, reads and ends calls, one at a time."""
 
     _desk: Desk
-    call: Call | None = None  # the open call, if any
-    reader: Reader | None = None  # reads the inside of the call; ``broken`` reads the rest of it after an error
+    call: OpenCall | None = None  # the open call, if any
+    reader: CallReader | None = None  # reads the inside of the call; ``broken`` reads the rest of it after an error
     broken: BrokenReader | None = None
     within: Block | None = None  # the open block of calls
     # The block was opened by a call that is text, and none was sent since, so its other markers are text too.
@@ -101,7 +101,7 @@ class Calls(Steps):
         if state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
             ledger.markup(base + i)
             start = base + i
-        call = self.call = Call(self._desk, form, block, start, match.fields, place, margin)
+        call = self.call = OpenCall(self._desk, form, block, start, match.fields, place, margin)
         self.within = block
         parts.leaves("")
         if form.shape is None:
@@ -122,7 +122,7 @@ class Calls(Steps):
             ledger.hold(Why.UNCLOSED_CALL, place)
             self._doubted = self._tape.base + match.end
 
-    def _mend_name(self, call: Call, end: int) -> None:
+    def _mend_name(self, call: OpenCall, end: int) -> None:
         """If the name is a declared one with the id written wrongly around it, it is that one; its header ends at an
         offset, and an id that contains the name stays as written."""
         mended = self._desk.mended(call.name)
@@ -133,7 +133,7 @@ class Calls(Steps):
                 call.id = next((m.group() for m in _ID.finditer(header) if call.name in m.group()), call.name)
             call.name = mended
 
-    def _begin_forced(self, call: Call, i: int) -> None:
+    def _begin_forced(self, call: OpenCall, i: int) -> None:
         """Begin a call that is its arguments alone: the tool choice names the function."""
         tape = self._tape
         call.name = self._openings.named
@@ -143,7 +143,7 @@ class Calls(Steps):
         tape.i = i
         self._parts.state = states.ARGUMENTS
 
-    def _begin_object(self, call: Call, shape: ObjectShape, i: int) -> None:
+    def _begin_object(self, call: OpenCall, shape: ObjectShape, i: int) -> None:
         """Begin a call that is an object, whose keys may have other quotes than they should."""
         tape = self._tape
         j = skip_space(tape.buf, i)
@@ -242,7 +242,7 @@ class Calls(Steps):
         self._tape.i = whole.end
         self._parts.state = states.BLOCK
 
-    def _begin_arguments(self, call: Call, i: int) -> None:
+    def _begin_arguments(self, call: OpenCall, i: int) -> None:
         tape = self._tape
         tape.i = i
         form = call.form
@@ -280,7 +280,7 @@ class Calls(Steps):
             return going
         return self._object_settled(self.call, reader, going=going)
 
-    def _object_settled(self, call: Call, reader: ObjectReader, *, going: bool) -> bool:
+    def _object_settled(self, call: OpenCall, reader: ObjectReader, *, going: bool) -> bool:
         """Act on the mode of the object's reader; ``going``: it has taken a step."""
         if reader.mode == Mode.NAME_DUE:
             if not self.announce_object(call):
@@ -294,7 +294,7 @@ class Calls(Steps):
             self._after(call, reader.mode)
         return going
 
-    def announce_object(self, call: Call) -> bool:
+    def announce_object(self, call: OpenCall) -> bool:
         """Announce a call that is an object; false if it turns out to be text."""
         if not self._openings.takes_name(call.form, call.block, call.name):
             if call.form.other:
@@ -322,14 +322,14 @@ class Calls(Steps):
         assert self.broken is not None
         return self._read_on(self.broken)
 
-    def _read_on(self, reader: Reader) -> bool:
+    def _read_on(self, reader: CallReader) -> bool:
         assert self.call is not None
         going = reader.read()
         if reader.mode != Mode.READING:
             self._after(self.call, reader.mode)
         return going
 
-    def _after(self, call: Call, mode: str) -> None:
+    def _after(self, call: OpenCall, mode: str) -> None:
         """A reader has finished."""
         tape = self._tape
         reader = self.reader
@@ -360,7 +360,7 @@ class Calls(Steps):
             assert isinstance(reader, MarkupReader)
             self._end_call(reader.status, tape.here)
 
-    def _fail(self, call: Call, reader: Reader) -> None:
+    def _fail(self, call: OpenCall, reader: CallReader) -> None:
         """The arguments are wrong: pass the rest of the call on as it is."""
         self._let_out(call)
         call.status = "invalid"
@@ -370,14 +370,14 @@ class Calls(Steps):
         self.broken = BrokenReader(call, self._openings, track=track, within=within)
         self._parts.state = states.RECOVER
 
-    def _let_out(self, call: Call) -> None:
+    def _let_out(self, call: OpenCall) -> None:
         """Emit the held part of the arguments as it is."""
         if self.reader is not None and self.broken is None:
             text = self.reader.take()
             if text is not None:
                 call.put(text, self._tape.here)
 
-    def cut_string(self, call: Call, inner: ArgumentsReader) -> None:
+    def cut_string(self, call: OpenCall, inner: ArgumentsReader) -> None:
         """End the call at a closing marker in a string of its arguments: the token's id says that it is one."""
         if self._plan.repairs:
             self._tape.i = len(self._tape.buf)  # the beginning of an escape means nothing
@@ -423,12 +423,12 @@ class Calls(Steps):
         self._end_unclosed(call, end if end > j else i)
         return True
 
-    def _closings(self, call: Call) -> list[Pattern]:
+    def _closings(self, call: OpenCall) -> list[Pattern]:
         """The call's own closing, and those of other calls, which a model may write instead."""
         own = call.form.closing
         return [own, *(s for s in self._plan.calls.call_closings if s is not own)]
 
-    def _closes(self, call: Call, j: int) -> int:
+    def _closes(self, call: OpenCall, j: int) -> int:
         """The end of a closing of the call at ``j``, its own first; `NO` or `MORE`."""
         own = call.form.closing
         r = self._look.stands(own, j, dict(call.fields))
@@ -438,7 +438,7 @@ class Calls(Steps):
         others = [*self._closings(call)[1:], *([own.unbracketed()] if broken else [])]
         return first_of((r, *(self._look.stands(c, j, dict(call.fields)) for c in others)))
 
-    def _end_unclosed(self, call: Call, i: int) -> None:
+    def _end_unclosed(self, call: OpenCall, i: int) -> None:
         """The call ends at ``buf[i]`` without its closing."""
         tape = self._tape
         call.notice_at(tape.here, "missing_close", call.name)
@@ -463,10 +463,10 @@ class Calls(Steps):
             self._overflow()  # its end comes too late to decide, however the text is cut
         self._let_out(call)
         self._forget()
-        if call.sink != Sink.CALL:
+        if call.sink != CallSink.CALL:
             call.pass_by(end)
             call.notice_late()
-            self.given_back = self.given_back or (call.sink == Sink.TEXT and self._opens_block)
+            self.given_back = self.given_back or (call.sink == CallSink.TEXT and self._opens_block)
         else:
             call.cover()
             ledger.end_call(call.index, status, call.start, end)
@@ -478,7 +478,7 @@ class Calls(Steps):
         self._parts.state = states.BLOCK
         self.let_go()
 
-    def _settle(self, call: Call, status: Status, end: int) -> None:
+    def _settle(self, call: OpenCall, status: Status, end: int) -> None:
         """A call that was sent has ended: commit what was held because of its arguments, or discard it."""
         ledger = self._ledger
         if ledger.held_for(Why.BAD_CALL) and status == "invalid":
@@ -546,11 +546,15 @@ class Calls(Steps):
         self.discard()
         self._forget()
 
-    def _take_bare(self, call: Call, hold: Hold, end: int) -> bool:  # each condition leaves it text
+    def _take_bare(self, call: OpenCall, hold: Hold, end: int) -> bool:  # each condition leaves it text
         """Read the text in a closed call, which ends at an offset, as its only required string; false if it is none."""
         tape, arguments = self._tape, self._plan.arguments.parameters
         schema = self._desk.tools.schema(call.name)
-        key = None if schema is None or call.form.syntax is not None or call.sink != Sink.CALL else schema.only_string()
+        key = (
+            None
+            if schema is None or call.form.syntax is not None or call.sink != CallSink.CALL
+            else schema.only_string()
+        )
         begin = self._doubted
         raw = tape.source(begin, end)
         closings = (_ending(c, raw, dict(call.fields)) for c in (call.form.closing, *self._plan.calls.call_closings))
@@ -655,7 +659,7 @@ class Calls(Steps):
         here = self._tape.here
         if call is None or here - self._ledger.at <= MAX_SPACE or self._ledger.held_for(Why.HEADER):
             return
-        if call.sink != Sink.CALL:
+        if call.sink != CallSink.CALL:
             call.pass_by(here)
         elif call.started and not (self.broken is None and self.reader is not None and self.reader.in_value()):
             self._ledger.markup(here)

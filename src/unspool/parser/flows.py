@@ -16,12 +16,12 @@ from ..dialect.patterns import MAX_SPACE
 from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
 from ..message import Fold, OpenSegment
 from . import states
-from .call import Call, Sink
+from .call import CallSink, OpenCall
 from .machine import Machine
 from .readers.literal import DONE, LiteralReader
 from .readers.markup import MarkupReader
 from .readers.memory import NOTHING, Spot, Step, memory
-from .readers.pieces import Pieces, StringKind, markup_values
+from .readers.pieces import PieceState, StringKind, markup_values
 from .readers.strings import SHORT, unescaped
 from .white import held_suffix
 
@@ -29,7 +29,7 @@ _WAITING: Final = 256  # how many characters may wait before the machine must lo
 _DROPPED: Final = MAX_SPACE - 4 * SHORT
 """After so many characters that become no JSON, the machine must soon look at them."""
 
-Stretch = tuple[Pieces, str | None, str | None, int, Callable[[str], None], Callable[[str], None] | None]
+Stretch = tuple[PieceState, str | None, str | None, int, Callable[[str], None], Callable[[str], None] | None]
 """How to emit pieces of a string: the known pieces, and their two characters that no plain piece contains; the index of
 the call; the function that adds their JSON to the message; and the function that keeps what was written, if the JSON
 cannot be turned back into it."""
@@ -144,7 +144,7 @@ class HeldFlow(Flow):
 class CallFlow(Flow):
     """The arguments of a call."""
 
-    def __init__(self, machine: Machine, fold: Fold, call: Call) -> None:
+    def __init__(self, machine: Machine, fold: Fold, call: OpenCall) -> None:
         super().__init__(machine)
         self._call = call.index
         self._growing = fold.arguments(call.index)
@@ -178,7 +178,7 @@ class CallFlow(Flow):
 class ValueFlow(CallFlow):
     """An argument in markup that is a string."""
 
-    def __init__(self, machine: Machine, fold: Fold, call: Call, strings: StringKind) -> None:
+    def __init__(self, machine: Machine, fold: Fold, call: OpenCall, strings: StringKind) -> None:
         super().__init__(machine, fold, call)
         self._strings(strings, None)
 
@@ -194,7 +194,9 @@ class ValueFlow(CallFlow):
 class LiteralFlow(CallFlow):
     """Arguments that are one literal."""
 
-    def __init__(self, machine: Machine, fold: Fold, call: Call, literal: LiteralReader, guard: Scan | None) -> None:
+    def __init__(
+        self, machine: Machine, fold: Fold, call: OpenCall, literal: LiteralReader, guard: Scan | None
+    ) -> None:
         super().__init__(machine, fold, call)
         self._literal = literal
         self._guard = guard
@@ -309,7 +311,7 @@ def flow_of(machine: Machine, fold: Fold) -> Flow | None:  # a line for each sta
     if state is states.EDGE or state is states.BLOCK:
         return _opening(machine)
     call, reader = machine.calls.call, machine.calls.reader
-    if call is None or not call.started or call.sink != Sink.CALL:
+    if call is None or not call.started or call.sink != CallSink.CALL:
         return None
     if state is states.MARKUP:
         return _markup(machine, fold, call, reader) if isinstance(reader, MarkupReader) and not call.thought else None
@@ -344,7 +346,7 @@ def _marked(machine: Machine) -> bool:
     return look.counted and (look.ignores or look.last_mark >= machine.tape.here)
 
 
-def _markup(machine: Machine, fold: Fold, call: Call, reader: MarkupReader) -> Flow | None:
+def _markup(machine: Machine, fold: Fold, call: OpenCall, reader: MarkupReader) -> Flow | None:
     tape = machine.tape
     value = reader.streams()
     closing = value is not None and value.parameter.find.search(tape.buf, tape.i)
@@ -362,7 +364,7 @@ def _markup(machine: Machine, fold: Fold, call: Call, reader: MarkupReader) -> F
     return None if find is None and undecided is None else HeldFlow(machine, find, undecided)
 
 
-def _literal(machine: Machine, fold: Fold, call: Call) -> Flow | None:
+def _literal(machine: Machine, fold: Fold, call: OpenCall) -> Flow | None:
     arguments, guard = machine.calls.arguments, machine.look.plan.calls.string_ends
     literal = None if arguments is None else arguments.flows()
     if literal is None or (guard is not None and guard.find.search(machine.tape.buf, machine.tape.i)):

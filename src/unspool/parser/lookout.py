@@ -10,7 +10,7 @@ from ..dialect.markers import END, Form, Marker, Outline, Parameter, Scan, Stray
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.plan import Plan
 from .ledger import Ledger, Tape
-from .tokens import is_distinct
+from .token_feed import is_distinct
 
 ALWAYS: Final = -(1 << 62)  # before any offset
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 from ..events import Stage
 from . import states
 from .blocks import Blocks
-from .call import Desk, Sink
+from .call import CallSink, Desk
 from .calls import Calls
 from .ledger import CAP, Ledger, Tape, Why
 from .lookout import ALWAYS, Lookout, first_ending, first_of
@@ -181,7 +181,7 @@ class Machine:
         call = self.calls.call
         if call is not None:
             call.late.clear()
-        if call is not None and call.started and call.sink == Sink.CALL:
+        if call is not None and call.started and call.sink == CallSink.CALL:
             call.replayed()
         else:
             ledger.replayed(-1)

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
-from ..arguments import check, check_ids, check_prompt, check_tokenizer, described, wrong_type
 from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
 from ..dialect.registry import as_dialect
@@ -12,6 +11,7 @@ from ..events import Event, Stage, ToolCallDelta
 from ..message import Fold, Message
 from ..policy import Policy
 from ..toolset import ToolChoice, Toolset, read_toolset
+from ..validation import check, check_ids, check_prompt, check_tokenizer, described, wrong_type
 from .call import Desk, MakeId
 from .flows import Flow, Stretch, flow_of
 from .ledger import Ledger, Tape
@@ -19,7 +19,7 @@ from .lookout import Lookout
 from .machine import Machine
 from .openings import Openings
 from .prompt import decode_ids, prompt_end, prompt_tail
-from .tokens import TokenFeed, closes, is_marker
+from .token_feed import TokenFeed, closes, is_marker
 
 
 class Parser:

@@ -22,7 +22,7 @@ from .prose import Prose
 from .states import State
 
 
-class Row(NamedTuple):
+class StateRow(NamedTuple):
     """The row of one state in the table.
 
     Attributes:
@@ -34,7 +34,7 @@ class Row(NamedTuple):
     leads_to: dict[State, str]
 
 
-class Outside(NamedTuple):
+class OutsideChange(NamedTuple):
     """A change of the state from outside a step."""
 
     why: str  # what happens
@@ -55,8 +55,8 @@ _BEHIND_BLOCK: Final = {
 }
 _NO_CALL: Final = {State.REASONING: "no call: given back", State.RESUMING: "no call: given back"}
 
-TABLE: Final[dict[State, Row]] = {
-    State.EDGE: Row(
+TABLE: Final[dict[State, StateRow]] = {
+    State.EDGE: StateRow(
         Prose.edge,
         {
             State.TEXT: "text",
@@ -67,7 +67,7 @@ TABLE: Final[dict[State, Row]] = {
             **_CALL,
         },
     ),
-    State.TEXT: Row(
+    State.TEXT: StateRow(
         Prose.text,
         {
             State.EDGE: "a frame closes, the turn ends, or a frame opens",
@@ -77,8 +77,8 @@ TABLE: Final[dict[State, Row]] = {
             **_CALL,
         },
     ),
-    State.REASONING_START: Row(Prose.reasoning_start, {State.REASONING: "white space is taken"}),
-    State.REASONING: Row(
+    State.REASONING_START: StateRow(Prose.reasoning_start, {State.REASONING: "white space is taken"}),
+    State.REASONING: StateRow(
         Prose.text,
         {
             State.EDGE: "it closes, or the turn ends",
@@ -86,12 +86,12 @@ TABLE: Final[dict[State, Row]] = {
             **_CALL,
         },
     ),
-    State.UNDECIDED: Row(
+    State.UNDECIDED: StateRow(
         Prose.undecided,
         {State.REASONING_START: "reasoning closes: it was reasoning", State.EDGE: "anything else decides"},
     ),
-    State.FRAME_START: Row(Prose.frame_start, {State.TEXT: "white space is taken"}),
-    State.RESUMING: Row(
+    State.FRAME_START: StateRow(Prose.frame_start, {State.TEXT: "white space is taken"}),
+    State.RESUMING: StateRow(
         Prose.resuming,
         {
             State.REASONING_START: "text: it goes on",
@@ -99,15 +99,15 @@ TABLE: Final[dict[State, Row]] = {
             **_CALL,
         },
     ),
-    State.BLOCK: Row(
+    State.BLOCK: StateRow(
         Blocks.between,
         {State.BLOCK_TEXT: "text", State.RESUMING: "a call interrupted reasoning", **_BEHIND_BLOCK, **_CALL},
     ),
-    State.BLOCK_TEXT: Row(
+    State.BLOCK_TEXT: StateRow(
         Blocks.text,
         {State.BLOCK: "a call opens", State.TEXT: "the closing of an opening that is text", **_BEHIND_BLOCK},
     ),
-    State.OBJECT: Row(
+    State.OBJECT: StateRow(
         Calls.object,
         {
             State.CLOSE: "its end",
@@ -117,8 +117,8 @@ TABLE: Final[dict[State, Row]] = {
             **_NO_CALL,
         },
     ),
-    State.ARGUMENTS: Row(Calls.inside, {State.CLOSE: "their end", State.RECOVER: "an error"}),
-    State.MARKUP: Row(
+    State.ARGUMENTS: StateRow(Calls.inside, {State.CLOSE: "their end", State.RECOVER: "an error"}),
+    State.MARKUP: StateRow(
         Calls.inside,
         {
             State.CLOSE: "the call's closing",
@@ -128,11 +128,11 @@ TABLE: Final[dict[State, Row]] = {
             **_NO_CALL,
         },
     ),
-    State.RECOVER: Row(
+    State.RECOVER: StateRow(
         Calls.recover,
         {State.CLOSE: "a marker is here, or a bracket ends it", State.OBJECT: "a bracket ends the arguments"},
     ),
-    State.CLOSE: Row(
+    State.CLOSE: StateRow(
         Calls.close,
         {
             State.BLOCK: "the call is over",
@@ -147,23 +147,23 @@ _CUT: Final = frozenset(INSIDE)
 _OPEN: Final = frozenset(State) - _CUT
 
 OUTSIDE: Final = (
-    Outside(
+    OutsideChange(
         "the output begins in another state",
         frozenset((State.EDGE,)),
         frozenset((State.REASONING_START, State.UNDECIDED, State.BLOCK)),
     ),
-    Outside("an engine says so", _OPEN, frozenset((State.EDGE, State.REASONING_START, State.BLOCK))),
-    Outside(
+    OutsideChange("an engine says so", _OPEN, frozenset((State.EDGE, State.REASONING_START, State.BLOCK))),
+    OutsideChange(
         "the end, or the closing of the reasoning around it, cuts a call",
         _CUT,
         frozenset((State.BLOCK, State.EDGE, State.TEXT)),
     ),
-    Outside(
+    OutsideChange(
         "a hold is given back: at the end, after a bad call in reasoning, or because it grew too large",
         frozenset(State) - {State.EDGE, State.UNDECIDED},
         frozenset((State.TEXT, State.BLOCK_TEXT, State.REASONING, State.RESUMING)),
     ),
-    Outside(
+    OutsideChange(
         "a token's id ends a string",
         frozenset((State.OBJECT, State.ARGUMENTS)),
         frozenset((State.CLOSE, State.RECOVER, State.TEXT, State.BLOCK_TEXT, State.REASONING, State.RESUMING)),

@@ -28,7 +28,7 @@ from .host import (
     reasoning_closed,
     registered,
 )
-from .reader import Delta, Reader, note_calls, reader_of
+from .reader import OutputReader, ReadPiece, note_calls, reader_of
 
 __all__ = ["ReasoningHalf", "ToolHalf", "register_reasoning", "register_tools"]
 
@@ -60,7 +60,7 @@ def stage_of(status: Any) -> Stage | None:
 
 class _Half:
     dialect_name: ClassVar[str] = AUTO
-    make_delta: ClassVar[Callable[[Delta], Any]]
+    make_delta: ClassVar[Callable[[ReadPiece], Any]]
 
     def __init__(self, tokenizer: Any, model_name: str | None = None) -> None:
         super().__init__(tokenizer)  # type: ignore[call-arg]  # the host's class comes after this one
@@ -87,17 +87,17 @@ class _Half:
         stage = stage_of(status)
         return Stage.CONTENT if stage is None and status and self.dialect.stage is Stage.UNDECIDED else stage
 
-    def _reader(self, tools: Any, stage: Stage | None, choice: Any = None) -> Reader:
+    def _reader(self, tools: Any, stage: Stage | None, choice: Any = None) -> OutputReader:
         return reader_of(self.dialect, self.tokenizer, tools=tools, tool_choice=choice, stage=stage)
 
-    def _feed(self, reader: Reader, text: str, ids: Sequence[int], before: Sequence[int] = ()) -> Delta:
+    def _feed(self, reader: OutputReader, text: str, ids: Sequence[int], before: Sequence[int] = ()) -> ReadPiece:
         """Read the next piece.
 
         The end-of-sequence token closes the output, and so does a piece without ids; anything after that is ignored.
         ``before`` are the ids before the piece.
         """
         if reader.closed:
-            return Delta()
+            return ReadPiece()
         delta = reader.feed(text)
         if getattr(self.tokenizer, "eos_token_id", None) in ids or (before and not ids):
             reader.join(delta, reader.close())
@@ -114,7 +114,7 @@ class ReasoningHalf(_Half):
         start, end = (*closings(self.dialect), ("", ""))[0]
         self.think_start_token_id: int | None = vocabulary.get(start)
         self.think_end_token_id: int | None = vocabulary.get(end)
-        self._streams: OrderedDict[tuple[Stage | None, str], Reader] = OrderedDict()
+        self._streams: OrderedDict[tuple[Stage | None, str], OutputReader] = OrderedDict()
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
         """Whether reasoning has ended after these ids: the last of the two think tokens decides."""
@@ -172,7 +172,7 @@ class ReasoningHalf(_Half):
             self._streams[stage, current_text] = reader
             if len(self._streams) > MAX_STREAMS:
                 self._streams.popitem(last=False)
-        return type(self).make_delta(Delta(delta.reasoning, delta.content, []))
+        return type(self).make_delta(ReadPiece(delta.reasoning, delta.content, []))
 
 
 class ToolHalf(_Half):
@@ -183,7 +183,7 @@ class ToolHalf(_Half):
     request; then any tool may be called.
     """
 
-    make_calls: ClassVar[Callable[[Delta], Any]]
+    make_calls: ClassVar[Callable[[ReadPiece], Any]]
     prev_tool_call_arr: list[dict[str, Any]]
     streamed_args_for_tool: list[str]
     current_tool_id: int
@@ -191,7 +191,7 @@ class ToolHalf(_Half):
 
     def __init__(self, tokenizer: Any, model_name: str | None = None) -> None:
         super().__init__(tokenizer, model_name)
-        self._stream: Reader | None = None
+        self._stream: OutputReader | None = None
 
     def extract_tool_calls(
         self, model_output: str, request: Any, model_status: Any = None, *, output_stage: Any = None
@@ -219,7 +219,7 @@ class ToolHalf(_Half):
         delta = self._feed(self._stream, delta_text, delta_token_ids, previous_token_ids)
         self.current_tool_id = note_calls(self._stream, delta, self.prev_tool_call_arr, self.streamed_args_for_tool)
         self.current_tool_name_sent = self.current_tool_id >= 0
-        return type(self).make_delta(delta if delta.calls else Delta())
+        return type(self).make_delta(delta if delta.calls else ReadPiece())
 
     # -- helpers that the RFC specifies; neither the host nor this module calls them
 
@@ -261,7 +261,7 @@ class ToolHalf(_Half):
             return text.strip()
         return inside.removeprefix("json").partition("```")[0].strip()
 
-    def _read(self, request: Any, status: Any) -> Reader:
+    def _read(self, request: Any, status: Any) -> OutputReader:
         stage = stage_of(status)
         if stage is None and self.dialect.reasoning:
             thinks = _field(request, "enable_thinking")
@@ -332,7 +332,7 @@ def _register(manager: Any, bases: tuple[type, type], ability: str, made: dict[s
                 manager.register_module(name=name, module=kind)
 
 
-def _delta(protocol: Any, delta: Delta) -> Any:
+def _delta(protocol: Any, delta: ReadPiece) -> Any:
     calls = [
         protocol.DeltaToolCall(
             index=c.index,
@@ -346,7 +346,7 @@ def _delta(protocol: Any, delta: Delta) -> Any:
     return protocol.DeltaMessage(reasoning_content=delta.reasoning, content=delta.content, **given)
 
 
-def _calls(protocol: Any, delta: Delta) -> Any:
+def _calls(protocol: Any, delta: ReadPiece) -> Any:
     calls = [
         protocol.ToolCall(id=c.id, type="function", function=protocol.FunctionCall(name=c.name, arguments=c.arguments))
         for c in delta.calls

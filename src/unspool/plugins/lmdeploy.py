@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from .. import Stage, constrain, get_dialect
 from .host import AUTO, PREFIX, abilities, dialect_for, registered, tools_of
-from .reader import Delta, Keep, Reader, reader_of
+from .reader import Keep, OutputReader, ReadPiece, reader_of
 
 __all__ = ["ResponseHalf", "main", "register"]
 
@@ -31,7 +31,7 @@ class ResponseHalf:
     def __init__(self, request: Any) -> None:
         super().__init__(request)  # type: ignore[call-arg]  # the host's class comes after this one
         calls, thoughts = self._ours()
-        self._reader: Reader | None = None
+        self._reader: OutputReader | None = None
         if calls or thoughts:
             self.request = self.request.model_copy(update={"skip_special_tokens": False})
             self._reader = self._read(request, calls, thoughts)
@@ -49,7 +49,7 @@ class ResponseHalf:
         else:
             super()._initialize_reasoning_token_counter()  # type: ignore[misc]
 
-    def _read(self, request: Any, calls: str | None, thoughts: str | None) -> Reader:
+    def _read(self, request: Any, calls: str | None, thoughts: str | None) -> OutputReader:
         d = dialect_for(calls or thoughts or AUTO, type(self).tokenizer)
         if calls and thoughts and thoughts != calls:
             d = get_dialect(d.name, reasoning=dialect_for(thoughts, type(self).tokenizer).name)
@@ -85,7 +85,7 @@ def _register() -> None:
     from lmdeploy.serve.parsers.response_parser import BaseResponseParser, ResponseParserManager
     from lmdeploy.serve.parsers.tool_parser import ToolParser, ToolParserManager
 
-    def make_message(delta: Delta) -> Any:
+    def make_message(delta: ReadPiece) -> Any:
         calls = [
             protocol.DeltaToolCall(
                 index=c.index,

@@ -15,7 +15,7 @@ import msgspec
 from .. import Dialect
 from ..dialect.compiling import compile_plan
 from ..parser.prompt import decode_ids
-from ..parser.tokens import is_distinct, is_marker
+from ..parser.token_feed import is_distinct, is_marker
 from ..tokens import Detokenizer, added_tokens
 from .host import cached, foreign_tokens
 

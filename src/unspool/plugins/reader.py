@@ -1,4 +1,4 @@
-"""Reads one output for the plug-ins: text in, `Delta` out, with the same result for pieces and for the whole text."""
+"""Reads one output for the plug-ins: text in, `ReadPiece` out. Pieces and the whole text give the same result."""
 
 import enum
 import re
@@ -35,7 +35,7 @@ class CallDelta(msgspec.Struct):
     arguments: str = ""
 
 
-class Delta(msgspec.Struct):
+class ReadPiece(msgspec.Struct):
     """The result of one piece of output."""
 
     reasoning: str = ""
@@ -72,7 +72,7 @@ def reader_of(
     tools: Sequence[Any] | None = None,
     tool_choice: Any = None,
     **options: Any,
-) -> "Reader":
+) -> "OutputReader":
     """Make a reader of one output, with the policies of the environment and further arguments of `Parser`. The tools
     and the choice may be the host's objects; ``None`` for tools means that any may be called.
 
@@ -89,11 +89,11 @@ def reader_of(
         if special is not None:
             pairing = Pairing(special, tokenizer, lags=ids.lag, constrained=ids.constrained)
             policy = ids_policy()
-    return Reader(PairedParser(d, policy=policy, **options), foreign=foreign, keep=keep, pairing=pairing)
+    return OutputReader(PairedParser(d, policy=policy, **options), foreign=foreign, keep=keep, pairing=pairing)
 
 
-class Reader:
-    """Reads one output: text in, `Delta` out. Pieces of text and the whole text give the same result.
+class OutputReader:
+    """Reads one output: text in, `ReadPiece` out. Pieces of text and the whole text give the same result.
 
     Args:
         foreign: see `foreign_tokens`. They are dropped outside of calls.
@@ -134,14 +134,14 @@ class Reader:
         """How many calls have ended; they end in order."""
         self.closed = False
 
-    def feed(self, text: str, ids: Sequence[int] = ()) -> Delta:
+    def feed(self, text: str, ids: Sequence[int] = ()) -> ReadPiece:
         """Take the next piece of the output, with its ids if they are known."""
         step = self.take(text, ids)
         if isinstance(step, ToolCallDelta):
-            return Delta(calls=[CallDelta(step.index, arguments=step.arguments)])
+            return ReadPiece(calls=[CallDelta(step.index, arguments=step.arguments)])
         return step
 
-    def take(self, text: str, ids: Sequence[int] = ()) -> Delta | ToolCallDelta:
+    def take(self, text: str, ids: Sequence[int] = ()) -> ReadPiece | ToolCallDelta:
         """Like `feed`, but return the event itself if there is only more of a call's arguments, as is most common."""
         if self._pairing is not None:
             if not self._paired or not self._pairing.plain(ids):
@@ -158,13 +158,13 @@ class Reader:
                 return event
         return self._delta(text, events)
 
-    def _take_paired(self, pairing: Pairing, text: str, ids: Sequence[int]) -> Delta | ToolCallDelta:
+    def _take_paired(self, pairing: Pairing, text: str, ids: Sequence[int]) -> ReadPiece | ToolCallDelta:
         """Take text whose special tokens are identified by ids. Without ids, only the text counts."""
         if not self._paired:
             self._early += ids
             self._blank_start += text
             if not self._blank_start.strip() and (self._early or not text) and not self.closed:
-                return Delta()
+                return ReadPiece()
             text, self._blank_start = self._blank_start, ""
             ids, self._early = self._early, []
             if not ids or not pairing.agree(text, ids):
@@ -174,7 +174,7 @@ class Reader:
             self.parser.know_tokens(pairing.markers, constrained=pairing.constrained)
             if pairing.plain(ids):
                 return self.take(text, ids)
-        delta = Delta()
+        delta = ReadPiece()
         for part, special in pairing.take(text, ids):
             if not special:
                 self._add(delta, part)
@@ -184,27 +184,27 @@ class Reader:
                 self.join(delta, self._delta(part, self.parser.feed_special(part, foreign=foreign)))
         return delta
 
-    def _without_foreign(self, text: str, foreign: "re.Pattern[str]") -> Delta:
-        delta, at = Delta(), 0
+    def _without_foreign(self, text: str, foreign: "re.Pattern[str]") -> ReadPiece:
+        delta, at = ReadPiece(), 0
         for match in foreign.finditer(text):
             self._add(delta, text[at : match.start()])
             at = match.end() if self.parser.stage is not Stage.TOOL_CALL else match.start()
         self._add(delta, text[at:])
         return delta
 
-    def close(self, finish_reason: str = "stop") -> Delta:
+    def close(self, finish_reason: str = "stop") -> ReadPiece:
         """End the output; a second call does nothing."""
         if self.closed:
-            return Delta()
+            return ReadPiece()
         self.closed = True
-        delta = Delta()
+        delta = ReadPiece()
         if self._pairing is not None:
             delta = self.feed("") if self._early or self._blank_start else delta
             self._add(delta, self._pairing.rest())
         self.join(delta, self._delta("", self.parser.close(finish_reason)))
         return delta
 
-    def whole(self, text: str, ids: Sequence[int] = (), finish_reason: str = "stop") -> Delta:
+    def whole(self, text: str, ids: Sequence[int] = (), finish_reason: str = "stop") -> ReadPiece:
         """Take a whole output: `feed` and `close`, with all arguments of each call in one piece."""
         delta = self.feed(text, ids)
         self.join(delta, self.close(finish_reason))
@@ -217,17 +217,17 @@ class Reader:
         delta.calls = list(calls.values())
         return delta
 
-    def _add(self, delta: Delta, text: str) -> None:
+    def _add(self, delta: ReadPiece, text: str) -> None:
         self.join(delta, self._delta(text, self.parser.feed(text)))
 
     @staticmethod
-    def join(delta: Delta, more: Delta) -> None:
+    def join(delta: ReadPiece, more: ReadPiece) -> None:
         """Append a later delta to an earlier one."""
         delta.reasoning += more.reasoning
         delta.content += more.content
         delta.calls += more.calls
 
-    def _delta(self, text: str, events: list[Event]) -> Delta:
+    def _delta(self, text: str, events: list[Event]) -> ReadPiece:
         keep = self._keep
         reasoning: list[str] = []
         content: list[str] = []
@@ -273,7 +273,7 @@ class Reader:
                 content.append(raw)
             self._behind = self._behind and isinstance(event, Markup | Notice)
         self._raw = self._raw[used:]
-        return Delta("".join(reasoning), "".join(content), calls)
+        return ReadPiece("".join(reasoning), "".join(content), calls)
 
     def _closes(self, markup: str, events: list[Event], i: int) -> bool:
         """Whether markup is a closing of reasoning that a call interrupted, or that the prompt may have opened."""
@@ -296,7 +296,7 @@ class Reader:
         return True
 
 
-def note_calls(reader: Reader, delta: Delta, calls: list[dict[str, Any]], streamed: list[str]) -> int:
+def note_calls(reader: OutputReader, delta: ReadPiece, calls: list[dict[str, Any]], streamed: list[str]) -> int:
     """Update the lists that vLLM-like engines read: each call, and the arguments that were sent. Return the index of
     the latest call, or ``-1``.
 

@@ -27,7 +27,7 @@ from .. import (
 )
 from ..dialect.template import unstarted, written
 from ..grammar.calls import strict_tools
-from ..parser.call import Ids
+from ..parser.call import CallIds
 from .host import (
     AUTO,
     PREFIX,
@@ -41,7 +41,7 @@ from .host import (
     tool_choice_of,
     tools_of,
 )
-from .reader import Delta, Keep, Reader, note_calls, reader_of
+from .reader import Keep, OutputReader, ReadPiece, note_calls, reader_of
 
 __all__ = [
     "FunctionCallParser",
@@ -94,7 +94,7 @@ class ToolDetector:
         super().__init__()
         self.dialect = dialect_for(self.dialect_name, tokenizer)
         self._tokenizer = tokenizer
-        self._reader: Reader | None = None
+        self._reader: OutputReader | None = None
         self._gathers = self.gathered > 0 and self.dialect.argument_format != "json"
         self._ends = _ends(self.dialect)
         self._in_call = False
@@ -148,7 +148,7 @@ class ToolDetector:
         if self._reader is None:
             return StreamingParseResult()
         reader, rest, self._waiting = self._reader, self._waiting, ""
-        delta = reader.feed(rest) if rest else Delta()
+        delta = reader.feed(rest) if rest else ReadPiece()
         reader.join(delta, reader.close())
         return self._streaming_result(reader, delta)
 
@@ -198,10 +198,10 @@ class ToolDetector:
         """Convert a structural tag to the host's type; without a host, it stays a JSON object."""
         return tag
 
-    def _read(self, tools: Sequence[Any] | None) -> Reader:
+    def _read(self, tools: Sequence[Any] | None) -> OutputReader:
         return reader_of(self.dialect, self._tokenizer, keep=Keep.REASONING, tools=tools, stage=Stage.CONTENT)
 
-    def _streaming_result(self, reader: Reader, delta: Delta) -> StreamingParseResult:
+    def _streaming_result(self, reader: OutputReader, delta: ReadPiece) -> StreamingParseResult:
         items = []
         for call in delta.calls:
             if call.name is not None:  # in an item of its own, as in SGLang's detectors
@@ -246,7 +246,7 @@ def _forced(asked: str, d: Dialect, name: str) -> StructureInfo | None:
 def _written(d: Dialect, name: str, call_id: str = "") -> StructureInfo:
     """The begin, end and trigger of a call as the dialect writes it, with an id, if `structure_info` has none."""
     block, call = d.calls[0], d.call_of(name)
-    fields = {"name": name, "index": "0", "number": "1", "id": call_id or Ids(d.id, None).of(0, name, {})}
+    fields = {"name": name, "index": "0", "number": "1", "id": call_id or CallIds(d.id, None).of(0, name, {})}
     begin = unstarted(block.opening + written(call.head, fields), d.start).lstrip("\n")
     trigger = next((o for o in openings(d) if begin.startswith(o)), begin)
     return StructureInfo(begin, written(call.tail, fields) + block.closing, trigger)
@@ -255,7 +255,7 @@ def _written(d: Dialect, name: str, call_id: str = "") -> StructureInfo:
 # --- reasoning --------------------------------------------------------------------------------------------------------
 
 
-class _Parts(msgspec.Struct):
+class _SplitText(msgspec.Struct):
     normal_text: str = ""
     reasoning_text: str = ""
 
@@ -274,7 +274,7 @@ class ReasoningDetector:
     """
 
     dialect_name: ClassVar[str] = AUTO
-    parts_type: ClassVar[Callable[..., Any]] = _Parts
+    parts_type: ClassVar[Callable[..., Any]] = _SplitText
 
     def __init__(
         self,
@@ -300,7 +300,7 @@ class ReasoningDetector:
         self._tokenizer = tokenizer
         self._stream_reasoning = stream_reasoning
         self._force_content = force_nonempty_content
-        self._reader: Reader | None = None
+        self._reader: OutputReader | None = None
         self._waiting: list[str] = []  # reasoning that has not been returned yet
         self._thoughts: list[str] = []  # all reasoning, if it may become the content
         self._answered = False
@@ -328,11 +328,11 @@ class ReasoningDetector:
             return self.parts_type()
         delta = self._reader.close()
         if self._force_content and not self._answered and not delta.content:
-            delta = Delta(content="".join([*self._thoughts, delta.reasoning]), calls=[])
+            delta = ReadPiece(content="".join([*self._thoughts, delta.reasoning]), calls=[])
             self._waiting = []
         return self._split_parts(delta, over=True)
 
-    def _split_parts(self, delta: Delta, *, over: bool) -> Any:
+    def _split_parts(self, delta: ReadPiece, *, over: bool) -> Any:
         self._answered = self._answered or bool(delta.content)
         if self._force_content and delta.reasoning:
             self._thoughts.append(delta.reasoning)
@@ -345,7 +345,7 @@ class ReasoningDetector:
                 self._waiting = []
         return self.parts_type(normal_text=delta.content, reasoning_text=reasoning)
 
-    def _read(self) -> Reader:
+    def _read(self) -> OutputReader:
         return reader_of(self.dialect, self._tokenizer, keep=self._keep, **self._given)
 
 

@@ -32,7 +32,7 @@ from .host import (
     tool_choice_of,
     tools_of,
 )
-from .reader import CallDelta, Delta, Ids, Keep, Reader, note_calls, reader_of
+from .reader import CallDelta, Ids, Keep, OutputReader, ReadPiece, note_calls, reader_of
 
 __all__ = ["ReasoningHalf", "ToolHalf", "register"]
 
@@ -58,7 +58,7 @@ class ReasoningHalf:
         self.mate: ToolHalf | None = None
         self._thinking = _switch(kwargs.get("chat_template_kwargs"))
         self._prompt: list[int] | None = None
-        self._reader: Reader | None = None
+        self._reader: OutputReader | None = None
         self._ended = False
         self._following: Following | None = None
         _made.half = weakref.ref(self)
@@ -168,12 +168,12 @@ class ReasoningHalf:
         """Return the held text, at the end of the reasoning or of the output."""
         return None if self._reader is None else self._delta(self._reader.close())
 
-    def _delta(self, delta: Delta) -> Any:
+    def _delta(self, delta: ReadPiece) -> Any:
         return (
             type(self).delta_type(reasoning=delta.reasoning or None, content=delta.content or None) if delta else None
         )
 
-    def _read(self, ids: Ids) -> Reader:
+    def _read(self, ids: Ids) -> OutputReader:
         return reader_of(self.dialect, self.tokenizer, ids=ids, tools=[], **self.beginning)
 
 
@@ -185,9 +185,9 @@ class ToolHalf:
     """
 
     dialect_name: ClassVar[str] = AUTO
-    make_delta: ClassVar[Callable[[Delta], Any]]
+    make_delta: ClassVar[Callable[[ReadPiece], Any]]
     make_piece: ClassVar[Callable[[ToolCallDelta], Any]]
-    make_calls: ClassVar[Callable[[Delta], Any]]
+    make_calls: ClassVar[Callable[[ReadPiece], Any]]
     tag_type: ClassVar[Callable[[dict[str, Any]], Any]]
     supports_required_and_named = False
     structural_tag_model = "unspool"
@@ -214,8 +214,8 @@ class ToolHalf:
             raise ValueError(f"dialect {self.dialect.name!r} has no calls")
         if self.mate is not None and self.mate.dialect is not self.dialect and self.mate.dialect.reasoning:
             self.dialect = get_dialect(self.dialect.name, reasoning=self.mate.dialect.name)
-        self._reader: Reader | None = None
-        self._whole: Delta | None = None  # a whole output that the reasoning half passed on
+        self._reader: OutputReader | None = None
+        self._whole: ReadPiece | None = None  # a whole output that the reasoning half passed on
 
     def adjust_request(self, request: Any) -> Any:
         """Refuse invalid tools with a `ToolsError` before anything is generated, and keep the markers of calls in the
@@ -241,7 +241,7 @@ class ToolHalf:
         )
         return None if made is None else type(self).tag_type(made.structural_tag)
 
-    def whole(self, model_output: str, request: Any, ids: Sequence[int]) -> Delta:
+    def whole(self, model_output: str, request: Any, ids: Sequence[int]) -> ReadPiece:
         """Read a whole output; `extract_tool_calls` then returns its calls."""
         self._whole = self._read(request).whole(model_output, ids)
         return self._whole
@@ -276,11 +276,11 @@ class ToolHalf:
         """End the stream, and return the held text."""
         return None if self._reader is None else self._delta(self._reader, self._reader.close())
 
-    def _delta(self, reader: Reader, delta: Delta) -> Any:
+    def _delta(self, reader: OutputReader, delta: ReadPiece) -> Any:
         self.current_tool_id = note_calls(reader, delta, self.prev_tool_call_arr, self.streamed_args_for_tool)
         return type(self).make_delta(delta) if delta else None
 
-    def _read(self, request: Any, *, stage: Stage | None = None) -> Reader:
+    def _read(self, request: Any, *, stage: Stage | None = None) -> OutputReader:
         given: dict[str, Any] = {"stage": Stage.CONTENT}
         if stage is None and self.mate is not None:
             given = self.mate.beginning
@@ -377,7 +377,7 @@ def _register() -> None:
     from vllm.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
     from xgrammar import StructuralTag
 
-    def make_delta(delta: Delta) -> Any:
+    def make_delta(delta: ReadPiece) -> Any:
         # Set only existing fields, since the host omits fields that were not set. Validation costs more than parsing.
         fields: dict[str, Any] = {}
         if delta.reasoning:
@@ -403,7 +403,7 @@ def _register() -> None:
         function = protocol.DeltaFunctionCall(name=call.name, arguments=call.arguments)
         return protocol.DeltaToolCall(index=call.index, id=call.id, type="function", function=function)
 
-    def make_calls(delta: Delta) -> Any:
+    def make_calls(delta: ReadPiece) -> Any:
         calls = [
             protocol.ToolCall(id=c.id, function=protocol.FunctionCall(name=c.name, arguments=c.arguments))
             for c in delta.calls

@@ -19,7 +19,7 @@ from ..message import Message, ToolCall
 from ..parser import parse
 from ..parser.call import fill_id, fill_letters
 from ..toolset import Toolset, read_toolset
-from .turn import Call, Turn, read_turn
+from .turn import Turn, TurnCall, read_turn
 from .values import JSON, PYTHON, Raw, Value, declare, escaped, kind, quoted, unfold, write
 
 _ALPHABET: Final = string.ascii_letters + string.digits
@@ -59,7 +59,7 @@ def render(
 
 
 @dataclass(slots=True)
-class _Part:
+class _Segment:
     lead: str
     text: str
     trail: str
@@ -111,7 +111,7 @@ class _Renderer:
         self.ends = re.compile("|".join((r"\\.", *map(re.escape, ends)))) if ends else None
         self.style = PYTHON if d.codec.name == "python" else JSON if d.codec.quote == '"' else quoted(d.codec.quote)
 
-    def own_text(self, call: Call) -> TextCall | None:
+    def own_text(self, call: TurnCall) -> TextCall | None:
         """How a call is written whose only argument is bare text."""
         found = self.d.text_call((self.tools.tools or {}).get(call.name), call.name)
         return found if found and call.value.keys() == {found.key} else None
@@ -190,13 +190,13 @@ class _Renderer:
             self.forms[i] = next((f for f in forms if self.alone(call, f)), forms[0])
         return True
 
-    def fit_argument(self, call: Call, key: str, templates: list[Template]) -> Template:
+    def fit_argument(self, call: TurnCall, key: str, templates: list[Template]) -> Template:
         one = {key: call.value[key]}
-        alone = Call(call.name, call.id, write(one, JSON), one)
+        alone = TurnCall(call.name, call.id, write(one, JSON), one)
         fits = (t for t in templates if self.alone(alone, _Form(self.d.call[0], {key: t})))
         return next(fits, templates[0])
 
-    def alone(self, call: Call, form: _Form) -> bool:
+    def alone(self, call: TurnCall, form: _Form) -> bool:
         """Whether a message with only this call reads back."""
         renderer = _Renderer(self.d, Turn("", "", [call]), self.tools, Stage.CONTENT)
         renderer.forms = [form]
@@ -226,9 +226,9 @@ class _Renderer:
             margin = part.trail
         return "".join((*out, margin))
 
-    def parts(self) -> list[_Part]:
+    def parts(self) -> list[_Segment]:
         turn = self.turn
-        parts: list[_Part] = []
+        parts: list[_Segment] = []
         opened = self.begin is Stage.REASONING and bool(self.d.reasoning)
         if turn.reasoning or opened:
             parts.append(self.part("reasoning", turn.reasoning, first=True, opened=opened))
@@ -238,7 +238,7 @@ class _Renderer:
             parts.append(self.calls(first=not parts))
         return parts
 
-    def part(self, name: str, text: str, *, first: bool, opened: bool = False) -> _Part:
+    def part(self, name: str, text: str, *, first: bool, opened: bool = False) -> _Segment:
         template = self.alternatives[name][self.chosen[name]]
         opening, closing = template.opening, template.closing
         opening = "" if opened else unstarted(opening, self.d.start) if first else opening
@@ -247,7 +247,7 @@ class _Renderer:
             # A part of white space only is at the beginning and the end of the turn.
             opening = opening if first else ""
             closing = "" if self.turn.calls else closing
-        return _Part(lead, opening + text + closing, trail)
+        return _Segment(lead, opening + text + closing, trail)
 
     def margins(self, name: str) -> tuple[str, str]:
         """The margins of the chosen alternative; after the first, the longest of all, which is what is read."""
@@ -256,7 +256,7 @@ class _Renderer:
             return templates[0].lead, templates[0].trail
         return max((t.lead for t in templates), key=len), max((t.trail for t in templates), key=len)
 
-    def calls(self, *, first: bool) -> _Part:
+    def calls(self, *, first: bool) -> _Segment:
         template = self.alternatives["calls"][self.chosen["calls"]]
         opening, closing = template.opening, template.closing
         calls = [self.call(i) for i in range(len(self.turn.calls))]
@@ -269,7 +269,7 @@ class _Renderer:
         lead, trail = self.margins("calls")
         if template.body == "call":
             separator = closing + template.trail + separator + opening
-        return _Part(lead, begin + separator.join(calls) + closing, trail)
+        return _Segment(lead, begin + separator.join(calls) + closing, trail)
 
     def call(self, i: int) -> str:
         call, form = self.turn.calls[i], self.forms[i]
@@ -286,7 +286,7 @@ class _Renderer:
             fields["arguments"] = self.arguments(call, form)
         return form.call.fill(fields)
 
-    def arguments(self, call: Call, form: _Form) -> str:
+    def arguments(self, call: TurnCall, form: _Form) -> str:
         d = self.d
         if d.argument:
             return d.separator.arguments.join(
@@ -339,14 +339,14 @@ class _Renderer:
                 return found
         return None
 
-    def call_differs(self, i: int, call: Call, read: ToolCall) -> _Difference | None:
+    def call_differs(self, i: int, call: TurnCall, read: ToolCall) -> _Difference | None:
         at = f"tool_calls[{i}]"
         if call.name != read.name:
             return _unread("calls", f"{at}.name", _comparison(call.name, read.name))
         if read.status != "ok":
             return _unread("calls", f"{at}.arguments", f"the call would be {read.status}")
         try:
-            back = Call.read(read.name, read.id, read.arguments)
+            back = TurnCall.read(read.name, read.id, read.arguments)
         except ValueError as error:  # two keys that read back as one
             return _unread("calls", f"{at}.arguments", str(error))
         if back.value != call.value:
@@ -384,7 +384,7 @@ def _plain(value: Value) -> str:
 # --- ids --------------------------------------------------------------------------------------------------------------
 
 
-def _call_ids(template: str, calls: Sequence[Call]) -> list[tuple[str, str]]:
+def _call_ids(template: str, calls: Sequence[TurnCall]) -> list[tuple[str, str]]:
     """The index and the id of each call: the index in its id, else its position, or the next whose id is unused."""
     counted = "{index}" in template or "{number}" in template
     indices = [_index_in(template, c) if c.id else None for c in calls]
@@ -413,7 +413,7 @@ def _drawn(template: str, given: Container[str]) -> str:
     return own
 
 
-def _index_in(template: str, call: Call) -> str | None:
+def _index_in(template: str, call: TurnCall) -> str | None:
     match = re.fullmatch(id_pattern(template, call.name), call.id)
     fields = {} if match is None else match.groupdict()
     if not fields:
@@ -431,7 +431,7 @@ def _comparison(want: str, got: str) -> str:
     return f"{shown[0]} becomes {shown[1]}" + (f" at character {low}" if low else "")
 
 
-def _argument_difference(where: str, call: Call, back: Call) -> tuple[str, str]:
+def _argument_difference(where: str, call: TurnCall, back: TurnCall) -> tuple[str, str]:
     for key, value in call.value.items():
         at = f"{where}.{key}" if key.isidentifier() else f"{where}[{key[:_MAX_SHOWN]!r}]"
         if key not in back.value:

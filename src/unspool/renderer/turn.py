@@ -11,14 +11,14 @@ from .values import read_json
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TurnCall:
     name: str
     id: str
     text: str
     value: dict[str, Any]
 
     @classmethod
-    def read(cls, name: str, id: str, text: str) -> "Call":
+    def read(cls, name: str, id: str, text: str) -> "TurnCall":
         """Make a call from the JSON text of its arguments, which may be empty. `ValueError` if it is not one object."""
         text = text.strip(" \t\n\r") or "{}"
         value = read_json(text)
@@ -33,7 +33,7 @@ class Turn:
 
     reasoning: str
     content: str
-    calls: list[Call]
+    calls: list[TurnCall]
 
 
 def read_turn(message: Message | Mapping[str, Any]) -> Turn:
@@ -84,7 +84,7 @@ def _text(field: str, value: object) -> str:
     return "".join(texts)
 
 
-def _openai_call(i: int, call: object) -> Call:
+def _openai_call(i: int, call: object) -> TurnCall:
     at = f"tool_calls[{i}]"
     if not isinstance(call, Mapping) or call.get("type", "function") != "function":
         raise DialectError(f"{at}: must be a function call")
@@ -94,7 +94,7 @@ def _openai_call(i: int, call: object) -> Call:
     return _call(i, function.get("name"), call.get("id"), function.get("arguments"))
 
 
-def _call(i: int, name: object, id: object, arguments: object) -> Call:
+def _call(i: int, name: object, id: object, arguments: object) -> TurnCall:
     at = f"tool_calls[{i}]"
     if not isinstance(name, str) or not name:
         raise DialectError(f"{at}.name: must be a non-empty string")
@@ -107,6 +107,6 @@ def _call(i: int, name: object, id: object, arguments: object) -> Call:
             arguments = ""
         elif not isinstance(arguments, str):
             raise ValueError(f"not an object but {type(arguments).__name__}")
-        return Call.read(name, id or "", arguments)
+        return TurnCall.read(name, id or "", arguments)
     except (ValueError, TypeError, RecursionError) as error:
         raise DialectError(f"{at}.arguments: not one JSON object: {error}") from None

@@ -11,8 +11,8 @@ from json.encoder import encode_basestring
 from math import isinf
 from typing import Any, Final
 
-from ..arguments import refuse_constant
 from ..schema import MAX_NESTING, nests_deeper
+from ..validation import refuse_constant
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,14 @@ _APART: Final = ("role", "content", "tool_calls", "reasoning_content", "tool_cal
 _MODULUS: Final = 1 << 256
 
 
-class _Text(NamedTuple):
+class _ChainText(NamedTuple):
     """A text in pieces, without the white space around it: the hash of the whole text (``None`` before its first word;
     never changed in place, since other texts continue from it), and the digest up to its last word."""
 
     whole: Any = None
     digest: bytes = b""
 
-    def take(self, piece: str) -> "_Text":
+    def take(self, piece: str) -> "_ChainText":
         """Return the text with one more piece."""
         if self.whole is None:
             piece = piece.lstrip()
@@ -35,10 +35,10 @@ class _Text(NamedTuple):
         whole.update(_utf8(word))
         digest = whole.digest() if word else self.digest
         whole.update(_utf8(piece[len(word) :]))
-        return _Text(whole, digest)
+        return _ChainText(whole, digest)
 
 
-_NO_TEXT: Final = _Text()
+_NO_TEXT: Final = _ChainText()
 
 
 class Chain(NamedTuple):
@@ -47,7 +47,7 @@ class Chain(NamedTuple):
     secret: bytes  # the secret for digests
     calls: dict[Any, bytes]  # names and arguments by id, shared by all chains of one conversation
     before: bytes  # the digest of everything before the current answer
-    text: "_Text" = _NO_TEXT  # the text of the current answer
+    text: "_ChainText" = _NO_TEXT  # the text of the current answer
     open: int = 0  # the sum of the digests of the current answer's calls and results
 
     def digest(self, use: bytes) -> bytes:

@@ -10,9 +10,9 @@ from ..engines import Medium, Sampling
 from ..events import Stage
 from ..grammar.freeform import Freeform
 from ..toolset import Toolset
-from ..wire.freeform import Kind
+from ..wire.freeform import ClientTool
 from .edits import Edit
-from .exact import Turn
+from .exact import RememberedTurn
 from .fields import BadRequest
 from .reasoning import Reasoning
 from .server_tools import ServerTools
@@ -49,7 +49,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     thinking: bool | None = None  # whether the model should think; ``None`` if the request does not say
     template: dict[str, Any] = {}  # variables of the chat template, by name
     template_at: Mapping[str, str] = {}  # the fields that set them
-    kinds: dict[str, Kind] = {}  # the kinds of tools other than functions, by name
+    kinds: dict[str, ClientTool] = {}  # the kinds of tools other than functions, by name
     grammars: dict[str, Freeform] = {}  # the grammars of custom tools' only argument, by name
     reasoning: Reasoning = Reasoning()  # other settings of reasoning
     stream: bool = False
@@ -59,7 +59,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     edits: tuple[Edit, ...] = ()  # edits to make to the messages before the model reads them
     # The edits that were made, in the form for the answer; ``None`` if none were requested.
     applied: list[dict[str, Any]] | None = None
-    stored: Turn | None = None  # the turn of the stored answer that the request continues, if there is one
+    stored: RememberedTurn | None = None  # the turn of the stored answer that the request continues, if there is one
     caller: bytes = b""  # the client's API key, to which remembered turns belong; empty if it sent none
     # How it is related to earlier calls of its session, as the agent declares: types and ids.
     edges: tuple[tuple[str, str], ...] = ()

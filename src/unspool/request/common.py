@@ -5,11 +5,11 @@ It also refuses fields of other servers that would change the answer; see `UNSER
 
 from typing import Any
 
-from ..arguments import json_shown
 from ..engines import Sampling
 from ..errors import ToolsError
 from ..schema import nests_deeper
 from ..toolset import Toolset, read_toolset
+from ..validation import json_shown
 from .fields import Fields
 from .reasoning import EFFORTS
 from .server_tools import ServerTools

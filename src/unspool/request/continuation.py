@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ..chat_templates.bridge import Bridge
-from ..chat_templates.pool import Waiting
+from ..chat_templates.pool import AwaitedRendering
 from ..engines.kept import Kept
 from ..engines.media import Medium, placed
 from ..message import Message
@@ -35,7 +35,7 @@ from ..tokens import added_tokens, counted, encoded
 from ..wire.encoding import clean
 from .chain import Chain, called, json_bytes, thought
 from .chat_request import ChatRequest
-from .exact import Turn
+from .exact import RememberedTurn
 from .fields import BadRequest
 from .parts.places import FORGED
 from .prompts import Prompts
@@ -68,7 +68,7 @@ class Rounds(NamedTuple):
     whole: bytes
 
 
-_Entry = Turn | str | Rounds
+_Entry = RememberedTurn | str | Rounds
 """What is remembered; a string is the reasoning of a turn that the ids of its calls identify."""
 
 
@@ -122,7 +122,7 @@ class Turns:
 
     # -- prompts ---------------------------------------------------------------------------------------------------
 
-    def prompt(self, request: ChatRequest, waiting: Waiting | None = None) -> Continued:
+    def prompt(self, request: ChatRequest, waiting: AwaitedRendering | None = None) -> Continued:
         """Return the prompt of a request, which continues a remembered turn if possible."""
         self._check(request)
         context, stored = request.reasoning.context or self._settings.context, request.stored
@@ -139,7 +139,7 @@ class Turns:
                 turn = stored
             else:
                 found = self._get(key)
-                if not isinstance(found, Turn) or not same_thoughts(thoughts[: answers[at]], found.thoughts):
+                if not isinstance(found, RememberedTurn) or not same_thoughts(thoughts[: answers[at]], found.thoughts):
                     continue
                 turn = found
             try:
@@ -180,7 +180,7 @@ class Turns:
     def _placed(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...] | None:
         return self.prompts.known.places.find(prompt, request.messages, request.media) if request.media else ()
 
-    def count(self, request: ChatRequest, waiting: Waiting) -> int:
+    def count(self, request: ChatRequest, waiting: AwaitedRendering) -> int:
         """Count the tokens of a prompt as the template writes it. Without a tokenizer, four characters count as one."""
         self._check(request)
         prompt = self.prompts.render(request, waiting)
@@ -194,7 +194,7 @@ class Turns:
         written: Written,
         answer: Mapping[str, Any],
         results: Sequence[Mapping[str, Any]],
-        waiting: Waiting | None = None,
+        waiting: AwaitedRendering | None = None,
     ) -> Continued:
         """Return the prompt of the next round, behind the turn that was just written: its ``prompt``, what was
         ``written``, and the ``answer`` as a message. ``request`` is what that turn answers, with the media of the
@@ -258,7 +258,7 @@ class Turns:
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
-    def exact(self, prompt: Continued, written: Written) -> Turn | None:
+    def exact(self, prompt: Continued, written: Written) -> RememberedTurn | None:
         """A complete turn as it is remembered; ``None`` if it must not be continued."""
         message = written.message
         unfinished = message.finish_reason not in ("stop", "tool_calls")
@@ -269,7 +269,7 @@ class Turns:
         ids = None if written.ids is None else array("q", written.ids)
         prompt_ids = None if prompt.ids is None else array("q", prompt.ids)
         key = past.chain.digest(b"turn")
-        return Turn(key, prompt.prompt, prompt_ids, clean(written.text), ids, past.thoughts)
+        return RememberedTurn(key, prompt.prompt, prompt_ids, clean(written.text), ids, past.thoughts)
 
     def remember(self, prompt: Continued, written: Written) -> None:
         turn = self.exact(prompt, written)

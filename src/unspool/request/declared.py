@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
-from ..arguments import json_shown
 from ..errors import ConstraintError
 from ..grammar import regular
 from ..grammar.bounds import derivation
 from ..grammar.flat import anchored
 from ..grammar.freeform import Freeform, read_lark
 from ..tools import ServerTool
-from ..wire.freeform import INPUT, ITEMS, Kind, OpenAIs
+from ..validation import json_shown
+from ..wire.freeform import INPUT, ITEMS, ClientTool, OpenAIs
 from .client_tools import openai_tool
 from .common import call_of, read_parameters, tool
 from .fields import Fields
@@ -40,7 +40,7 @@ class Declared(msgspec.Struct):
     """The declarations of a request, by the tools' flat names."""
 
     tools: list[dict[str, Any]] = []
-    kinds: dict[str, Kind] = {}  # the kinds of tools other than functions
+    kinds: dict[str, ClientTool] = {}  # the kinds of tools other than functions
     grammars: dict[str, Freeform] = {}  # the grammars of custom tools' texts
     dropped: set[str] = set()  # the types of tools that are left out
     names: set[str] = set()
@@ -87,7 +87,7 @@ def _declare(one: Fields, kind: Any, found: Declared, namespace: str = "", *, ne
         strict = one.flag("strict", None)
         found.tools.append(tool(name, one.text("description", None), read_parameters(one), strict))
     if kind == "custom" or namespace:
-        found.kinds[name] = Kind(kind, own, namespace)
+        found.kinds[name] = ClientTool(kind, own, namespace)
 
 
 def read_declared(fields: Fields, items: str = "input") -> Declared:
@@ -119,7 +119,7 @@ def _take(one: Fields, found: Declared, namespace: str, *, loaded: bool) -> None
         name = _CLIENTS[kind]
         if name not in found.names:
             found.tools.append(openai_tool(one, name))
-            found.kinds[name] = Kind(name, name)
+            found.kinds[name] = ClientTool(name, name)
             found.names.add(name)
         elif name not in found.kinds or found.kinds[name].kind != name:  # a function has its name
             found.dropped.add(kind)
@@ -137,7 +137,7 @@ def _take(one: Fields, found: Declared, namespace: str, *, loaded: bool) -> None
         found.dropped.add(SEARCH)
     elif kind == SEARCH:
         found.tools.append(tool(SEARCH, one.text("description", None), read_parameters(one)))
-        found.kinds[SEARCH] = Kind("tool_search", SEARCH)
+        found.kinds[SEARCH] = ClientTool("tool_search", SEARCH)
     elif one.flag("defer_loading") and found.search and not loaded:
         return
     elif not loaded or flat(namespace, one.text("name")) not in found.names:  # else it was found earlier

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ..arguments import json_shown
+from ..validation import json_shown
 from .fields import REQUIRED, Fields
 
 CLEARED: Final = "[This result was cleared to make room.]"  # the text that replaces a result

@@ -1,4 +1,4 @@
-"""`Turn`, a turn of the model exactly as it was, and its form in a store.
+"""`RememberedTurn`, a turn of the model exactly as it was, and its form in a store.
 
 A prompt contains all turns before it, so a stored turn holds only what its prompt does not share with the turn before:
 a conversation takes space in proportion to its turns.
@@ -16,7 +16,7 @@ _FACTOR: Final = 4
 begins differently, turns are not packed."""
 
 
-class Turn(NamedTuple):
+class RememberedTurn(NamedTuple):
     """A remembered turn: the key of the histories that it ends; its prompt and the text after it, with their tokens if
     known. The thoughts are digests of the reasoning of all answers up to this one, as the prompt contains it."""
 
@@ -31,7 +31,7 @@ class Turn(NamedTuple):
 class Packed(msgspec.Struct, frozen=True, array_like=True):
     """A turn after the one before it."""
 
-    key: bytes  # see `Turn`
+    key: bytes  # see `RememberedTurn`
     shared: int  # how many characters of the prompt are those with which the turn before begins, its own text included
     prompt: str  # the others
     text: str  # the turn's own text
@@ -44,7 +44,7 @@ class Packed(msgspec.Struct, frozen=True, array_like=True):
     thoughts: tuple[bytes, ...]
 
 
-def pack(turn: Turn, before: Turn | None, packed: int) -> Packed | None:
+def pack(turn: RememberedTurn, before: RememberedTurn | None, packed: int) -> Packed | None:
     """Pack a turn after the one before it; ``None`` if, after ``packed`` characters, it shares too little with that."""
     whole = "" if before is None else before.prompt + before.text
     shared = _shared(whole, turn.prompt)
@@ -69,7 +69,7 @@ def pack(turn: Turn, before: Turn | None, packed: int) -> Packed | None:
     )
 
 
-def unpack(path: Iterable[Packed]) -> tuple[Turn | None, int]:
+def unpack(path: Iterable[Packed]) -> tuple[RememberedTurn | None, int]:
     """Unpack the last turn of a path, in linear time, and count the characters of the packed turns."""
     texts, ids, thoughts = _Pieces(), _Pieces(), _Pieces()
     last, size = None, 0
@@ -85,7 +85,7 @@ def unpack(path: Iterable[Packed]) -> tuple[Turn | None, int]:
     for piece in ids.pieces:
         known += piece
     at, at_id = len(text) - len(last.text), len(known) - len(last.ids or b"") // 4
-    turn = Turn(
+    turn = RememberedTurn(
         last.key,
         text[:at],
         None if last.prompt_ids is None else known[:at_id],

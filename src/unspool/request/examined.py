@@ -8,9 +8,8 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ..arguments import json_object
-from ..chat_templates.forms import ASKED, IDS, TOOL, Form, reads, shown
-from ..chat_templates.pool import Pool, Waiting
+from ..chat_templates.forms import ASKED, IDS, TOOL, AcceptedForm, reads, shown
+from ..chat_templates.pool import AwaitedRendering, Pool
 from ..chat_templates.tojson import tojson
 from ..chat_templates.worker import Limits, Rendered
 from ..dialect.file import Dialect
@@ -21,6 +20,7 @@ from ..engines.media import is_medium
 from ..errors import TemplateError
 from ..infer.sources import SPECIAL
 from ..schema import nests_deeper
+from ..validation import json_object
 from ..wire.encoding import INVALID_JSON
 from .chat_request import ChatRequest
 from .common import QUOTED, SWITCHES, UNTOLD, in_one
@@ -62,7 +62,7 @@ class ExaminedTemplate:
         asked = plain.asked | self._pools[1].asked
         self._variables = asked - _BUILT_IN
         self._takes_tools = "tools" in asked
-        self._form = Form()
+        self._form = AcceptedForm()
         self._no_tools: list[Any] | None = None
         """What the template is given as tools if there are none."""
         self.word = random_word()
@@ -98,7 +98,7 @@ class ExaminedTemplate:
         *,
         generate: bool,
         variables: Mapping[str, Any] | None = None,
-        waiting: Waiting | None = None,
+        waiting: AwaitedRendering | None = None,
         now: datetime.datetime | None = None,
     ) -> Rendered:
         """What the template writes for these very messages, now if no time is given."""
@@ -198,7 +198,7 @@ class ExaminedTemplate:
             return None if found.error else found.text
 
         def result(parts: list[Any]) -> list[dict[str, Any]]:
-            answer = Form(nothing=self._form.nothing).answer()
+            answer = AcceptedForm(nothing=self._form.nothing).answer()
             return [ASKED, answer, {"role": "tool", "tool_call_id": IDS[0], "content": parts}]
 
         texts = [*self._pools[0].texts, *self._pools[1].texts]

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from ..arguments import json_kind, json_shown, refuse_constant
+from ..validation import json_kind, json_shown, refuse_constant
 from ..wire.decoding import decode
 
 REQUIRED: Any = object()  # as a default, it means that the field is required

@@ -38,7 +38,7 @@ _LOOSE: Final = 16  # of how many tools the arguments may be any object, before 
 _TOOLS: Final = 4096  # of how many of the server's tools is known whether a grammar can be made for them
 
 
-class Raw:
+class RawParser:
     """Reads an output as `Parser` does, but all of it is content; none if ``silent``: nothing was asked for."""
 
     stage = Stage.CONTENT
@@ -69,7 +69,7 @@ class Raw:
         return [Finish(self._reason, self._at, self._at)]
 
 
-Reader = Parser | Raw  # reads one output
+Reader = Parser | RawParser  # reads one output
 
 
 class Prepared(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from ..chat_templates.bridge import Bridge
-from ..chat_templates.pool import Waiting
+from ..chat_templates.pool import AwaitedRendering
 from ..wire.encoding import clean
 from .chat_request import ChatRequest
 from .common import SWITCHES
@@ -33,7 +33,7 @@ class Prompts(ExaminedTemplate):
         tokenizer = self.tokenizer
         return [tokenizer.template, tokenizer.tool_template, dict(tokenizer.special)]
 
-    def render(self, request: ChatRequest, waiting: Waiting | None = None, *, generate: bool = True) -> str:
+    def render(self, request: ChatRequest, waiting: AwaitedRendering | None = None, *, generate: bool = True) -> str:
         """Render the prompt of a request, without lone surrogates, which tokenizers refuse. The model's turn begins at
         its end if it is to generate. `BadRequest` if the request sets a variable that the template does not use, or the
         template refuses it, meets a limit, or leaves out the text of a message."""
@@ -47,14 +47,16 @@ class Prompts(ExaminedTemplate):
             return clean(writing.begun(request.messages))
         return clean(writing.write(request.messages, generate=generate))
 
-    def spoken(self, request: ChatRequest, waiting: Waiting | None = None) -> dict[str, Any] | None:
+    def spoken(self, request: ChatRequest, waiting: AwaitedRendering | None = None) -> dict[str, Any] | None:
         """What the template is given for a request, in OpenAI's form, for an engine that renders it itself; ``None`` if
         the prompt is something else than the template makes of that."""
         if request.begun:
             return None
         return ConversationWriter(self, request, waiting).spoken(request.messages)
 
-    def bridge(self, request: ChatRequest, at: int, ends: Sequence[str], waiting: Waiting | None = None) -> Bridge:
+    def bridge(
+        self, request: ChatRequest, at: int, ends: Sequence[str], waiting: AwaitedRendering | None = None
+    ) -> Bridge:
         """Return the text between an answer of the history and the next answer. `NoBridge` if the template changes the
         answer's last text, or what follows it; `BadRequest` if it refuses the request."""
         writing = ConversationWriter(self, request, waiting)

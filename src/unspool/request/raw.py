@@ -9,7 +9,7 @@ from ..engines.threads import Awaited
 from ..tokens import backend_of, encoded
 from .chat_request import ChatRequest
 from .fields import BadRequest
-from .prepared import Prepared, Raw
+from .prepared import Prepared, RawParser
 from .settings import Settings
 
 Prompt = str | tuple[int, ...]
@@ -65,7 +65,7 @@ def prepare_raw(request: RawRequest, engine: engines.Engine, eos: str) -> RawPre
         request = msgspec.structs.replace(request, echoed=echoed)
     if eos:
         request = msgspec.structs.replace(request, stop=(*request.stop, eos))
-    readers = tuple(Raw(silent=request.max_tokens == 0) for _ in range(request.n))
+    readers = tuple(RawParser(silent=request.max_tokens == 0) for _ in range(request.n))
     return RawPrepared(request, None, None, (), None, None, None, readers)
 
 

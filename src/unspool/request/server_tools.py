@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from ..arguments import json_shown
 from ..tools import Approval, Listing, ServerTool
+from ..validation import json_shown
 from ..wire.server_tools import Form, ToolsListed
 from .approvals import Approvals
 from .fields import MOST, BadRequest, Fields
@@ -57,7 +57,7 @@ class Offer(msgspec.Struct, frozen=True):
 NOTHING: Final = Offer()
 
 
-class Served(msgspec.Struct, frozen=True):
+class ServedTool(msgspec.Struct, frozen=True):
     """A tool that the server runs for a request, in its form for the client; ``asks``: its calls need approval."""
 
     tool: ServerTool
@@ -87,7 +87,7 @@ class Bounds(msgspec.Struct, frozen=True):
 class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
     """The tools that the server runs for a request, by the model's names."""
 
-    tools: dict[str, Served]
+    tools: dict[str, ServedTool]
     approvals: Approvals  # makes the ids of approvals
     clients: bool  # whether the client has tools of its own
     listed: tuple[ToolsListed, ...] = ()  # the events that list servers' tools to the client
@@ -142,7 +142,7 @@ def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: 
         tools = tuple(t for t in tools if t.server in servers or not names.isdisjoint((t.name, t.original)))
     elif not fields.flag("server_tools", True):
         return None
-    found = {t.name: Served(t, "mcp", t.approval) for t in tools if approvals or not t.approval}
+    found = {t.name: ServedTool(t, "mcp", t.approval) for t in tools if approvals or not t.approval}
     if not found:
         return None
     return ServerTools(tools=found, approvals=offer.approvals, clients=bool(taken), bounds=bounds)
@@ -155,14 +155,14 @@ class Named:
         self._offer = offer
         self._taken = taken
         self._tools = offer.listing.beside(taken)
-        self._found: dict[str, Served] = {}
+        self._found: dict[str, ServedTool] = {}
         self._listed: list[ToolsListed] = []
 
     def word(self, kind: str) -> None:
         """Take a kind of tool that clients name, such as an interpreter, if the server has it."""
         of_kind, form = WORDS.get(kind, ("", "mcp"))
         tools = [tool for tool in self._tools if tool.kind == of_kind and not tool.approval]
-        self._found |= {tool.name: Served(tool, form) for tool in tools}
+        self._found |= {tool.name: ServedTool(tool, form) for tool in tools}
 
     def server(
         self,
@@ -184,7 +184,7 @@ class Named:
             asks = tool.approval or rule.needed(tool.original)
             if asks and not approvals:
                 continue
-            self._found[tool.name] = Served(tool, "mcp", asks)
+            self._found[tool.name] = ServedTool(tool, "mcp", asks)
             function = tool.definition["function"]
             schema = function.get("parameters") or {"type": "object"}
             listed.append({"name": tool.original, "description": function.get("description"), "input_schema": schema})

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from ..store import Reading, Record, Writing
+from ..store import ReadTransaction, Record, WriteTransaction
 from ..store.records import Key
 from ..wire.encoding import encode
-from .exact import Packed, Turn, pack, unpack
+from .exact import Packed, RememberedTurn, pack, unpack
 from .fields import BadRequest, Fields, NotFound
 from .server_history import HIDDEN
 from .settings import Limits
@@ -57,7 +57,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 _decode: Final = msgspec.msgpack.Decoder(Saved).decode
 
 
-class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+class StoredConversation(msgspec.Struct, frozen=True, kw_only=True):
     """A stored conversation: its creation in seconds, the client's JSON, its items' bytes and number, the last
     response's id."""
 
@@ -83,7 +83,7 @@ class Earlier(msgspec.Struct, frozen=True):
     parent: Key | None = None  # the record below which its response is stored
     conversation: str | None = None  # the id of its conversation
     # turn, packed: the last turn, and how many characters the packed turns have.
-    turn: Turn | None = None
+    turn: RememberedTurn | None = None
     packed: int = 0
     size: int = 0
 
@@ -98,7 +98,7 @@ class Earlier(msgspec.Struct, frozen=True):
             return Fields(raw, earlier=len(self.items))
         return Fields(raw)
 
-    def packed_turn(self, turn: Turn | None) -> Packed | None:
+    def packed_turn(self, turn: RememberedTurn | None) -> Packed | None:
         """The next turn, to be stored."""
         return None if turn is None else pack(turn, self.turn, self.packed)
 
@@ -106,7 +106,7 @@ class Earlier(msgspec.Struct, frozen=True):
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def recall(reading: Reading, owner: bytes, fields: Fields, limits: Limits) -> Earlier:
+def recall(reading: ReadTransaction, owner: bytes, fields: Fields, limits: Limits) -> Earlier:
     previous = fields.text("previous_response_id", None)
     named = isinstance(fields.raw.get("conversation"), dict)
     conversation = fields.object("conversation").text("id") if named else fields.text("conversation", None)
@@ -137,7 +137,7 @@ def recall(reading: Reading, owner: bytes, fields: Fields, limits: Limits) -> Ea
     return Earlier(items, tools, (RESPONSE, previous), None, turn, packed, size)
 
 
-def _conversation(reading: Reading, owner: bytes, id: str, limits: Limits) -> Earlier:
+def _conversation(reading: ReadTransaction, owner: bytes, id: str, limits: Limits) -> Earlier:
     found = conversation_of(reading, owner, id, "conversation")
     if found.size > limits.body:
         raise BadRequest("conversation", f"its items have {found.size:,} bytes; allowed are {limits.body:,}")
@@ -154,7 +154,7 @@ def _saved(path: Iterable[Record]) -> list[Saved]:
     return [_decode(record.data) for record in path if record.kind == RESPONSE]
 
 
-def response_of(reading: Reading, owner: bytes, id: str) -> Saved:
+def response_of(reading: ReadTransaction, owner: bytes, id: str) -> Saved:
     """A stored response, or the error that there is none."""
     record = reading.get(owner, RESPONSE, id)
     if record is None:
@@ -162,22 +162,22 @@ def response_of(reading: Reading, owner: bytes, id: str) -> Saved:
     return _decode(record.data)
 
 
-def conversation_of(reading: Reading, owner: bytes, id: str, param: str | None = None) -> Conversation:
+def conversation_of(reading: ReadTransaction, owner: bytes, id: str, param: str | None = None) -> StoredConversation:
     """A stored conversation, or the error that there is none."""
     record = reading.get(owner, CONVERSATION, id)
     if record is None:
         raise NotFound(f"Conversation with id {_quoted(id)}", param)
-    return msgspec.msgpack.decode(record.data, type=Conversation)
+    return msgspec.msgpack.decode(record.data, type=StoredConversation)
 
 
-def items_before(reading: Reading, owner: bytes, id: str) -> list[dict[str, Any]]:
+def items_before(reading: ReadTransaction, owner: bytes, id: str) -> list[dict[str, Any]]:
     """The items from which a response was generated."""
     saved = response_of(reading, owner, id)
     before = _saved(reading.path(owner, RESPONSE, id))[:-1]
     return [*(item for one in before for item in one.items()), *_json(saved.input)]
 
 
-def referenced(reading: Reading, owner: bytes, fields: Fields) -> Fields:
+def referenced(reading: ReadTransaction, owner: bytes, fields: Fields) -> Fields:
     """The request, with the items of stored responses in place of references to them."""
     given = fields.raw.get("input")
     if not isinstance(given, list) or not any(map(_is_reference, given)):
@@ -204,12 +204,12 @@ def _is_reference(item: Any) -> bool:
 # -- in the background -------------------------------------------------------------------------------------------------
 
 
-def beat(writing: Writing, owner: bytes, id: str) -> None:
+def beat(writing: WriteTransaction, owner: bytes, id: str) -> None:
     """Record that a response is being generated."""
     writing.put(owner, _RUN, id, repr(time.time()).encode(), parent=(RESPONSE, id))
 
 
-def beat_again(writing: Writing, owner: bytes, id: str) -> bool:
+def beat_again(writing: WriteTransaction, owner: bytes, id: str) -> bool:
     """The same, unless it was cancelled or deleted, of which this returns whether it was not."""
     if writing.get(owner, _RUN, id) is None:
         return False
@@ -217,12 +217,12 @@ def beat_again(writing: Writing, owner: bytes, id: str) -> bool:
     return True
 
 
-def end_run(writing: Writing, owner: bytes, id: str) -> bool:
+def end_run(writing: WriteTransaction, owner: bytes, id: str) -> bool:
     """Record that a response is not being generated any more; return whether it was."""
     return writing.delete(owner, _RUN, id)
 
 
-def current(reading: Reading, owner: bytes, id: str) -> Saved:
+def current(reading: ReadTransaction, owner: bytes, id: str) -> Saved:
     """A response as it is now: one that was being generated by a process that is gone has failed."""
     saved = response_of(reading, owner, id)
     if saved.status not in OPEN:
@@ -237,7 +237,7 @@ def current(reading: Reading, owner: bytes, id: str) -> Saved:
     return _with_status(saved, "failed", error)
 
 
-def cancel(writing: Writing, owner: bytes, id: str) -> Saved:
+def cancel(writing: WriteTransaction, owner: bytes, id: str) -> Saved:
     """Cancel a response that is generated in the background; one that is complete stays as it is."""
     saved = current(writing, owner, id)
     if not saved.background:
@@ -257,13 +257,13 @@ def _with_status(saved: Saved, status: str, error: dict[str, str] | None = None)
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def save(writing: Writing, owner: bytes, id: str, saved: Saved, parent: Key | None = None) -> None:
+def save(writing: WriteTransaction, owner: bytes, id: str, saved: Saved, parent: Key | None = None) -> None:
     """Store a response below what it continues (a `StoreError` if that does not exist any more), or again."""
     writing.put(owner, RESPONSE, id, msgspec.msgpack.encode(saved), parent=parent)
 
 
 def add_items(
-    writing: Writing,
+    writing: WriteTransaction,
     owner: bytes,
     conversation: str,
     items: Iterable[dict[str, Any]],
@@ -290,7 +290,7 @@ def add_items(
     return added
 
 
-def update(writing: Writing, owner: bytes, id: str, conversation: Conversation) -> None:
+def update(writing: WriteTransaction, owner: bytes, id: str, conversation: StoredConversation) -> None:
     writing.put(owner, CONVERSATION, id, msgspec.msgpack.encode(conversation))
 
 

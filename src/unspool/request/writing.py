@@ -15,12 +15,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ..arguments import json_shown
 from ..chat_templates.bridge import Bridge, behind, between
-from ..chat_templates.pool import Waiting
+from ..chat_templates.pool import AwaitedRendering
 from ..chat_templates.tojson import tojson
 from ..chat_templates.worker import Late, Rendered
 from ..errors import TemplateError
+from ..validation import json_shown
 from ..wire.encoding import clean
 from .chat_request import ChatRequest
 from .common import call_of
@@ -43,7 +43,7 @@ class NoBridge(TemplateError):
 class ConversationWriter:
     """Writes conversations of one request, in the shape that is written whole, without others' special tokens."""
 
-    def __init__(self, template: ExaminedTemplate, request: ChatRequest, waiting: Waiting | None) -> None:
+    def __init__(self, template: ExaminedTemplate, request: ChatRequest, waiting: AwaitedRendering | None) -> None:
         self._template = template
         self._begun = request.begun
         self._field = request.messages_at

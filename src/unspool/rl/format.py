@@ -8,9 +8,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ..arguments import json_object, wrong_type
 from ..chat_templates.bridge import Bridge, behind, between
-from ..chat_templates.forms import ASKED, NAME, TOOL, Form, reads, shown
+from ..chat_templates.forms import ASKED, NAME, TOOL, AcceptedForm, reads, shown
 from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
 from ..engines.kept import Kept
@@ -19,6 +18,7 @@ from ..message import Message
 from ..parser import detect_stage, parse
 from ..policy import Policy
 from ..renderer import render
+from ..validation import json_object, wrong_type
 from .encoding import Encoder, load_tokenizer
 from .templates import ChatTemplate
 
@@ -40,7 +40,7 @@ class Format:
         ends = [e for e in (*eos, *dialect.end) if e.strip()]
         self.ends = tuple(sorted(set(ends), key=len, reverse=True))
         self._end = ends[0] if ends else ""
-        self._form = Form()
+        self._form = AcceptedForm()
         self._parts = False  # whether reasoning is a part of the content instead of a key of the message
         self._find_form()
         refused: dict[str, str] = {}  # the roles whose messages cannot follow an answer, each with the reason
@@ -169,7 +169,7 @@ class Format:
         every = shown(lambda messages: self.closed(messages, [TOOL]))
         # transformers passes objects. A template that does not expect missing content writes more.
         fitting = sorted((w for w in every if reads(self.dialect, w)), key=lambda w: (not w.form.objects, len(w.turn)))
-        self._form = fitting[0].form if fitting else Form()
+        self._form = fitting[0].form if fitting else AcceptedForm()
         for self._parts in (False, True):
             text = self.closed([ASKED, self._answer(_OTHER, _WORD, ())], None) or ""
             if text.count(_OTHER) == 1 and "'thinking'" not in text:
@@ -177,7 +177,7 @@ class Format:
         self._parts = False
 
     def _probe(self, role: str) -> None:
-        calls = Form(id=self._form.id).answer()["tool_calls"] if role == "tool" else []
+        calls = AcceptedForm(id=self._form.id).answer()["tool_calls"] if role == "tool" else []
         answer = self.shaped(self._answer("", "" if calls else _WORD, calls))
         new = {"role": role, "content": _OTHER}
         if calls:

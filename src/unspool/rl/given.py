@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import check_ids, wrong_type
+from ..validation import check_ids, wrong_type
 from .encoding import Ids
 
 _LARGEST: Final = 2**63 - 1

@@ -47,7 +47,7 @@ from .replies import JSON, ErrorBody, Reply, failed, header, with_id
 from .responses import InputTokensEndpoint, ResponsesEndpoint
 from .stored import stored_routes
 from .tokens_endpoint import detokenize, tokenize, tokenizer_info
-from .workers import Worker
+from .workers import ServerWorker
 
 if TYPE_CHECKING:
     from ..generation.telemetry import Telemetry
@@ -115,7 +115,7 @@ def create_app(
     tools: Tools | None = None,
     *,
     others: Sequence[Served] = (),
-    worker: Worker | None = None,
+    worker: ServerWorker | None = None,
     store: Store | None = None,
     telemetry: "Telemetry | None" = None,
 ) -> Starlette:
@@ -283,7 +283,9 @@ class _App(Starlette):
 
 
 class _Pages:
-    def __init__(self, service: Service, error_body: ErrorBody, index: PageFile | None, worker: Worker | None) -> None:
+    def __init__(
+        self, service: Service, error_body: ErrorBody, index: PageFile | None, worker: ServerWorker | None
+    ) -> None:
         self._service = service
         self._error_body = error_body
         self._index = index

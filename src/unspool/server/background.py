@@ -15,7 +15,7 @@ from ..generation.run import Run
 from ..generation.service import Service, log
 from ..request.fields import NotFound
 from ..request.stored import EVENTS, LOST, OPEN, RESPONSE, Saved, beat_again, current
-from ..store import Reading, Record, Store, StoreError, StoreFull, Writing
+from ..store import ReadTransaction, Record, Store, StoreError, StoreFull, WriteTransaction
 from ..wire.common import Failure
 from ..wire.encoding import encode
 from ..wire.sse import KEEP_ALIVE, event
@@ -53,7 +53,7 @@ class Background:
             run.abort(Failure("the server is shutting down", 503))
         await asyncio.gather(*(task for _, task in running), return_exceptions=True)
 
-    async def write(self, store: Store, work: Callable[[Writing], object]) -> None:
+    async def write(self, store: Store, work: Callable[[WriteTransaction], object]) -> None:
         """Write what nobody waits for. Where the store is full, this is tried again until others take the process to be
         gone."""
         deadline = time.monotonic() + LOST
@@ -113,7 +113,7 @@ class Background:
         clock = asyncio.get_running_loop().time
         at, since, last = 0, clock(), b""
 
-        def read(reading: Reading) -> tuple[list[Record], Saved | None]:
+        def read(reading: ReadTransaction) -> tuple[list[Record], Saved | None]:
             found = reading.children(owner, EVENTS, (RESPONSE, id), after=at, limit=_AT_ONCE)
             with suppress(NotFound):
                 return found, current(reading, owner, id)
@@ -179,7 +179,7 @@ class _Journal:
                 id = f"{self._run.id}/{self._count}"
                 self._count += 1
                 parent = RESPONSE, self._run.id
-                put = partial(Writing.put, owner=self._owner, kind=EVENTS, id=id, data=data, parent=parent)
+                put = partial(WriteTransaction.put, owner=self._owner, kind=EVENTS, id=id, data=data, parent=parent)
                 await self._background.write(self._store, put)
                 self._background.tell()
         except StoreError as error:

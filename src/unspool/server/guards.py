@@ -12,8 +12,8 @@ from urllib.parse import SplitResult, urlsplit
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Scope
 
-from ..arguments import json_shown
 from ..regex import Regex
+from ..validation import json_shown
 from ..wire.common import Failure
 from .replies import header
 

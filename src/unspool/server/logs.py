@@ -19,13 +19,13 @@ _SPELLED: Final = CONTROLS | {c: ascii(chr(c))[1:-1] for c in _MORE}
 def set_up_logs(form: str, level: str) -> None:
     """Write the logs of this process, from this level on, to standard error, as ``text`` or ``json``."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines() if form == "json" else Lines("%(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(JsonLines() if form == "json" else LineFormatter("%(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
 
 
-class Lines(logging.Formatter):
+class LineFormatter(logging.Formatter):
     """A line for each record, whatever clients, models and engines have said; a traceback follows, indented."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:

@@ -28,7 +28,7 @@ from .app import create_app
 from .connection import limited
 from .logs import AccessLog, set_up_logs
 from .models import Served
-from .workers import Worker
+from .workers import ServerWorker
 
 if TYPE_CHECKING:
     from ..generation.telemetry import Telemetry
@@ -50,7 +50,7 @@ class Operation(NamedTuple):
     certificate: str | None = None
     key: str | None = None
     password: str | None = None
-    worker: Worker | None = None
+    worker: ServerWorker | None = None
     telemetry: "Telemetry | None" = None
 
 

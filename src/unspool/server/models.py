@@ -6,12 +6,12 @@ from typing import NamedTuple
 import msgspec
 from starlette.types import Scope, Send
 
-from ..arguments import json_shown
 from ..engines import Engine
 from ..generation.service import Service
 from ..request.fields import BadRequest, read_object
 from ..request.prompts import Prompts
 from ..request.settings import Settings
+from ..validation import json_shown
 from ..wire.common import Failure
 from ..wire.decoding import decode
 from .endpoint import Endpoint

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from ..arguments import json_kind, json_shown
 from ..dialect.file import Dialect
 from ..dialect.loader import parse_dialect
 from ..dialect.registry import find_base, get_dialect
@@ -18,6 +17,7 @@ from ..policy import CHOICES, Policy
 from ..request.common import toolset
 from ..request.declared import read_nested
 from ..request.fields import BadRequest, Fields
+from ..validation import json_kind, json_shown
 from ..wire import parse as wire
 from ..wire.encoding import encode
 
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
     stage: Stage | None
 
 
-class Asked(NamedTuple):
+class OutputToParse(NamedTuple):
     """An output to parse: a new parser, the pieces of the output, and the engine's finish reason."""
 
     parser: Parser
@@ -77,7 +77,7 @@ def parse(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     return wire.joined(parts) if form == "events" else wire.message(asked.parser.message)
 
 
-def _steps(asked: Asked, awaited: Awaited) -> bytes:
+def _steps(asked: OutputToParse, awaited: Awaited) -> bytes:
     parser = asked.parser
     trace, begins = Trace(parser), parser.stage
     steps = [encode(trace.step("" if piece is None else piece.text, events)) for piece, events in asked.steps(awaited)]
@@ -85,7 +85,7 @@ def _steps(asked: Asked, awaited: Awaited) -> bytes:
     return head[:-1] + b',"steps":[' + b",".join(steps) + b"]}"
 
 
-def read_asked(fields: Fields, service: Service) -> Asked:
+def read_asked(fields: Fields, service: Service) -> OutputToParse:
     """Read the output to parse from the fields of `parse`."""
     settings = service.settings
     pieces = _pieces(fields, settings.limits.text)
@@ -101,7 +101,7 @@ def read_asked(fields: Fields, service: Service) -> Asked:
         parser = Parser(dialect, tools=tools, tool_choice=choice, stage=stage, prompt=prompt, policy=policy)
     except ToolsError as error:  # a tool choice without tools
         raise BadRequest(error.field, error.message) from None
-    return Asked(parser, pieces, fields.text("finish_reason", "stop"))
+    return OutputToParse(parser, pieces, fields.text("finish_reason", "stop"))
 
 
 def read_prompt(fields: Fields, service: Service) -> str | None:

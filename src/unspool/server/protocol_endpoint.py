@@ -301,7 +301,7 @@ def _server(asked: OwnServer) -> ToolServer:
         raise BadRequest(asked.field, "must be the https address of a tool server")
     try:
         from ..tools.mcp import MCPToolServer
-        from ..tools.targets import Endpoint
+        from ..tools.targets import Target
     except ImportError:
         raise BadRequest(asked.field, "this server has no client for tool servers; install the extra mcp") from None
-    return MCPToolServer(asked.label, Endpoint((("http", asked.url), ("sse", asked.url)), asked.headers, public=True))
+    return MCPToolServer(asked.label, Target((("http", asked.url), ("sse", asked.url)), asked.headers, public=True))

@@ -13,7 +13,7 @@ from ..request.continuation import Continued, Written
 from ..request.fields import Fields
 from ..request.protocols.responses import ResponsesProtocol, stores
 from ..request.stored import OPEN, Earlier, Saved, add_items, beat, end_run, input_items, recall, referenced, save
-from ..store import Reading, Writing, owner_of
+from ..store import ReadTransaction, WriteTransaction, owner_of
 from ..wire import ResponsesWriter
 from ..wire.common import Writer
 from ..wire.encoding import encode
@@ -71,7 +71,7 @@ async def _recalled(service: Service, scope: Scope, fields: Fields) -> tuple[Fie
     """A request with the items that it refers to, what it continues, and its owner."""
     owner, limits = owner_of(caller_of(service, scope)), service.settings.limits
 
-    def read(reading: Reading) -> tuple[Fields, Earlier]:
+    def read(reading: ReadTransaction) -> tuple[Fields, Earlier]:
         return referenced(reading, owner, fields), recall(reading, owner, fields, limits)
 
     earlier = Earlier()
@@ -102,7 +102,7 @@ class _Stored(Deposit):
         assert isinstance(writer, ResponsesWriter)
         saved = await asyncio.to_thread(self._saved, id, writer, last)
 
-        def write(writing: Writing) -> None:
+        def write(writing: WriteTransaction) -> None:
             begins = saved.status in OPEN
             if self.background and not begins and not end_run(writing, self.owner, id):
                 return

@@ -51,7 +51,7 @@ class _Client:
 _SENT: Final = object()
 
 
-class _Answer:
+class _RetriedAnswer:
     """An answer that several clients may read: the one that asked for it, and retries.
 
     As long as one client reads it, its parts go there directly. From the first retry on, each client reads what is kept
@@ -226,8 +226,8 @@ class Retries:
 
     def __init__(self, work: _Work) -> None:
         self._work = work
-        self._running: dict[_Key, _Answer] = {}
-        self._kept: OrderedDict[_Key, _Answer] = OrderedDict()  # whole ones, in the order in which they ended
+        self._running: dict[_Key, _RetriedAnswer] = {}
+        self._kept: OrderedDict[_Key, _RetriedAnswer] = OrderedDict()  # whole ones, in the order in which they ended
         self._size = 0  # about the bytes of both
 
     async def answer(self, session: "Session", scope: Scope, body: bytes, send: Send) -> None:
@@ -242,11 +242,11 @@ class Retries:
         if attempt.again and known is not None and known.good:
             await known.again(send)
             return
-        answer = self._running[key] = _Answer(partial(self._work, session, scope, body), send, self)
+        answer = self._running[key] = _RetriedAnswer(partial(self._work, session, scope, body), send, self)
         answer.work.add_done_callback(lambda _: self._ended(key, answer))
         await answer.first()
 
-    def _ended(self, key: _Key, answer: _Answer) -> None:
+    def _ended(self, key: _Key, answer: _RetriedAnswer) -> None:
         """Keep an answer, unless another attempt has taken its place."""
         self._size -= answer.counted
         if self._running.get(key) is not answer:

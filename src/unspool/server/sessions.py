@@ -23,7 +23,7 @@ from ..generation.service import Service
 from ..request.common import sampling
 from ..request.fields import MOST, BadRequest, Fields, read_object
 from ..rl import exports
-from ..sessions import About, Limits, Refused, Session, Sessions
+from ..sessions import About, Session, SessionLimits, SessionRefused, Sessions
 from ..sessions.session import SAMPLING
 from ..wire.common import Failure
 from ..wire.encoding import cleaned, encode
@@ -79,27 +79,27 @@ class SessionRoutes:
     # -- which session -----------------------------------------------------------------------------------------------
 
     async def _session(self, scope: Scope, id: str) -> Session | None:
-        """The session of a model's request, if it has one. `Refused` if it is unknown, or needs its key."""
+        """The session of a model's request, if it has one. `SessionRefused` if it is unknown, or needs its key."""
         for key in keys_of(scope):
             found = await self._sessions.by_key(key.decode("latin-1"))
             if found is not None:
                 if id and id != found.about.id:
-                    raise Refused(f"the key belongs to another session than {id!r}", 404)
+                    raise SessionRefused(f"the key belongs to another session than {id!r}", 404)
                 return found
             if key.startswith(self._sessions.PREFIX.encode()):
-                raise Refused("the key is that of no session, or of one that was deleted", 401)
+                raise SessionRefused("the key is that of no session, or of one that was deleted", 401)
         named = id or header(scope, _HEADER)
         return None if named is None else await self._admitted(scope, named)
 
     async def _admitted(self, scope: Scope, id: str) -> Session:
-        """A session that the client may use; `Refused`: 401 without a key that is good for it, 404 if there is none."""
+        """A session that the client may use; `SessionRefused`: 401 without a key for it, 404 if there is none."""
         found = await self._sessions.get(id)
         if found is not None and has_key(scope, found.about.key):
             return found
         if not self._is_server(scope):
-            raise Refused(_SECRET, 401)
+            raise SessionRefused(_SECRET, 401)
         if found is None:
-            raise Refused(f"there is no session {id!r}", 404)
+            raise SessionRefused(f"there is no session {id!r}", 404)
         return found
 
     def _is_server(self, scope: Scope) -> bool:
@@ -116,7 +116,7 @@ class SessionRoutes:
         method = scope["method"]
         if not id:
             if not self._is_server(scope):
-                raise Refused(_SECRET, 401)
+                raise SessionRefused(_SECRET, 401)
             if method == "POST":
                 _query(scope)
                 return await self._create(scope, await self._fields(scope, receive))
@@ -129,7 +129,7 @@ class SessionRoutes:
             allowed = ", ".join(sorted(method for method, path in self._ROUTES if path == below))
             if allowed:
                 return self._not_allowed(scope, allowed)
-            raise Refused(f"{method} {scope['path']}: there is no such request of a session", 404)
+            raise SessionRefused(f"{method} {scope['path']}: there is no such request of a session", 404)
         _query(scope, *(("format", "encoding", "model") if below == "trajectory" else ()))
         fields = await self._fields(scope, receive) if method == "POST" else Fields({})
         return await work(self, session, scope, fields)
@@ -141,7 +141,7 @@ class SessionRoutes:
     async def _fields(self, scope: Scope, receive: Receive) -> Fields:
         wrong = unsupported(scope)
         if wrong is not None:
-            raise Refused(wrong.message, wrong.status)
+            raise SessionRefused(wrong.message, wrong.status)
         with self._service.holding() as hold:
             body = await read_body(scope, receive, _LIMIT, hold)
         return read_object(body if body.strip() else b"{}")
@@ -191,7 +191,7 @@ class SessionRoutes:
         try:
             await session.finish(seconds, **_outcome(session, fields))
         except TimeoutError:
-            raise Refused(f"{session.running} requests are still in flight after {seconds:g} s", 504) from None
+            raise SessionRefused(f"{session.running} requests are still in flight after {seconds:g} s", 504) from None
         return Reply(encode(_described(session.about)))
 
     async def _trajectory(self, session: Session, scope: Scope, fields: Fields) -> Reply:
@@ -214,9 +214,9 @@ class SessionRoutes:
         try:
             body, media_type = await self._service.aside(session.size, written)
         except ImportError as error:
-            raise Refused(f"encoding: needs a package that is not installed: {error.name}", 501) from None
+            raise SessionRefused(f"encoding: needs a package that is not installed: {error.name}", 501) from None
         except ValueError as error:
-            raise Refused(f"format: {error}", 409) from None
+            raise SessionRefused(f"format: {error}", 409) from None
         return Reply(body, media_type=media_type)
 
     _ROUTES: Final[dict[tuple[str, str], Callable[["SessionRoutes", Session, Scope, Fields], Awaitable[Reply]]]] = {
@@ -258,9 +258,9 @@ def _base(scope: Scope) -> str:
     return f"{scope['scheme']}://{host}"
 
 
-def _limits(fields: Fields) -> Limits:
-    fields.only(Limits.__struct_fields__)
-    return Limits(
+def _limits(fields: Fields) -> SessionLimits:
+    fields.only(SessionLimits.__struct_fields__)
+    return SessionLimits(
         calls=fields.integer("calls", 1),
         tokens=fields.integer("tokens", 1),
         seconds=fields.number("seconds", 1e-6, MOST),

@@ -20,7 +20,7 @@ from ..request.stored import (
     EVENTS,
     ITEM,
     RESPONSE,
-    Conversation,
+    StoredConversation,
     add_items,
     cancel,
     conversation_of,
@@ -32,7 +32,7 @@ from ..request.stored import (
     shown,
     update,
 )
-from ..store import Reading, Record, Writing, owner_of
+from ..store import ReadTransaction, Record, WriteTransaction, owner_of
 from ..wire.chat import error_body
 from ..wire.encoding import encode
 from .background import Background
@@ -67,7 +67,7 @@ _Page = Callable[[_Asked], Awaitable[bytes | _Events]]
 
 
 def stored_routes(service: Service, background: Background) -> list[Route]:
-    pages = _Pages(service, background)
+    pages = _StoredPages(service, background)
     conversation = "/v1/conversations/{conversation}"
     found: Sequence[tuple[str, str, _Page]] = (
         ("GET", "/v1/responses/{response}", pages.response),
@@ -119,7 +119,7 @@ class _Endpoint(Endpoint):
             await self._send(Reply(found), scope, send)
 
 
-class _Pages:
+class _StoredPages:
     def __init__(self, service: Service, background: Background) -> None:
         self._service = service
         self._store = service.store
@@ -140,7 +140,7 @@ class _Pages:
     async def delete_response(self, asked: _Asked) -> bytes:
         id = asked.ids["response"]
 
-        def delete(writing: Writing) -> None:
+        def delete(writing: WriteTransaction) -> None:
             current(writing, asked.owner, id)
             for record in writing.children(asked.owner, EVENTS, (RESPONSE, id), limit=2**31):
                 writing.delete(asked.owner, EVENTS, record.id)
@@ -172,11 +172,11 @@ class _Pages:
     # -- conversations ---------------------------------------------------------------------------------------------
 
     async def create(self, asked: _Asked) -> bytes:
-        made = Conversation(created=int(time.time()), metadata=encode(read_metadata(asked.fields) or {}))
+        made = StoredConversation(created=int(time.time()), metadata=encode(read_metadata(asked.fields) or {}))
         id = f"conv_{secrets.token_hex(24)}"
         items = await self._checked(asked, asked.fields.array("items", []), [])
 
-        def create(writing: Writing) -> None:
+        def create(writing: WriteTransaction) -> None:
             update(writing, asked.owner, id, made)
             add_items(writing, asked.owner, id, items, limits=self._limits)
 
@@ -191,7 +191,7 @@ class _Pages:
         id = asked.ids["conversation"]
         metadata = read_metadata(asked.fields)
 
-        def change(writing: Writing) -> Conversation:
+        def change(writing: WriteTransaction) -> StoredConversation:
             found = conversation_of(writing, asked.owner, id)
             if metadata is not None:
                 found = msgspec.structs.replace(found, metadata=encode(metadata))
@@ -203,7 +203,7 @@ class _Pages:
     async def delete(self, asked: _Asked) -> bytes:
         id = asked.ids["conversation"]
 
-        def delete(writing: Writing) -> None:
+        def delete(writing: WriteTransaction) -> None:
             conversation_of(writing, asked.owner, id)
             writing.delete(asked.owner, CONVERSATION, id, below=True)
 
@@ -214,7 +214,7 @@ class _Pages:
         id = asked.ids["conversation"]
         newest, after, limit = _page(asked)
 
-        def read(reading: Reading) -> list[Any]:
+        def read(reading: ReadTransaction) -> list[Any]:
             conversation_of(reading, asked.owner, id)
             at = None if after is None else _item(reading, asked.owner, id, after, "after").at
             parent = CONVERSATION, id
@@ -228,7 +228,7 @@ class _Pages:
         given = asked.fields.array("items")
         named = [one.get("approval_request_id") for one in given[:_ITEMS] if isinstance(one, dict)]
 
-        def requests(reading: Reading) -> list[dict[str, Any]]:
+        def requests(reading: ReadTransaction) -> list[dict[str, Any]]:
             conversation_of(reading, asked.owner, id)
             keys = [item_key(id, one) for one in named if isinstance(one, str)]
             found = [reading.get(asked.owner, ITEM, key) for key in keys]
@@ -236,7 +236,7 @@ class _Pages:
 
         items = await self._checked(asked, given, await self._store.reading(requests))
 
-        def add(writing: Writing) -> list[dict[str, Any]]:
+        def add(writing: WriteTransaction) -> list[dict[str, Any]]:
             return add_items(writing, asked.owner, id, items, limits=self._limits)
 
         return _listed(await self._store.writing(add), len(items))
@@ -264,7 +264,7 @@ class _Pages:
     async def delete_item(self, asked: _Asked) -> bytes:
         id = asked.ids["conversation"]
 
-        def delete(writing: Writing) -> Conversation:
+        def delete(writing: WriteTransaction) -> StoredConversation:
             gone = _item(writing, asked.owner, id, asked.ids["item"])
             writing.delete(asked.owner, ITEM, gone.id)
             found = conversation_of(writing, asked.owner, id)
@@ -275,7 +275,7 @@ class _Pages:
         return (await self._store.writing(delete)).shown(id)
 
 
-def _item(reading: Reading, owner: bytes, conversation: str, id: str, param: str | None = None) -> Record:
+def _item(reading: ReadTransaction, owner: bytes, conversation: str, id: str, param: str | None = None) -> Record:
     conversation_of(reading, owner, conversation)
     found = reading.get(owner, ITEM, item_key(conversation, id))
     if found is None:

@@ -35,7 +35,7 @@ _LONGEST_PAUSE: Final = 30.0
 _MOST: Final = 64 * 1024 * 1024  # the largest size of a sibling's counts, in bytes
 
 
-class Worker(msgspec.Struct, frozen=True):
+class ServerWorker(msgspec.Struct, frozen=True):
     """A worker's view of its parent and siblings."""
 
     number: int  # its number, from 0
@@ -47,7 +47,7 @@ class Worker(msgspec.Struct, frozen=True):
     engines: dict[str, Address] = {}  # the processes of llama.cpp that all workers share, by the models' names
 
     @classmethod
-    def here(cls) -> "Worker | None":
+    def here(cls) -> "ServerWorker | None":
         """This process as a worker, from its environment; ``None`` if it is not a worker."""
         variable = os.environ.pop(VARIABLE, None)
         return None if variable is None else msgspec.json.decode(variable, type=cls)
@@ -149,7 +149,9 @@ class _Parent:
 
     def _start(self, number: int) -> None:
         ours, theirs = socket.socketpair()
-        worker = Worker(number, self._listener.fileno(), theirs.fileno(), self._folder, self._secret, self._engines)
+        worker = ServerWorker(
+            number, self._listener.fileno(), theirs.fileno(), self._folder, self._secret, self._engines
+        )
         # In its own session, so that Ctrl-C reaches only the parent, which then ends all workers in the same way.
         process = subprocess.Popen(
             [sys.executable, "-m", "unspool", *self._words],

@@ -1,4 +1,4 @@
-"""`Capture`: collects the tokens of one output as they were sampled."""
+"""`OutputCapture`: collects the tokens of one output as they were sampled."""
 
 import math
 from array import array
@@ -15,7 +15,7 @@ _MOST: Final = 1e-3  # how far above 0 rounding may put a log-probability
 _MOST_HIDDEN: Final = 8  # how many tokens may be hidden in one place: a character has at most four bytes
 
 
-class Output(NamedTuple):
+class SampledOutput(NamedTuple):
     """An output as it was sampled."""
 
     text: str  # the raw text
@@ -36,7 +36,7 @@ class _Hidden(NamedTuple):
     text: str
 
 
-class Capture:
+class OutputCapture:
     """Collects the pieces of one output. Only lists of texts and numbers grow with it: the garbage collector would look
     through anything else again and again."""
 
@@ -78,7 +78,7 @@ class Capture:
         self._ids += ids
         self._known += known if len(known) == len(ids) else [None] * len(ids)
 
-    def output(self, tokenizer: Any) -> Output:
+    def output(self, tokenizer: Any) -> SampledOutput:
         """Everything that was taken. The tokenizer finds tokens that an engine left out, if there is only one
         reading."""
         problems = []
@@ -95,7 +95,7 @@ class Capture:
         if ids and any(map(math.isnan, logprobs)):
             count = sum(map(math.isnan, logprobs))
             problems.append(f"{count} of {len(ids)} tokens have no log-probability")
-        return Output(
+        return SampledOutput(
             clean("".join(self._texts)),
             ids,
             logprobs,

@@ -11,7 +11,7 @@ import msgspec
 from ..engines import Engine, EngineError, Request, Sampling
 from ..request.prompts import Prompts
 from ..tokens import encoded
-from .capture import Capture, Output
+from .capture import OutputCapture, SampledOutput
 
 _PROMPT: Final = "The capital of France is Paris, and the capital of Italy is"
 _TOP: Final = 1
@@ -88,16 +88,16 @@ async def _ready(engine: Engine) -> None:
             return
 
 
-class _Found(NamedTuple):
+class _ProbeResult(NamedTuple):
     """What a probe found: its tokens, the prompt's length by the engine's count, and the alternatives to the first
     token."""
 
-    output: Output
+    output: SampledOutput
     prompt: int | None
     top: dict[str, float]
 
 
-async def _probe(engine: Engine, model: str, ids: list[int], temperature: float) -> _Found:
+async def _probe(engine: Engine, model: str, ids: list[int], temperature: float) -> _ProbeResult:
     asked = Request(
         id="examination",
         model=model,
@@ -108,7 +108,7 @@ async def _probe(engine: Engine, model: str, ids: list[int], temperature: float)
         capture=True,
         messages=[{"role": "user", "content": _PROMPT}],
     )
-    capture, prompt = Capture(), None
+    capture, prompt = OutputCapture(), None
     top: dict[str, float] = {}
     left = _MOST
     async with aclosing(engine.generate(asked)) as stream:
@@ -121,7 +121,7 @@ async def _probe(engine: Engine, model: str, ids: list[int], temperature: float)
                 prompt = delta.usage.prompt_tokens
             if delta.logprobs and not top:
                 top = {entry["token"]: entry["logprob"] for entry in delta.logprobs[0].get("top_logprobs", ())}
-    return _Found(capture.output(engine.tokenizer), prompt, top)
+    return _ProbeResult(capture.output(engine.tokenizer), prompt, top)
 
 
 async def _kind(engine: Engine, model: str, ids: list[int], at_one: dict[str, float]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from ..engines.local.judge import Pieces, read_tokenizer
+from ..engines.local.judge import LongestPieces, read_tokenizer
 from ..engines.token_kinds import PROMPT, RESULTS, Codes, codes_of
 from ..errors import ConstraintError
 from ..grammar.matchers import from_lark
@@ -20,7 +20,7 @@ from .records import Model, Node, Recorded, ids_of
 _WORD: Final = 32
 
 
-class Kinds:
+class TokenKinds:
     """Finds the kinds of the tokens of a model's calls; ``blobs`` are the session's tools and grammars, by their
     digests."""
 
@@ -81,7 +81,7 @@ class Kinds:
         import llguidance
 
         if hasattr(self._tokenizer, "described"):
-            return read_tokenizer(llguidance, Pieces(self._tokenizer.described))
+            return read_tokenizer(llguidance, LongestPieces(self._tokenizer.described))
         return llguidance.LLTokenizer(backend_of(self._tokenizer).to_str())
 
     def _mark(self, codes: Codes, ids: Sequence[int], lark: str) -> None:

@@ -12,7 +12,7 @@ from ..engines import Engine
 from ..request.continuation import Rounds
 from ..request.prompts import Prompts
 from ..request.settings import Settings
-from ..store import NoRecord, Writing
+from ..store import NoRecord, WriteTransaction
 
 
 class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -76,7 +76,7 @@ class Model(Protocol):
     def engine(self) -> Engine: ...
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class SessionLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """How many generations, tokens of all outputs together, and seconds a session may use; ``None`` means any number.
     The last output is cut."""
 
@@ -102,7 +102,7 @@ class About(msgspec.Struct, kw_only=True, omit_defaults=True):
     secret: bytes
     created: float
     sampling: dict[str, Any] = {}
-    limits: Limits = Limits()
+    limits: SessionLimits = SessionLimits()
     metadata: dict[str, Any] = {}
     status: str = "open"
     reward: float | None = None
@@ -176,7 +176,7 @@ BLOB: Final = "session_blob"
 ROUNDS: Final = "session_rounds"
 
 
-class Stored(msgspec.Struct):
+class StoredCall(msgspec.Struct):
     """A call in the store, with the model's name."""
 
     model: str
@@ -191,7 +191,7 @@ class Remembered(msgspec.Struct):
     rounds: Rounds
 
 
-def put_about(writing: Writing, about: About) -> None:
+def put_about(writing: WriteTransaction, about: About) -> None:
     """Store a session again, which may be dropped once it is finished; `NoRecord` if it was."""
     if writing.get(OWNER, SESSION, about.id) is None:
         raise NoRecord(f"the session {about.id} is no longer stored: it made room for others, or was too old")
@@ -199,16 +199,16 @@ def put_about(writing: Writing, about: About) -> None:
     writing.pin(OWNER, SESSION, about.id, about.status != "finished")
 
 
-def put_call(writing: Writing, id: str, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> None:
+def put_call(writing: WriteTransaction, id: str, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> None:
     """Store a call of a session, and what it refers to; `NoRecord` if its parent is not stored."""
     if record.parent and writing.get(OWNER, CALL, record.parent) is None:
         raise NoRecord(f"the call {record.parent} is not stored")
     above = (SESSION, id)
     for digest, blob in blobs.items():
         writing.put(OWNER, BLOB, f"{id}/{digest.hex()}", blob, parent=above)
-    writing.put(OWNER, CALL, record.id, msgspec.msgpack.encode(Stored(model, record)), parent=above)
+    writing.put(OWNER, CALL, record.id, msgspec.msgpack.encode(StoredCall(model, record)), parent=above)
 
 
-def put_rounds(writing: Writing, id: str, found: Remembered) -> None:
+def put_rounds(writing: WriteTransaction, id: str, found: Remembered) -> None:
     """Store an answer of several rounds of a session."""
     writing.put(OWNER, ROUNDS, f"{id}/{found.keys[0].hex()}", msgspec.msgpack.encode(found), parent=(SESSION, id))

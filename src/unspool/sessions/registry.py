@@ -14,10 +14,10 @@ import msgspec
 from ..engines import EngineError
 from ..regex import Regex
 from ..request.fields import BadRequest
-from ..store import Reading, Record, RecordExists, Store, StoreError, Writing, owner_of
+from ..store import ReadTransaction, Record, RecordExists, Store, StoreError, WriteTransaction, owner_of
 from .examine import Examined, examine
-from .records import BLOB, CALL, OWNER, ROUNDS, SESSION, About, Limits, Model, Remembered, Stored, put_about
-from .session import Refused, Session, tell_lost
+from .records import BLOB, CALL, OWNER, ROUNDS, SESSION, About, Model, Remembered, SessionLimits, StoredCall, put_about
+from .session import Session, SessionRefused, tell_lost
 
 log = logging.getLogger("unspool.sessions")
 
@@ -58,10 +58,10 @@ class Sessions:
     # -- sessions --------------------------------------------------------------------------------------------------
 
     async def create(
-        self, id: str | None, sampling: Mapping[str, Any], limits: Limits, metadata: Mapping[str, Any]
+        self, id: str | None, sampling: Mapping[str, Any], limits: SessionLimits, metadata: Mapping[str, Any]
     ) -> Session:
-        """Make a session; see `About`. `BadRequest` if the id has another form, `Refused` (409) if there is such a
-        session."""
+        """Make a session; see `About`. `BadRequest` if the id has another form, `SessionRefused` (409) if
+        there is such a session."""
         if id is not None and not _ID.fullmatch(id):
             raise BadRequest("id", "must have 1 to 128 letters, digits and . _ -, and begin with a letter or a digit")
         about = About(
@@ -75,14 +75,14 @@ class Sessions:
             judged=True,
         )
 
-        def write(w: Writing) -> None:
+        def write(w: WriteTransaction) -> None:
             w.put(OWNER, SESSION, about.id, msgspec.msgpack.encode(about), new=True, pinned=True)
             w.put(OWNER, _KEY, about.key, b"", parent=(SESSION, about.id), new=True)
 
         try:
             await self._store.writing(write)
         except RecordExists:
-            raise Refused(f"id: there is a session {about.id!r} already", 409) from None
+            raise SessionRefused(f"id: there is a session {about.id!r} already", 409) from None
         return self._opened(Session(about, self._store, self._claim))
 
     async def get(self, id: str) -> Session | None:
@@ -118,14 +118,14 @@ class Sessions:
         return [(record.at, _about(record)) for record in found]
 
     async def delete(self, session: Session) -> None:
-        """Forget a session with all its calls, and what is stored under its key; `Refused` (409) if a request is in
-        flight."""
+        """Forget a session with all its calls, and what is stored under its key; `SessionRefused` (409) if a request
+        is in flight."""
         if session.running:
-            raise Refused(f"the session {session.about.id} has requests in flight; finish it first", 409)
+            raise SessionRefused(f"the session {session.about.id} has requests in flight; finish it first", 409)
         session.deleted = True  # no request begins meanwhile
         id = session.about.id
 
-        def delete(w: Writing) -> None:
+        def delete(w: WriteTransaction) -> None:
             w.delete(OWNER, SESSION, id, below=True)
             w.delete_all(owner_of(session.about.key.encode()))
 
@@ -152,7 +152,7 @@ class Sessions:
 
     async def _load(self, id: str) -> Session | None:
 
-        def read(r: Reading) -> Session | None:
+        def read(r: ReadTransaction) -> Session | None:
             record = r.get(OWNER, SESSION, id)
             if record is None:
                 return None
@@ -162,7 +162,7 @@ class Sessions:
                 tell_lost(about)
             session = Session(about, self._store, self._claim, blobs)
             for one in _every(r, CALL, id):
-                stored = msgspec.msgpack.decode(one.data, type=Stored)
+                stored = msgspec.msgpack.decode(one.data, type=StoredCall)
                 session.load(stored.model, stored.call)
             for one in _every(r, ROUNDS, id):
                 session.load_rounds(msgspec.msgpack.decode(one.data, type=Remembered))
@@ -217,7 +217,7 @@ class Sessions:
         return found
 
 
-def _tell_lost(writing: Writing) -> None:
+def _tell_lost(writing: WriteTransaction) -> None:
     """Note in all open sessions that they may have lost calls: the others had everything stored when they finished."""
     after: int | None = None
     while page := writing.children(OWNER, SESSION, after=after, limit=_PAGE):
@@ -231,7 +231,7 @@ def _about(record: Record) -> About:
     return msgspec.msgpack.decode(record.data, type=About)
 
 
-def _every(reading: Reading, kind: str, id: str) -> Iterator[Record]:
+def _every(reading: ReadTransaction, kind: str, id: str) -> Iterator[Record]:
     """All records of a kind below a session."""
     after: int | None = None
     while page := reading.children(OWNER, kind, (SESSION, id), after=after, limit=_PAGE):

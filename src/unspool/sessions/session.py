@@ -21,11 +21,11 @@ from ..request.continuation import Continued, Written
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..rl.rollouts import BROKEN, RETRY, Call, Link, Rollout, rows_of
-from ..store import Claim, NoRecord, Store, StoreError, StoreFull, Writing
+from ..store import Claim, NoRecord, Store, StoreError, StoreFull, WriteTransaction
 from ..wire.encoding import clean, cleaned, encode
-from .capture import Capture, Output
+from .capture import OutputCapture, SampledOutput
 from .examine import Examined
-from .kinds import Kinds
+from .kinds import TokenKinds
 from .records import About, Model, Node, Recorded, Remembered, ids_of, packed, put_about, put_call, put_rounds
 from .tree import Tree
 
@@ -48,7 +48,7 @@ _UNJUDGED: Final = "an earlier version of unspool recorded this, which did not k
 _Request = TypeVar("_Request", bound=ChatRequest)
 
 
-class Refused(BadRequest):
+class SessionRefused(BadRequest):
     """A session takes no request now."""
 
     def __init__(self, message: str, status: int) -> None:
@@ -72,7 +72,9 @@ class Session:
         self._records: list[tuple[str, Recorded]] = []
         self._rounds: list[Remembered] = []
         self._keeping: Future[Any] | None = None
-        self._unkept: dict[Callable[[Writing], None], int] = {}  # what the store does not have yet, in order; its bytes
+        self._unkept: dict[
+            Callable[[WriteTransaction], None], int
+        ] = {}  # what the store does not have yet, in order; its bytes
         self._failing = False  # the store could not take something
         self._trees: dict[str, Tree] = {}
         self._lock = threading.Lock()  # a thread may be the first that needs a tree
@@ -124,9 +126,9 @@ class Session:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Begin a request; `Refused`: 409 if the session is finished, 403 if a limit is reached."""
+        """Begin a request; `SessionRefused`: 409 if the session is finished, 403 if a limit is reached."""
         if self.about.status != "open":
-            raise Refused(f"the session {self.about.id} is {self.about.status}", 409)
+            raise SessionRefused(f"the session {self.about.id} is {self.about.status}", 409)
         self._check()
         self.running += 1
         self._idle.clear()
@@ -134,7 +136,7 @@ class Session:
     def _check(self) -> None:
         about, limits = self.about, self.about.limits
         if self.deleted:
-            raise Refused(f"the session {about.id} was deleted", 404)
+            raise SessionRefused(f"the session {about.id} was deleted", 404)
         reached = {
             "calls": limits.calls is not None and self.calls + len(self._held) >= limits.calls,
             "tokens": limits.tokens is not None and self.tokens >= limits.tokens,
@@ -142,12 +144,14 @@ class Session:
         }
         for name, over in reached.items():
             if over:
-                raise Refused(f"limits.{name}: the session {about.id} has used up {getattr(limits, name):,}", 403)
+                raise SessionRefused(
+                    f"limits.{name}: the session {about.id} has used up {getattr(limits, name):,}", 403
+                )
 
     async def hold(self, most: int | None) -> int | None:
         """Begin a generation of at most this many tokens (``None``: as many as are left), and return how many it may
-        make; `free` ends it. Whoever could pass the limit waits for those that may need less than they hold. `Refused`
-        (403) if a limit is reached."""
+        make; `free` ends it. Whoever could pass the limit waits for those that may need less than they hold.
+        `SessionRefused` (403) if a limit is reached."""
         limit = self.about.limits.tokens
         while True:
             self._check()
@@ -177,7 +181,7 @@ class Session:
         """
         most_calls = self.about.limits.calls
         if most_calls is not None and self.calls + len(self._held) + request.n > most_calls:
-            raise Refused(
+            raise SessionRefused(
                 f"limits.calls: {request.n} choices are more than the session has left of {most_calls:,}", 403
             )
         fields = {name: value for name, value in self.about.sampling.items() if name != "max_tokens"}
@@ -207,9 +211,9 @@ class Session:
             await self.change(**changes)
 
     async def change(self, **fields: Any) -> None:
-        """Change what is known of the run, also in the store; `Refused` (404) if it is deleted."""
+        """Change what is known of the run, also in the store; `SessionRefused` (404) if it is deleted."""
         if self.deleted:
-            raise Refused(f"the session {self.about.id} is deleted", 404)
+            raise SessionRefused(f"the session {self.about.id} is deleted", 404)
         before = {name: getattr(self.about, name) for name in fields}
         self._set(fields)
         try:
@@ -217,7 +221,7 @@ class Session:
         except BaseException as error:
             self._set(before)
             if isinstance(error, NoRecord):
-                raise Refused(f"{error}", 404) from None
+                raise SessionRefused(f"{error}", 404) from None
             raise
 
     def _set(self, fields: Mapping[str, Any]) -> None:
@@ -226,8 +230,10 @@ class Session:
 
     # -- recording -------------------------------------------------------------------------------------------------
 
-    def recording(self, model: Model, prepared: Prepared, asked: engines.Request, examined: Examined) -> "Recording":
-        return Recording(self, model, prepared, asked, examined)
+    def recording(
+        self, model: Model, prepared: Prepared, asked: engines.Request, examined: Examined
+    ) -> "GenerationRecording":
+        return GenerationRecording(self, model, prepared, asked, examined)
 
     def record(self, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> "Future[Any]":
         """Add a call; see `_write` for what this returns. `StoreFull` if too much waits for the store already."""
@@ -247,16 +253,16 @@ class Session:
         """Whether so many bytes may wait for the store."""
         return not self._failing or self._claim.waiting + size <= _WAITING
 
-    def _write(self, work: Callable[[Writing], None] | None = None, size: int = 0) -> "Future[None]":
+    def _write(self, work: Callable[[WriteTransaction], None] | None = None, size: int = 0) -> "Future[None]":
         """Write something of so many bytes to the store, behind all that it does not have yet: a call comes after its
         parent. What this returns never fails: what the store cannot take now is tried again with what comes next, or by
         `store_again`."""
         if work is not None:
             self._unkept[work] = size
         settled: Future[None] = Future()
-        taken: dict[Callable[[Writing], None], int] = {}
+        taken: dict[Callable[[WriteTransaction], None], int] = {}
 
-        def write(writing: Writing) -> None:
+        def write(writing: WriteTransaction) -> None:
             nonlocal taken
             taken = self._unkept.copy()
             for work in taken:
@@ -341,7 +347,7 @@ class Session:
         names."""
         links: list[Link] = []
         problems: dict[str, None] = dict.fromkeys(self.problems)
-        kinds: dict[str, Kinds] = {}
+        kinds: dict[str, TokenKinds] = {}
         records = list(self._records)
         edges = _edges([record for _, record in records])
         for name, record in records:
@@ -350,7 +356,7 @@ class Session:
                 problems[f"the model {name!r} is no longer served"] = None
                 continue
             if name not in kinds:
-                kinds[name] = Kinds(model, self.blobs)
+                kinds[name] = TokenKinds(model, self.blobs)
             link = _link(name, self.tree(model).nodes[record.id], kinds[name])
             link.call.edges = edges[record.id]
             links.append(link)
@@ -427,7 +433,7 @@ def _edges(records: Sequence[Recorded]) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def _link(model: str, node: Node, kinds: Kinds) -> Link:
+def _link(model: str, node: Node, kinds: TokenKinds) -> Link:
     record = node.record
     logprobs = array("d")
     logprobs.frombytes(record.logprobs)
@@ -467,7 +473,7 @@ def _link(model: str, node: Node, kinds: Kinds) -> Link:
     )
 
 
-class Recording:
+class GenerationRecording:
     """Records one generation. A failure of its own is noted in the session, and never reaches the agent's answer."""
 
     def __init__(
@@ -480,7 +486,7 @@ class Recording:
         self._prompt = prepared.continued or _written_by_client(asked)
         self._asked = asked
         self._examined = examined
-        self._capture = Capture()
+        self._capture = OutputCapture()
         self._started = time.time()
         self._began = time.monotonic()
         self._holds = False
@@ -535,7 +541,7 @@ class Recording:
             kept,
         )
 
-    def _doubts(self, output: Output) -> Iterator[str]:
+    def _doubts(self, output: SampledOutput) -> Iterator[str]:
         """Why the prompt's tokens may not be those that the engine read."""
         ids, media = self._prompt.ids, self._request.media
         if ids is None:
@@ -546,7 +552,7 @@ class Recording:
             yield "media have one placeholder each here, where the engine read other tokens"
 
     def _record(
-        self, output: Output, written: Written, stop: str | None, reason: str | None
+        self, output: SampledOutput, written: Written, stop: str | None, reason: str | None
     ) -> tuple[Recorded, dict[bytes, bytes]]:
         prompt, asked, request = self._prompt, self._asked, self._request
         problems = [*(self._examined.problems if self._examined.failed else ()), *output.problems]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..chat_templates.pool import Waiting
+from ..chat_templates.pool import AwaitedRendering
 from ..engines.base import engine_name
 from ..request.chain import json_bytes, thought
 from ..request.chat_request import ChatRequest
@@ -79,7 +79,7 @@ class Tree(Turns):
 
     # -- prompts ---------------------------------------------------------------------------------------------------
 
-    def prompt(self, request: ChatRequest, waiting: Waiting | None = None) -> Continued:
+    def prompt(self, request: ChatRequest, waiting: AwaitedRendering | None = None) -> Continued:
         """Return the prompt of a request, which continues a call if possible; `BadRequest` if the template refuses the
         request."""
         self._check(request)
@@ -121,7 +121,7 @@ class Tree(Turns):
         asked = any(chain.digest(b"asked") in self._asked for chain in chains[1 : first + 1])
         return self._rendered(request, past, waiting, "", "rewritten" if asked else "")
 
-    def _check_before(self, node: Node, request: ChatRequest, at: int, waiting: Waiting | None) -> None:
+    def _check_before(self, node: Node, request: ChatRequest, at: int, waiting: AwaitedRendering | None) -> None:
         """`NoBridge` if the template writes what is before a call's answer, the message ``at``, differently with the
         request's variables. Switches of thinking mostly change only how an answer begins, or which earlier thoughts are
         left, and some are words behind the question."""
@@ -141,7 +141,7 @@ class Tree(Turns):
             raise NoBridge("other variables write what is before it differently")
 
     def _behind(
-        self, node: Node, request: ChatRequest, at: int, past: Past, fork: str, waiting: Waiting | None
+        self, node: Node, request: ChatRequest, at: int, past: Past, fork: str, waiting: AwaitedRendering | None
     ) -> Continued:
         """The prompt that begins with a call's tokens; `NoBridge` if the template writes something else."""
         record = node.record
@@ -156,7 +156,12 @@ class Tree(Turns):
         return joined._replace(parent=record.id, fork=fork, follows=joined.ids is not None)
 
     def _rendered(
-        self, request: ChatRequest, past: Past | None, waiting: Waiting | None, parent: str = "", fork: str = ""
+        self,
+        request: ChatRequest,
+        past: Past | None,
+        waiting: AwaitedRendering | None,
+        parent: str = "",
+        fork: str = "",
     ) -> Continued:
         """The prompt as the template writes it, in its own tokens."""
         text = self.prompts.render(self._restored(request), waiting)
@@ -170,7 +175,7 @@ class Tree(Turns):
         written: Written,
         answer: Mapping[str, Any],
         results: Sequence[Mapping[str, Any]],
-        waiting: Waiting | None = None,
+        waiting: AwaitedRendering | None = None,
     ) -> Continued:
         """See `Turns.next_round`; it continues the call that was recorded for the turn."""
         found = super().next_round(request, prompt, written, answer, results, waiting)

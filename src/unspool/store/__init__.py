@@ -17,17 +17,17 @@ The data are bytes; what they mean is the business of those who store them.
 from .claim import Claim
 from .records import NoRecord, Record, RecordExists, StoreError, StoreFull, owner_of
 from .store import Store
-from .transactions import Reading, Writing
+from .transactions import ReadTransaction, WriteTransaction
 
 __all__ = [
     "Claim",
     "NoRecord",
-    "Reading",
+    "ReadTransaction",
     "Record",
     "RecordExists",
     "Store",
     "StoreError",
     "StoreFull",
-    "Writing",
+    "WriteTransaction",
     "owner_of",
 ]

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from .claim import Claim
 from .records import StoreError, StoreFull
-from .transactions import SCHEMA, Reading, Writing
+from .transactions import SCHEMA, ReadTransaction, WriteTransaction
 
 try:
     import fcntl
@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 class _Job(NamedTuple):
-    work: Callable[[Writing], Any]
+    work: Callable[[WriteTransaction], Any]
     done: "Future[Any]"
 
 
@@ -80,12 +80,12 @@ class Store:
         self._thread = threading.Thread(target=self._run, name="unspool-store", daemon=True)
         self._thread.start()
 
-    def read(self, work: Callable[[Reading], _T]) -> _T:
+    def read(self, work: Callable[[ReadTransaction], _T]) -> _T:
         """Read in one transaction, and return what ``work`` returns. It may wait for the disk."""
         with self._reader_lock, _clear(), _transaction(self._reader, "BEGIN"):
-            return work(Reading(self._reader, self._clock() - self._age))
+            return work(ReadTransaction(self._reader, self._clock() - self._age))
 
-    def write(self, work: Callable[[Writing], _T]) -> "Future[_T]":
+    def write(self, work: Callable[[WriteTransaction], _T]) -> "Future[_T]":
         """Write in one transaction: all of it or nothing.
 
         ``work`` runs in the store's thread, maybe twice, and should do nothing else. The future has what it returned,
@@ -97,11 +97,11 @@ class Store:
         self._jobs.put(_Job(work, done))
         return done
 
-    async def reading(self, work: Callable[[Reading], _T]) -> _T:
+    async def reading(self, work: Callable[[ReadTransaction], _T]) -> _T:
         """`read` without blocking the event loop."""
         return await asyncio.to_thread(self.read, work)
 
-    async def writing(self, work: Callable[[Writing], _T]) -> _T:
+    async def writing(self, work: Callable[[WriteTransaction], _T]) -> _T:
         """`write` without blocking the event loop. Cancelled, it may be done or not."""
         return await asyncio.wrap_future(self.write(work))
 
@@ -185,7 +185,7 @@ class Store:
         try:
             with self._lock, _clear(), _transaction(self._db, "BEGIN IMMEDIATE"):
                 now = self._clock()
-                writing = Writing(self._db, now - self._age, now, self._size)
+                writing = WriteTransaction(self._db, now - self._age, now, self._size)
                 results = [job.work(writing) for job in jobs]
                 writing.finish()
         except BaseException as error:

@@ -1,4 +1,4 @@
-"""What a transaction of the store can do: `Reading` and `Writing`."""
+"""What a transaction of the store can do: `ReadTransaction` and `WriteTransaction`."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ SELECT r.at, r.kind, r.id, r.data, r.parent FROM above JOIN records r USING (at)
 """
 
 
-class Reading:
+class ReadTransaction:
     """A transaction that reads. An owner sees only its own records, and nothing that has expired: trees that were last
     written to before ``oldest``, in seconds."""
 
@@ -109,7 +109,7 @@ class Reading:
         ).fetchone()
 
 
-class Writing(Reading):
+class WriteTransaction(ReadTransaction):
     """A transaction that also writes, as long as there are at most this many bytes."""
 
     def __init__(self, db: sqlite3.Connection, oldest: float, now: float, most: int) -> None:

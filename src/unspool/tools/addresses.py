@@ -33,7 +33,7 @@ def read_host(text: str) -> tuple[str, str]:
     return (found[1] or found[3]).strip("[]"), found[2] or ""
 
 
-class Refused(Exception):
+class AddressRefused(Exception):
     """An address to which no connection is allowed; the message says why."""
 
 
@@ -64,15 +64,15 @@ def _inner(address: Address) -> ipaddress.IPv4Address | None:
 
 
 async def resolve(host: str, port: int, *, private: bool = False) -> list[str]:
-    """The addresses of a host, a name or an address without brackets. `Refused` if there is none, or if one of them is
-    not public and must be: a name with both kinds is an attack."""
+    """The addresses of a host, a name or an address without brackets. `AddressRefused` if there is none, or if one
+    of them is not public and must be: a name with both kinds is an attack."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise Refused(f"{host} cannot be resolved: {getattr(error, 'strerror', None) or error}") from None
+        raise AddressRefused(f"{host} cannot be resolved: {getattr(error, 'strerror', None) or error}") from None
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     if not private:
         for address in addresses:
             if not is_public(address):
-                raise Refused(f"{host} leads to {address}, which is not a public address")
+                raise AddressRefused(f"{host} leads to {address}, which is not a public address")
     return addresses

@@ -162,7 +162,7 @@ class Approval(msgspec.Struct, frozen=True):
         return cls("never" in named, named.get("always", frozenset()), named.get("never", frozenset()))
 
 
-class Session(Protocol):
+class ToolState(Protocol):
     """The state for one response, such as Python's variables or a browser's cursors."""
 
     async def call(self, tool: ServerTool, arguments: str) -> ToolResult:
@@ -193,7 +193,7 @@ class ToolServer(Protocol):
             ToolServerError: the server cannot be reached or violates its protocol.
         """
 
-    def session(self) -> Session:
+    def session(self) -> ToolState:
         """A session for one response. It starts nothing before its first call."""
 
     async def aclose(self) -> None:

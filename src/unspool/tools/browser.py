@@ -10,7 +10,7 @@ from urllib.parse import quote_plus, urlsplit
 
 import msgspec
 
-from .addresses import Refused
+from .addresses import AddressRefused
 from .base import ServerTool, Source, ToolLimits, ToolResult, own_tool, read_arguments, refused
 from .fetch import Fetcher
 from .page import Page, read_page, wrapped
@@ -76,20 +76,20 @@ class Browser:
         work = {"search": self._searched, "open": self._opened, "find": self._found}[tool.original.partition(".")[2]]
         try:
             return await work(read)
-        except Refused as why:
+        except AddressRefused as why:
             return refused(f"The browser cannot do that: {why}.")
 
     async def _searched(self, given: dict[str, Any]) -> ToolResult:
         query = _string(given, "query")
         if self._search is None:
-            raise Refused("no search provider is set up on this server; open a URL instead")
+            raise AddressRefused("no search provider is set up on this server; open a URL instead")
         join = "&" if "?" in self._search else "?"
         url = f"{self._search}{join}q={quote_plus(query)}&format=json"
         fetched = await self._fetcher.fetch(url, trusted=True)
         try:
             found = msgspec.json.decode(fetched.body, type=_Results).results
         except msgspec.DecodeError:
-            raise Refused("the search provider's answer is malformed") from None
+            raise AddressRefused("the search provider's answer is malformed") from None
         lines: list[str] = []
         links: list[str] = []
         for result in found[: max(1, min(_integer(given, "topn", _RESULTS), _FOUND))]:
@@ -117,7 +117,7 @@ class Browser:
             links = self._pages[self._checked(cursor)].links
             number = int(target)
             if number >= len(links):
-                raise Refused(f"the page {cursor} has no link {number}")
+                raise AddressRefused(f"the page {cursor} has no link {number}")
             url = links[number]
         page = await read_page(await self._fetcher.fetch(url), self._limits.time)
         return self._shown(self._kept(page), max(0, loc), count)
@@ -139,7 +139,7 @@ class Browser:
 
     def _kept(self, page: Page) -> int:
         if len(self._pages) >= _PAGES:
-            raise Refused(f"no more than {_PAGES} pages may be open")
+            raise AddressRefused(f"no more than {_PAGES} pages may be open")
         self._pages.append(page)
         return len(self._pages) - 1
 
@@ -149,7 +149,7 @@ class Browser:
 
     def _checked(self, cursor: int) -> int:
         if not 0 <= cursor < len(self._pages):
-            raise Refused("no page is open" if not self._pages else f"there is no page {cursor}")
+            raise AddressRefused("no page is open" if not self._pages else f"there is no page {cursor}")
         return cursor
 
     def _shown(self, cursor: int, first: int, count: int) -> ToolResult:
@@ -157,7 +157,7 @@ class Browser:
         page = self._pages[cursor]
         total = len(page.lines)
         if total and first >= total:
-            raise Refused(f"the page has the lines 0 to {total - 1}")
+            raise AddressRefused(f"the page has the lines 0 to {total - 1}")
         head = f"[{cursor}] {page.title}" + (f" ({page.url})" if page.url and page.url != page.title else "")
         room = self._limits.output - len(head) - 100
         lines: Sequence[str] = page.lines[first : first + count if count > 0 else total]
@@ -177,7 +177,7 @@ class Browser:
 def _string(given: dict[str, Any], key: str) -> str:
     value = given.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise Refused(f"{key} must be a text that is not empty")
+        raise AddressRefused(f"{key} must be a text that is not empty")
     return value
 
 
@@ -186,4 +186,4 @@ def _integer(given: dict[str, Any], key: str, default: int) -> int:
     try:
         return default if value is None else int(value)
     except (TypeError, ValueError, OverflowError):
-        raise Refused(f"{key} must be a whole number") from None
+        raise AddressRefused(f"{key} must be a whole number") from None

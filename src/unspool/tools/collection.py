@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from ..engines.threads import retrieve
-from .base import Approval, ServerTool, Session, ToolLimits, ToolResult, ToolServer, ToolServerError, log, refused
+from .base import Approval, ServerTool, ToolLimits, ToolResult, ToolServer, ToolServerError, ToolState, log, refused
 from .config import read_config, read_list
 
 _REST: Final = 10.0  # seconds for which a server that failed to list its tools is not asked again
@@ -169,11 +169,11 @@ class ToolsSession:
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, ToolState] = {}
         self._closed = False
 
     async def call(self, tool: ServerTool, arguments: str) -> ToolResult:
-        """See `Session.call`. The tool's server runs it."""
+        """See `ToolState.call`. The tool's server runs it."""
         if self._closed:
             raise RuntimeError("the session is closed")
         session = self._sessions.get(tool.server)

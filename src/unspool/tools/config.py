@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from .base import Approval, ToolLimits, log
-from .targets import Endpoint, Program
+from .targets import Program, Target
 
 if TYPE_CHECKING:
     from .mcp import MCPToolServer
@@ -43,7 +43,7 @@ _LARGEST: Final = 1_048_576  # the most bytes of a configuration file
 
 def _opened(
     label: str,
-    target: Endpoint | Program,
+    target: Target | Program,
     limits: ToolLimits,
     approval: Approval | None = None,
     allowed: frozenset[str] | None = None,
@@ -70,14 +70,14 @@ def read_list(value: str, limits: ToolLimits) -> "list[MCPToolServer]":
     return found
 
 
-def _listed(address: str) -> Endpoint:
+def _listed(address: str) -> Target:
     if "://" in address:
         _check_url(address)
-        return Endpoint((("http", address), ("sse", address)))
+        return Target((("http", address), ("sse", address)))
     _check_url(f"http://{address}/")
     if urlsplit(f"http://{address}/").port is None or urlsplit(f"http://{address}/").path != "/":
         raise ValueError(f"{address!r} is neither host:port nor a URL")
-    return Endpoint((("http", f"http://{address}/mcp"), ("sse", f"http://{address}/sse")))
+    return Target((("http", f"http://{address}/mcp"), ("sse", f"http://{address}/sse")))
 
 
 def _check_url(url: str) -> None:
@@ -156,11 +156,11 @@ def _program(entry: Mapping[str, Any]) -> Program:
     return Program(command, tuple(_strings(entry, "args")), _table(entry, "env"), cwd)
 
 
-def _endpoint(entry: Mapping[str, Any], kind: str) -> Endpoint:
+def _endpoint(entry: Mapping[str, Any], kind: str) -> Target:
     url = _expanded(_typed(entry, "url", str, ""))
     _check_url(url)
     kinds: tuple[Literal["http", "sse"], ...] = ("http",) if kind == "http" else ("sse",) if kind else ("http", "sse")
-    return Endpoint(tuple((kind, url) for kind in kinds), _table(entry, "headers"))
+    return Target(tuple((kind, url) for kind in kinds), _table(entry, "headers"))
 
 
 def _typed(entry: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from .base import ServerTool, Session, ToolLimits, ToolResult, ToolServerError, own_tool, refused
+from .base import ServerTool, ToolLimits, ToolResult, ToolServerError, ToolState, own_tool, refused
 from .browser import Browser, browser_tools
 from .fetch import Fetcher
 from .interpreter import DESCRIPTION, Interpreter, InterpreterError, monty
@@ -49,8 +49,8 @@ class DemoToolServer:
             tools.append(own_tool(self.label, "python", _DESCRIPTION, {"code": {"type": "string"}}, ["code"]))
         return tools
 
-    def session(self) -> Session:
-        return _Session(self)
+    def session(self) -> ToolState:
+        return _DemoState(self)
 
     async def aclose(self) -> None:
         if self.fetcher is not None:
@@ -67,8 +67,8 @@ def _code(arguments: str) -> str | None:
     return code if isinstance(code, str) else None
 
 
-class _Session:
-    """See `Session`. Its interpreter and browser start when a call needs them."""
+class _DemoState:
+    """See `ToolState`. Its interpreter and browser start when a call needs them."""
 
     def __init__(self, server: DemoToolServer) -> None:
         self._server = server

@@ -14,8 +14,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from .. import __version__
-from ..engines.upstream.interim import Answer
-from .addresses import Refused, is_public, read_host, resolve
+from ..engines.upstream.interim import BoundedResponse
+from .addresses import AddressRefused, is_public, read_host, resolve
 
 _REDIRECTS: Final = 5
 _PORTS: Final = {"http": 80, "https": 443}
@@ -44,7 +44,7 @@ class _Checked(AbstractResolver):
     ) -> list[ResolveResult]:
         try:
             addresses = await resolve(host, port, private=self._private)
-        except Refused as refused:
+        except AddressRefused as refused:
             raise OSError(errno.EACCES, str(refused)) from None
         return [
             ResolveResult(
@@ -89,7 +89,7 @@ class Fetcher:
         """The HTTP sessions, by whether the operator named the URL."""
 
     async def fetch(self, url: str, *, trusted: bool = False) -> Fetched:
-        """Fetch a page; `Refused` says why it is not allowed or cannot be fetched. If the operator named the URL
+        """Fetch a page; `AddressRefused` says why it is not allowed or cannot be fetched. If the operator named the URL
         (``trusted``), any host and address is allowed, but no redirect."""
         try:
             async with asyncio.timeout(self._time):
@@ -98,13 +98,13 @@ class Fetcher:
                     if isinstance(found, Fetched):
                         return found
                     if trusted:
-                        raise Refused(f"{url} redirects")
+                        raise AddressRefused(f"{url} redirects")
                     url = urljoin(url, found.strip())
-                raise Refused(f"more than {_REDIRECTS} redirects")
+                raise AddressRefused(f"more than {_REDIRECTS} redirects")
         except TimeoutError:
-            raise Refused(f"{url} does not answer within {self._time:g} seconds") from None
+            raise AddressRefused(f"{url} does not answer within {self._time:g} seconds") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Refused(f"{url} cannot be fetched: {error}") from None
+            raise AddressRefused(f"{url} cannot be fetched: {error}") from None
 
     async def aclose(self) -> None:
         clients, self._clients = self._clients, {}
@@ -118,22 +118,22 @@ class Fetcher:
             host, port = (asked.raw_host or "").rstrip("."), asked.port or 0
             asked = asked.with_host(host)  # checks the characters of the name
         except ValueError:
-            raise Refused(f"{url!r} is not a URL of http or https") from None
+            raise AddressRefused(f"{url!r} is not a URL of http or https") from None
         if asked.scheme not in _PORTS:
-            raise Refused(f"{url!r} is not a URL of http or https")
+            raise AddressRefused(f"{url!r} is not a URL of http or https")
         if not trusted and not self.allows(host, port):
             allowed = ", ".join(self._hosts) or "none"
-            raise Refused(f"{host}:{port} is not among the hosts that may be read ({allowed})")
+            raise AddressRefused(f"{host}:{port} is not among the hosts that may be read ({allowed})")
         literal = ":" in host or host.replace(".", "").isdigit()
         if literal and not (self._private or trusted or is_public(host)):
-            raise Refused(f"{host} is not a public address")
+            raise AddressRefused(f"{host} is not a public address")
         return asked
 
     def admits(self, url: str) -> bool:
         """Whether a URL may be fetched, as far as it says itself."""
         try:
             self._checked(url, False)
-        except Refused:
+        except AddressRefused:
             return False
         return True
 
@@ -153,22 +153,22 @@ class Fetcher:
             if reply.status in _MOVED and "location" in reply.headers:
                 return reply.headers["location"]
             if reply.status != 200:
-                raise Refused(f"{url} answers {reply.status} {reply.reason or ''}".rstrip())
+                raise AddressRefused(f"{url} answers {reply.status} {reply.reason or ''}".rstrip())
             return Fetched(str(reply.url), reply.content_type.lower(), reply.charset or "", await self._body(reply))
 
     async def _body(self, reply: aiohttp.ClientResponse) -> bytes:
         encoding = reply.headers.get("content-encoding", "identity").strip().lower()
         if encoding != "identity" and encoding not in _DECODERS:
-            raise Refused(f"{reply.url} is compressed as {encoding!r}")
+            raise AddressRefused(f"{reply.url} is compressed as {encoding!r}")
         decoder = zlib.decompressobj(_DECODERS[encoding]) if encoding in _DECODERS else None
         body = bytearray()
         async for data in reply.content.iter_any():
             try:
                 body += data if decoder is None else decoder.decompress(data, self._size + 1 - len(body))
             except zlib.error as error:
-                raise Refused(f"{reply.url} is not compressed as it says: {error}") from None
+                raise AddressRefused(f"{reply.url} is not compressed as it says: {error}") from None
             if len(body) > self._size:
-                raise Refused(f"{reply.url} has more than {self._size:,} bytes")
+                raise AddressRefused(f"{reply.url} has more than {self._size:,} bytes")
         return bytes(body)
 
     def _session(self, trusted: bool) -> aiohttp.ClientSession:
@@ -187,7 +187,7 @@ class Fetcher:
             timeout=aiohttp.ClientTimeout(total=self._time),
             headers={"User-Agent": f"unspool/{__version__}", "Accept-Encoding": "gzip, deflate"},
             auto_decompress=False,
-            response_class=Answer,
+            response_class=BoundedResponse,
             trust_env=False,
             max_line_size=16_384,
             max_field_size=16_384,

@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx2
 from opentelemetry.propagate import inject  # which the SDK of MCP brings
 
-from .addresses import Refused, resolve
+from .addresses import AddressRefused, resolve
 from .listed import TooMany, sifted
 
 _STREAM: Final = 16  # the most bytes of an event stream, as a multiple of one message's
@@ -100,9 +100,9 @@ class _Transport(httpx2.AsyncBaseTransport):
             host = request.url.host
             try:
                 if request.url.scheme != "https":
-                    raise Refused("only https is allowed")
+                    raise AddressRefused("only https is allowed")
                 address = (await resolve(host, request.url.port or 443))[0]
-            except Refused as refused:
+            except AddressRefused as refused:
                 raise httpx2.ConnectError(str(refused), request=request) from None
             # The `Host` header and the certificate check use the name; the connection uses the checked address.
             request.extensions = {**request.extensions, "sni_hostname": host}

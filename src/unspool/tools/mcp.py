@@ -25,11 +25,11 @@ from ..schema import MAX_NESTING, nests_deeper
 from .base import (
     Approval,
     ServerTool,
-    Session,
     ToolLimits,
     ToolMedium,
     ToolResult,
     ToolServerError,
+    ToolState,
     log,
     read_arguments,
     refused,
@@ -37,7 +37,7 @@ from .base import (
 )
 from .http import client as http_client
 from .stdio import Child
-from .targets import Endpoint, Program
+from .targets import Program, Target
 
 _DESCRIPTION: Final = 8_192  # the most characters of a tool's description that the model reads
 _LENGTH: Final = 1_000  # the most characters of an error that are passed on
@@ -55,7 +55,7 @@ class MCPToolServer:
     def __init__(
         self,
         label: str,
-        target: Endpoint | Program,
+        target: Target | Program,
         *,
         limits: ToolLimits | None = None,
         approval: Approval | None = None,
@@ -70,7 +70,7 @@ class MCPToolServer:
         self._until = 0.0
         self._shared = _Shared(self.connect)
         self._answers = 0
-        """The index in `Endpoint.tries` of the one that answered last."""
+        """The index in `Target.tries` of the one that answered last."""
 
     async def list_tools(self) -> Sequence[ServerTool]:
         if monotonic() >= self._until:
@@ -80,8 +80,8 @@ class MCPToolServer:
             self._until = monotonic() + seconds
         return self._listed
 
-    def session(self) -> Session:
-        return _Session(self, self._connections())
+    def session(self) -> ToolState:
+        return _McpState(self, self._connections())
 
     async def aclose(self) -> None:
         await self._shared.aclose()
@@ -134,7 +134,7 @@ class MCPToolServer:
         raise ToolServerError("; ".join(faults))
 
     def _transport(self, kind: str, url: str) -> Any:
-        assert isinstance(self.target, Endpoint)
+        assert isinstance(self.target, Target)
         make = partial(http_client, self.label, self.target.headers, self.limits.message, public=self.target.public)
         if kind == "sse":
 
@@ -315,7 +315,7 @@ class _Shared:
         return True
 
 
-class _Session:
+class _McpState:
     def __init__(self, server: MCPToolServer, shared: _Shared) -> None:
         self._server = server
         self._shared = shared

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from . import page_reader
-from .addresses import Refused
+from .addresses import AddressRefused
 from .fetch import Fetched
 from .page_reader import plain
 
@@ -36,21 +36,21 @@ class Page(msgspec.Struct, frozen=True):
     links: tuple[str, ...] = ()
 
 
-class _Read(msgspec.Struct):
+class _PageText(msgspec.Struct):
     title: str
     text: str
     links: list[str]
 
 
 async def read_page(fetched: Fetched, time: float) -> Page:
-    """Read a fetched page, within this many seconds; `Refused` if it is not text, or cannot be read in time."""
+    """Read a fetched page, within this many seconds; `AddressRefused` if it is not text, or cannot be read in time."""
     if fetched.kind in _HTML:
         read = await _html(fetched, time)
         return Page(fetched.url, read.title or fetched.url, tuple(_lines(read.text)), tuple(read.links))
     if fetched.kind.startswith("text/") or fetched.kind in _TEXT or fetched.kind.endswith("+json"):
         text = fetched.body.decode(_charset(fetched) or "utf-8", "replace")
         return Page(fetched.url, fetched.url, tuple(wrapped(plain(text))))
-    raise Refused(f"{fetched.url} is {fetched.kind}, which is not text")
+    raise AddressRefused(f"{fetched.url} is {fetched.kind}, which is not text")
 
 
 def _charset(fetched: Fetched) -> str:
@@ -85,7 +85,7 @@ def _lines(text: str) -> Iterator[str]:
         empty = not line
 
 
-async def _html(fetched: Fetched, time: float) -> _Read:
+async def _html(fetched: Fetched, time: float) -> _PageText:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", page_reader.__file__, fetched.url, _charset(fetched)),
         stdin=asyncio.subprocess.PIPE,
@@ -98,13 +98,13 @@ async def _html(fetched: Fetched, time: float) -> _Read:
         async with asyncio.timeout(time):
             output, _ = await process.communicate(fetched.body)
     except TimeoutError:
-        raise Refused(f"{fetched.url} cannot be read within {time:g} seconds") from None
+        raise AddressRefused(f"{fetched.url} cannot be read within {time:g} seconds") from None
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await asyncio.shield(asyncio.ensure_future(process.wait()))
     try:
-        return msgspec.json.decode(output, type=_Read)
+        return msgspec.json.decode(output, type=_PageText)
     except msgspec.DecodeError:
-        raise Refused(f"{fetched.url} cannot be read") from None
+        raise AddressRefused(f"{fetched.url} cannot be read") from None

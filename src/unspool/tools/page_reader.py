@@ -32,7 +32,7 @@ _URL: Final = 2_048
 _MEMORY: Final = 1 << 30  # the most bytes of address space
 
 
-class Writer:
+class PageWriter:
     """Writes a tree as text in document order. It does not recurse, because trees may be deep."""
 
     def __init__(self, url: str, base: str) -> None:
@@ -138,7 +138,7 @@ def main() -> None:
     titled, base = tree.css_first("title"), tree.css_first("base[href]")
     title = " ".join(plain(titled.text()).split())[:200] if titled is not None else ""
     named = (base.attributes.get("href") or "") if base is not None else ""
-    writer = Writer(url, urljoin(url, named if len(named) <= _URL else ""))
+    writer = PageWriter(url, urljoin(url, named if len(named) <= _URL else ""))
     if tree.body is not None:
         writer.walk(tree.body)
     sys.stdout.buffer.write(json.dumps({"title": title, "text": writer.text, "links": writer.links}).encode())

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class Target(msgspec.Struct, frozen=True):
     """The addresses of a server, tried in order until one answers: pairs of a transport (``http`` is streamable HTTP,
     ``sse`` that of old servers) and a URL. If a request named it (``public``), only https and public addresses are
     allowed."""

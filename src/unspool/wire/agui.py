@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..events import ToolCallEnd, ToolCallStart
 from . import sse
 from .blocks import BlockWriter, TextKind, events_of
-from .common import Answer, Failure, Sealing, Usage
+from .common import Failure, Sealing, Usage, WholeAnswer
 from .encoding import encode, on_one_line, quoted
 from .server_tools import ApprovalAsked, ServerCallResult, ServerCallStart
 
@@ -97,7 +97,7 @@ class AguiWriter(BlockWriter):
         """``RUN_ERROR``, the last event; everything open stays open, except activities."""
         return self._left() + sse.data(error_body(failure))
 
-    def _write_whole(self, answer: Answer) -> bytes:
+    def _write_whole(self, answer: WholeAnswer) -> bytes:
         """The run as one stream: the protocol has no other form."""
         return self.start() + self.events(0, events_of(answer)) + self.finish(answer.usage)
 

@@ -9,7 +9,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from ..arguments import wrong_type
 from ..events import (
     ContentDelta,
     Event,
@@ -22,7 +21,8 @@ from ..events import (
     ToolCallStart,
 )
 from ..message import Message, ToolCall, checked_messages
-from .common import Answer, Writer, not_written
+from ..validation import wrong_type
+from .common import WholeAnswer, Writer, not_written
 from .server_tools import AnyEvent, ApprovalAsked, ServerCallResult, ServerCallStart, ServerEvent, ToolsListed
 
 TextKind = Literal["reasoning", "content"]
@@ -183,7 +183,7 @@ class BlockWriter(Writer):
         return b""
 
 
-def events_of(answer: Answer) -> Sequence[AnyEvent]:
+def events_of(answer: WholeAnswer) -> Sequence[AnyEvent]:
     """The events of the only choice, or those of its message. A `ValueError` if there is not one message."""
     if len(checked_messages(answer.messages)) != 1:
         raise ValueError(f"messages: got {len(answer.messages)}; the protocol has only one choice")

@@ -23,8 +23,8 @@ from ..events import (
 from ..message import Message, fold
 from . import sse
 from .blocks import replay
-from .chat import ChatWriter, Choice, Options, error_body, tool_call
-from .common import Answer, Failure
+from .chat import ChatWriter, Options, StreamedChoice, error_body, tool_call
+from .common import Failure, WholeAnswer
 from .encoding import encode, on_one_line
 from .server_tools import AnyEvent, Clients
 from .summary import Detail, summarized
@@ -62,10 +62,10 @@ class CandleWriter(ChatWriter):
         self._markers = markers
         self._content_chunks = content_chunks
         self._summary = summary
-        self._unsaid: dict[Choice, str] = {}
+        self._unsaid: dict[StreamedChoice, str] = {}
         self._begun: set[int] = set()
 
-    def _handle(self) -> dict[type, Callable[[Choice, Any], bytes]]:
+    def _handle(self) -> dict[type, Callable[[StreamedChoice, Any], bytes]]:
         return {
             **super()._handle(),
             ReasoningStart: self._reasoning_start,
@@ -86,21 +86,21 @@ class CandleWriter(ChatWriter):
             out = out.replace(b'"delta":' + old, b'"delta":' + new, 1)
         return out
 
-    def _reasoning_start(self, c: Choice, event: ReasoningStart) -> bytes:
+    def _reasoning_start(self, c: StreamedChoice, event: ReasoningStart) -> bytes:
         self._unsaid[c] = self._markers[0]  # goes with the first text
         return b""
 
-    def _reasoning(self, c: Choice, event: ReasoningDelta) -> bytes:
+    def _reasoning(self, c: StreamedChoice, event: ReasoningDelta) -> bytes:
         opening = self._unsaid.pop(c, "")
         return super()._reasoning(c, msgspec.structs.replace(event, text=opening + event.text) if opening else event)
 
-    def _reasoning_end(self, c: Choice, event: ReasoningEnd) -> bytes:
+    def _reasoning_end(self, c: StreamedChoice, event: ReasoningEnd) -> bytes:
         return self._reasoning(c, ReasoningDelta(self._markers[1], event.start, event.end))
 
-    def _call_end(self, c: Choice, event: ToolCallEnd) -> bytes:
+    def _call_end(self, c: StreamedChoice, event: ToolCallEnd) -> bytes:
         return self._broken(c, _INVALID_CALL) if event.status == "invalid" else b""
 
-    def _broken(self, c: Choice, error: dict[str, str]) -> bytes:
+    def _broken(self, c: StreamedChoice, error: dict[str, str]) -> bytes:
         c.over = True
         chunk = c.head + self._tail(c.logprobs, b'"error"')
         return chunk.removesuffix(b"}\n\n") + b',"error":' + on_one_line(encode(error)) + b"}\n\n"
@@ -112,7 +112,7 @@ class CandleWriter(ChatWriter):
 
     # -- whole -----------------------------------------------------------------------------------------------------
 
-    def _whole(self, answer: Answer) -> dict[str, Any]:
+    def _whole(self, answer: WholeAnswer) -> dict[str, Any]:
         seen = [Clients().take(e) for e in answer.events] or [replay(m) for m in answer.messages]
         runs = [_before_failure(e) for e in seen]
         whole = super()._whole(msgspec.structs.replace(answer, messages=[fold(run) for run in runs]))

@@ -13,13 +13,13 @@ Profiles of other servers are subclasses, which differ in the handlers of events
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
-from ..arguments import wrong_type
 from ..events import ContentDelta, Finish, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall, checked_messages
+from ..validation import wrong_type
 from . import sse
-from .common import Answer, Failure, Usage, Writer, not_written
+from .common import Failure, Usage, WholeAnswer, Writer, not_written
 from .encoding import encode, on_one_line, quoted
-from .freeform import Input, Kind, input_of
+from .freeform import ClientTool, Input, input_of
 from .server_tools import TOOL_LIMIT, AnyEvent, Clients
 
 ReasoningField = Literal["reasoning_content", "reasoning", "both"]
@@ -41,7 +41,7 @@ class Options(TypedDict):
     server_tools: NotRequired[bool]
 
 
-class Choice:
+class StreamedChoice:
     """One choice of a stream: its prepared bytes, and what goes into its next chunk."""
 
     __slots__ = ("arguments", "content", "head", "inputs", "logprobs", "over", "plain", "tail")
@@ -94,7 +94,7 @@ class ChatWriter(Writer):
         calls_reason: str = "tool_calls",
         system_fingerprint: str | None = None,
         server_tools: bool = False,
-        kinds: Mapping[str, Kind] | None = None,
+        kinds: Mapping[str, ClientTool] | None = None,
     ) -> None:
         if n < 1:
             raise ValueError(f"n: must be at least 1, not {n}")
@@ -113,14 +113,14 @@ class ChatWriter(Writer):
         self._keys = tuple(encode(field) + b":" for field in self._fields)
         tail = self._tail((), b"null")
         head = b'"choices":[{"index":%d,"delta":{'
-        self._choices = [Choice(self._prefix + head % i + self.DELTA, tail) for i in range(n)]
+        self._choices = [StreamedChoice(self._prefix + head % i + self.DELTA, tail) for i in range(n)]
         self._clients = [Clients() for _ in range(n)] if server_tools else None
         self._kinds = kinds or {}
-        self._handlers: dict[type, Callable[[Choice, Any], bytes]] = self._handle()
+        self._handlers: dict[type, Callable[[StreamedChoice, Any], bytes]] = self._handle()
         if self._kinds:
             self._handlers |= {ToolCallDelta: self._any_arguments, ToolCallEnd: self._any_call_end}
 
-    def _handle(self) -> dict[type, Callable[[Choice, Any], bytes]]:
+    def _handle(self) -> dict[type, Callable[[StreamedChoice, Any], bytes]]:
         """The handlers of events; an event without one is not written."""
         return {
             ContentDelta: self._content,
@@ -165,7 +165,7 @@ class ChatWriter(Writer):
             return self._hide(c, self._clients[choice], events)
         return self._write(c, events, count)
 
-    def _hide(self, c: Choice, clients: Clients, events: Sequence[AnyEvent]) -> bytes:
+    def _hide(self, c: StreamedChoice, clients: Clients, events: Sequence[AnyEvent]) -> bytes:
         """Write what a client may see, with the results of the server's calls."""
         known = len(clients.results)
         seen = clients.take(events)
@@ -174,7 +174,7 @@ class ChatWriter(Writer):
             return data
         return data + c.head + b'"tool_results":' + on_one_line(encode(clients.results[known:])) + c.tail
 
-    def _write(self, c: Choice, events: Sequence[AnyEvent], count: int) -> bytes:
+    def _write(self, c: StreamedChoice, events: Sequence[AnyEvent], count: int) -> bytes:
         handlers = self._handlers
         if count == 1 and not c.logprobs and not c.over:  # the usual case
             handler = handlers.get(type(events[0]))
@@ -212,14 +212,14 @@ class ChatWriter(Writer):
         )
         return b"}," + fields + b'"finish_reason":' + reason + b"}]" + self._suffix
 
-    def _content(self, c: Choice, event: ContentDelta) -> bytes:
+    def _content(self, c: StreamedChoice, event: ContentDelta) -> bytes:
         return c.content + quoted(event.text) + c.tail
 
-    def _reasoning(self, c: Choice, event: ReasoningDelta) -> bytes:
+    def _reasoning(self, c: StreamedChoice, event: ReasoningDelta) -> bytes:
         text = quoted(event.text)
         return c.head + b",".join([key + text for key in self._keys]) + c.tail
 
-    def _call(self, c: Choice, event: ToolCallStart) -> bytes:
+    def _call(self, c: StreamedChoice, event: ToolCallStart) -> bytes:
         kind, field = b"function", b"arguments"
         if event.name in self._kinds:
             kind, field = b"custom", b"input"
@@ -228,23 +228,23 @@ class ChatWriter(Writer):
         opened = b'"tool_calls":[{"index":%d,"id":%b,"type":"%b","%b":{"name":%b,"%b":""}}]'
         return c.head + opened % (event.index, quoted(event.id), kind, kind, quoted(event.name), field) + c.tail
 
-    def _arguments(self, c: Choice, event: ToolCallDelta) -> bytes:
+    def _arguments(self, c: StreamedChoice, event: ToolCallDelta) -> bytes:
         return c.arguments[event.index] + quoted(event.arguments) + b"}}]" + c.tail
 
     # If custom tools are declared, a call may be of one of them.
 
-    def _any_arguments(self, c: Choice, event: ToolCallDelta) -> bytes:
+    def _any_arguments(self, c: StreamedChoice, event: ToolCallDelta) -> bytes:
         text = c.inputs.get(event.index)
         return self._arguments(c, event) if text is None else self._input(c, event.index, text.feed(event.arguments))
 
-    def _any_call_end(self, c: Choice, event: ToolCallEnd) -> bytes:
+    def _any_call_end(self, c: StreamedChoice, event: ToolCallEnd) -> bytes:
         text = c.inputs.pop(event.index, None)
         return b"" if text is None else self._input(c, event.index, text.close())
 
-    def _input(self, c: Choice, index: int, text: str) -> bytes:
+    def _input(self, c: StreamedChoice, index: int, text: str) -> bytes:
         return c.arguments[index] + quoted(text) + b"}}]" + c.tail if text else b""
 
-    def _finish(self, c: Choice, event: Finish) -> bytes:
+    def _finish(self, c: StreamedChoice, event: Finish) -> bytes:
         c.over = True
         return c.head + self._tail(c.logprobs, quoted(self._reason(event.reason)))
 
@@ -255,10 +255,10 @@ class ChatWriter(Writer):
 
     # -- whole -----------------------------------------------------------------------------------------------------
 
-    def _write_whole(self, answer: Answer) -> bytes:
+    def _write_whole(self, answer: WholeAnswer) -> bytes:
         return encode(self._whole(answer))
 
-    def _whole(self, answer: Answer) -> dict[str, Any]:
+    def _whole(self, answer: WholeAnswer) -> dict[str, Any]:
         whole = {
             **self._identity,
             "object": "chat.completion",
@@ -291,7 +291,7 @@ class ChatWriter(Writer):
         return sent
 
 
-def tool_call(call: ToolCall, kinds: Mapping[str, Kind] | None = None) -> dict[str, Any]:
+def tool_call(call: ToolCall, kinds: Mapping[str, ClientTool] | None = None) -> dict[str, Any]:
     if kinds and call.name in kinds:
         return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": input_of(call.arguments)}}
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}

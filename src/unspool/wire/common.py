@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from ..arguments import described
 from ..events import Event
 from ..message import Message
+from ..validation import described
 from . import sse
 from .server_tools import AnyEvent, ServerEvent
 
@@ -82,7 +82,7 @@ class Failure(msgspec.Struct, frozen=True):
     allow: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class WholeAnswer(msgspec.Struct, frozen=True):
     """The arguments of `Writer.whole`."""
 
     messages: Sequence[Message]
@@ -139,7 +139,7 @@ class Writer(ABC):
         Raises:
             ValueError: the protocol has one choice, and there is not exactly one message.
         """
-        return self._write_whole(Answer(messages, usage, logprobs, events, stop_sequence))
+        return self._write_whole(WholeAnswer(messages, usage, logprobs, events, stop_sequence))
 
     @abstractmethod
-    def _write_whole(self, answer: Answer) -> bytes: ...
+    def _write_whole(self, answer: WholeAnswer) -> bytes: ...

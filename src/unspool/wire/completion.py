@@ -7,7 +7,7 @@ from ..events import ContentDelta, Finish
 from ..message import checked_messages
 from . import sse
 from .chat import error_body
-from .common import Answer, Failure, Usage, Writer, not_written
+from .common import Failure, Usage, WholeAnswer, Writer, not_written
 from .encoding import encode
 from .server_tools import AnyEvent
 
@@ -74,7 +74,7 @@ class CompletionWriter(Writer):
         """A failure after the first byte; see `ChatWriter.error`."""
         return sse.data(error_body(failure)) + sse.DONE
 
-    def _write_whole(self, answer: Answer) -> bytes:
+    def _write_whole(self, answer: WholeAnswer) -> bytes:
         choices = [
             self._choice(i, self._due[i] + m.content, answer.logprobs[i] if answer.logprobs else (), m.finish_reason)
             for i, m in enumerate(checked_messages(answer.messages))

@@ -1,8 +1,8 @@
 """Calls of tools other than plain functions: custom tools, tools in namespaces, the search for tools, and those that
 OpenAI defines and clients run.
 
-The model only calls functions. `Kind` describes what such a call is for the client, and `Input` extracts the text of
-a custom tool from the arguments as they stream.
+The model only calls functions. `ClientTool` describes what such a call is for the client, and `Input` extracts the
+text of a custom tool from the arguments as they stream.
 """
 
 import re
@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from ..arguments import json_object
 from ..regex import Regex
+from ..validation import json_object
 from .encoding import clean
 
 INPUT: Final = "input"  # the argument that contains the text
@@ -21,7 +21,7 @@ OpenAIs = Literal["shell", "local_shell", "apply_patch", "computer", "computer_u
 """The tools that OpenAI defines and clients run."""
 
 
-class Kind(msgspec.Struct, frozen=True):
+class ClientTool(msgspec.Struct, frozen=True):
     """A declared tool as the client knows it: how it was declared, its name there, and its namespace, if any."""
 
     kind: Literal["function", "custom", "tool_search"] | OpenAIs

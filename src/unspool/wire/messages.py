@@ -14,7 +14,7 @@ import msgspec
 from ..events import ToolCallEnd, ToolCallStart
 from . import sse
 from .blocks import BlockWriter, TextKind, events_of
-from .common import Answer, Failure, Sealing, Usage
+from .common import Failure, Sealing, Usage, WholeAnswer
 from .encoding import INVALID_JSON, clean, encode, quoted
 from .server_tools import TOOL_LIMIT, ServerCallResult, ServerCallStart
 
@@ -185,7 +185,7 @@ class MessagesWriter(BlockWriter):
 
     # -- whole -----------------------------------------------------------------------------------------------------
 
-    def _write_whole(self, answer: Answer) -> bytes:
+    def _write_whole(self, answer: WholeAnswer) -> bytes:
         """The blocks of the stream, each complete; inputs keep the arguments' own bytes."""
         content: list[dict[str, Any]] = []
         self._kept = content

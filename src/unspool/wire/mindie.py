@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, Unpack
 from ..events import ContentDelta, Finish
 from ..message import Message
 from . import sse
-from .chat import ChatWriter, Choice, Options, ReasoningField, tool_call
-from .common import Answer, Failure, Usage
+from .chat import ChatWriter, Options, ReasoningField, StreamedChoice, tool_call
+from .common import Failure, Usage, WholeAnswer
 from .encoding import encode, on_one_line, quoted
 from .server_tools import AnyEvent
 
@@ -63,13 +63,13 @@ class MindieWriter(ChatWriter):
             else c.content + (self._so_far if self._full_text else b'"') + b'"' + c.tail
         )
 
-    def _content(self, c: Choice, event: ContentDelta) -> bytes:
+    def _content(self, c: StreamedChoice, event: ContentDelta) -> bytes:
         if not self._full_text:
             return super()._content(c, event)
         self._so_far += quoted(event.text)[1:-1]
         return c.content + self._so_far + b'"' + c.tail
 
-    def _finish(self, c: Choice, event: Finish) -> bytes:
+    def _finish(self, c: StreamedChoice, event: Finish) -> bytes:
         c.over = True
         self._finish_reason = self._reason(event.reason)
         return b""
@@ -91,7 +91,7 @@ class MindieWriter(ChatWriter):
         delta = c.content.removeprefix(self._prefix) + content
         return self._prefix + full + fields + delta + self._tail(c.logprobs, quoted(reason)) + sse.DONE
 
-    def _whole(self, answer: Answer) -> dict[str, Any]:
+    def _whole(self, answer: WholeAnswer) -> dict[str, Any]:
         whole = super()._whole(answer)
         if answer.usage is not None:
             times = {"prefill_time": answer.usage.prefill_time, "decode_time_arr": answer.usage.decode_time_arr}

@@ -14,13 +14,13 @@ from ..events import ToolCallEnd, ToolCallStart
 from . import sse
 from .blocks import BlockWriter, TextKind, events_of
 from .chat import error_body
-from .common import Answer, Failure, Sealing, Usage
+from .common import Failure, Sealing, Usage, WholeAnswer
 from .encoding import clean, encode, on_one_line, quoted
-from .freeform import ITEMS, Input, Kind, OpenAIs
+from .freeform import ITEMS, ClientTool, Input, OpenAIs
 from .messages import tool_input
 from .server_items import ServerItem
 from .server_tools import TOOL_LIMIT, ApprovalAsked, ServerCallResult, ServerCallStart, ToolsListed
-from .summary import Detail, Summary
+from .summary import Detail, ReasoningSummary
 
 __all__ = ["DEFAULTS", "INCOMPLETE", "ResponsesWriter", "error_body"]
 
@@ -81,14 +81,14 @@ class ResponsesWriter(BlockWriter):
         request: Mapping[str, Any] | None = None,
         seal: Sealing | None = None,
         summary: Detail | None = None,
-        kinds: Mapping[str, Kind] | None = None,
+        kinds: Mapping[str, ClientTool] | None = None,
     ) -> None:
         super().__init__()
         self._kinds = kinds or {}
         self._input: Input | None = None
         self._seal = seal
         self._detail = summary
-        self._summary: Summary | None = None
+        self._summary: ReasoningSummary | None = None
         self._sentences: list[str] = []
         self._identity = {"id": id, "object": "response", "created_at": created, "model": model}
         self._repeated = {**DEFAULTS, **{k: v for k, v in (request or {}).items() if k in DEFAULTS}}
@@ -103,7 +103,7 @@ class ResponsesWriter(BlockWriter):
         self._head = b""
         self._parts: list[str] = []
         self._item_id = ""
-        self._call_id, self._tool = "", Kind("function", "")  # the open call
+        self._call_id, self._tool = "", ClientTool("function", "")  # the open call
         self._whole_call = False  # whether its item has no events for pieces of its arguments
 
     # -- streaming -------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class ResponsesWriter(BlockWriter):
     def _open(self, kind: TextKind) -> bytes:
         reasoning = kind == "reasoning"
         if reasoning and self._detail is not None:
-            self._summary, self._sentences = Summary(self._detail), []
+            self._summary, self._sentences = ReasoningSummary(self._detail), []
         self._add("rs" if reasoning else "msg")
         added = self._added(self._text_item(kind, None, "in_progress"))
         part = self._event("response.content_part.added", **self._place(), content_index=0, part=_part(kind, ""))
@@ -227,7 +227,7 @@ class ResponsesWriter(BlockWriter):
 
     def _open_call(self, event: ToolCallStart) -> bytes:
         self._call_id = event.id
-        self._tool = self._kinds.get(event.name) or Kind("function", event.name)
+        self._tool = self._kinds.get(event.name) or ClientTool("function", event.name)
         custom = self._tool.kind == "custom"
         self._add(_PREFIXES[self._tool.kind])
         self._input = Input() if custom else None
@@ -335,7 +335,7 @@ class ResponsesWriter(BlockWriter):
 
     # -- whole -----------------------------------------------------------------------------------------------------
 
-    def _write_whole(self, answer: Answer) -> bytes:
+    def _write_whole(self, answer: WholeAnswer) -> bytes:
         """The same as in the last event of the stream."""
         self.events(0, events_of(answer))
         return self._ended(answer.usage)

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ..arguments import json_object
+from ..validation import json_object
 from .server_tools import Form, ServerCallResult, ServerCallStart
 
 _KINDS: Final[dict[Form, tuple[str, str]]] = {

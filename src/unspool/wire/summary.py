@@ -16,7 +16,7 @@ _LONGEST: Final = 240  # the most characters of a sentence; of a longer one, onl
 _END: Final = Regex(r"(?:[.!?](?=\s)|[。！？]|\n)")
 
 
-class Summary:
+class ReasoningSummary:
     """Picks the sentences of one block of reasoning.
 
     Args:
@@ -64,5 +64,5 @@ class Summary:
 
 def summarized(text: str, detail: Detail) -> list[str]:
     """The summary of a whole block of reasoning, which equals that of its pieces."""
-    summary = Summary(detail)
+    summary = ReasoningSummary(detail)
     return [*summary.feed(text), *summary.close()]

@@ -12,7 +12,7 @@ import msgspec
 from ..events import Event, Stage
 from . import sse
 from .chat import error_body
-from .common import Answer, Failure, Usage, Writer
+from .common import Failure, Usage, WholeAnswer, Writer
 from .encoding import encode
 from .server_tools import AnyEvent
 
@@ -58,7 +58,7 @@ class TraceWriter(Writer):
         """Report that the engine failed."""
         return _line({"type": "error", "message": failure.message, "status": failure.status})
 
-    def _write_whole(self, answer: Answer) -> bytes:
+    def _write_whole(self, answer: WholeAnswer) -> bytes:
         return encode({"message": answer.messages[0], "usage": answer.usage})
 
 

@@ -12,7 +12,7 @@ from unspool import Constraint, constrain
 from unspool.engines import EngineError
 from unspool.engines.local import Address
 from unspool.engines.local.grammars import Grammars
-from unspool.engines.local.judge import Pieces
+from unspool.engines.local.judge import LongestPieces
 from unspool.engines.local.vocabulary import Vocabulary
 from unspool.infer.gguf import read_gguf
 from unspool.tokens import BYTES
@@ -81,7 +81,7 @@ def test_ids_beyond_the_vocabulary_are_no_tokens(vocabulary: Vocabulary) -> None
 def test_outputs_are_cut_into_tokens_also_by_a_vocabulary_without_special_ones() -> None:
     for special, ids in (([0], [0, 2, 0]), ([], [1, 2, 1])):
         described = {"pieces": ["<e>" if special else "", "<e>", "word"], "special": special, "eos": [0]}
-        assert Pieces(json.dumps(described)).of_output("<e>word<e>") == ids
+        assert LongestPieces(json.dumps(described)).of_output("<e>word<e>") == ids
 
 
 async def test_a_grammar_that_takes_too_long_is_refused(

@@ -20,7 +20,7 @@ from unspool.engines import Delta, EngineError, Request
 from unspool.engines.local import Launch, LlamaProcess, Local
 from unspool.engines.local.process import _remove_abandoned
 from unspool.grammar import Constraint
-from unspool.grammar.nodes import Choice, Const, Grammar
+from unspool.grammar.nodes import Alternatives, Const, Grammar
 from unspool.infer.gguf import read_gguf
 from unspool.tokens import BYTES
 
@@ -180,7 +180,7 @@ async def test_a_grammar_that_is_dropped_is_refused_from_then_on_and_what_follow
 ) -> None:
     async with stand_in() as (engine, _):
         begun = asyncio.Event()
-        both = Constraint(Grammar(Choice((Const("slow"), Const("word " * 40))), {}), None, {})
+        both = Constraint(Grammar(Alternatives((Const("slow"), Const("word " * 40))), {}), None, {})
         beside = asyncio.ensure_future(output(engine, begun=begun, constraint=both))
         await begun.wait()
         assert (await output(engine, constraint=constraint("drop"))).startswith("500: llama.cpp dropped the grammar")

@@ -9,7 +9,7 @@ import pytest
 
 from unspool.engines import EngineError
 from unspool.engines.upstream import Upstream
-from unspool.tools.addresses import Refused
+from unspool.tools.addresses import AddressRefused
 from unspool.tools.fetch import Fetcher
 from unspool.tools.http import client
 
@@ -74,7 +74,7 @@ async def sending(interim: int | None) -> AsyncIterator[tuple[str, list[int]]]:
 @pytest.mark.parametrize("name", CLIENTS)
 async def test_interim_responses_without_an_end_are_given_up(name: str) -> None:
     async with sending(None) as (url, sent):
-        with pytest.raises((EngineError, Refused, httpx2.ReadError)):
+        with pytest.raises((EngineError, AddressRefused, httpx2.ReadError)):
             await asyncio.wait_for(CLIENTS[name](url), 20)
         assert sent[0] < 16_000_000
 

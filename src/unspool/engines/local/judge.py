@@ -30,7 +30,9 @@ def _address_space() -> int:
         return 0
 
 
-def _compile(library: Any, tokenizer: Any, pieces: "Pieces", job: dict[str, Any], grammar: str) -> dict[str, Any]:
+def _compile(
+    library: Any, tokenizer: Any, pieces: "LongestPieces", job: dict[str, Any], grammar: str
+) -> dict[str, Any]:
     limits = library.LLParserLimits(**job["limits"])
     matcher = library.LLMatcher(tokenizer, library.LLMatcher.grammar_from_lark(grammar), log_level=0, limits=limits)
     if not matcher.is_error():
@@ -87,7 +89,7 @@ def _judge(compile: Callable[..., dict[str, Any]], cancel: int, job: dict[str, A
     return json.dumps({"over": "cancelled" if cancelled else "time" if late else "memory"}).encode()
 
 
-class Pieces:
+class LongestPieces:
     """A tokenizer that knows its tokens, and encodes by the longest ones."""
 
     def __init__(self, text: str) -> None:
@@ -123,7 +125,7 @@ class Pieces:
         return found
 
 
-def read_tokenizer(library: Any, pieces: Pieces) -> Any:
+def read_tokenizer(library: Any, pieces: LongestPieces) -> Any:
     return library.LLTokenizer(library.TokenizerWrapper(pieces), eos_token=pieces.ends, slices=[])
 
 
@@ -133,7 +135,7 @@ def main() -> None:
     begin = json.loads(asked.readline())
     import llguidance
 
-    pieces = Pieces(asked.read(begin["tokenizer"]).decode())
+    pieces = LongestPieces(asked.read(begin["tokenizer"]).decode())
     compile = partial(_compile, llguidance, read_tokenizer(llguidance, pieces), pieces)
     while (line := asked.readline()).endswith(b"\n"):
         job = json.loads(line)

@@ -150,7 +150,7 @@ class Client:
     def _session(self) -> "aiohttp.ClientSession":
         import aiohttp
 
-        from .interim import Answer
+        from .interim import BoundedResponse
 
         if self._closed:
             raise EngineError("the engine is closed", 503)
@@ -160,7 +160,7 @@ class Client:
                 connector=aiohttp.TCPConnector(limit=0, force_close=True),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect),
                 auto_decompress=False,
-                response_class=Answer,
+                response_class=BoundedResponse,
                 headers={
                     "Accept-Encoding": "identity",
                     **({} if self._key is None else {"Authorization": f"Bearer {self._key}"}),

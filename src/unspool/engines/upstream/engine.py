@@ -15,10 +15,10 @@ from ..media import MEDIA
 from ..threads import Threads
 from .answers import Closed
 from .client import LONG, MAX_ANSWER, Client, Unavailable, written
-from .kinds import KINDS, Kind, Served, body, detect, listed
+from .kinds import KINDS, Kind, ListedModel, body, detect, listed
 from .media import CHAT, SGLANG, WITH_MEDIA, ranges, with_marker
-from .output import Asked, Output
-from .pool import Backend, Pool
+from .output import Output, ServerRequest
+from .pool import Backend, BackendPool
 from .sse import MAX_EVENT
 
 log = logging.getLogger("unspool.engines")
@@ -99,7 +99,7 @@ class Upstream:
         self._threads = Threads(2, "upstream")  # they derive grammars, for which no long prompt must wait
         given = None if kind is None else KINDS[kind]
         self._busy: set[str] = set()  # ids of running requests
-        self._pool = Pool([Backend(base, given) for base in bases], self._probe, check_interval)
+        self._pool = BackendPool([Backend(base, given) for base in bases], self._probe, check_interval)
 
     media = MEDIA
     """Whether a server takes them is known when it is asked."""
@@ -222,7 +222,7 @@ class Upstream:
         finally:
             self._busy.discard(id)
 
-    async def _prepared(self, backend: Backend, request: Request) -> Asked:
+    async def _prepared(self, backend: Backend, request: Request) -> ServerRequest:
         kind = await self._kind(backend)
         if request.media or (request.capture and kind.name == SGLANG):
             kind = _with_more(kind, backend, request)
@@ -232,10 +232,10 @@ class Upstream:
             model, context = model or served.model, served.context
         prompt, spans = await self._prompt(backend, kind, request, model)
 
-        def make() -> Asked:
+        def make() -> ServerRequest:
             body = self._body(kind, request, prompt, model=model, context=context)
             sent = next((body[name] for name in _PROMPTS if name in body), None)
-            return Asked(kind, written(body), sent if isinstance(sent, list) else None, spans)
+            return ServerRequest(kind, written(body), sent if isinstance(sent, list) else None, spans)
 
         size = len(prompt) + sum(len(medium.data) for medium in request.media)
         if request.constraint is None and size < LONG:
@@ -322,7 +322,7 @@ class Upstream:
             raise EngineError(f"kind: the kind of engine cannot be detected; allowed are {', '.join(KINDS)}", 503)
         return backend.kind
 
-    async def _served(self, backend: Backend) -> Served:
+    async def _served(self, backend: Backend) -> ListedModel:
         """The model and the context that a backend reports, which is asked only once."""
         async with backend.asking:
             if backend.served is not None:
@@ -336,7 +336,7 @@ class Upstream:
                 raise fault  # `transformers serve` fails if nothing was ever downloaded
             meta = first.get("meta")
             lengths = (first.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None)
-            backend.served = Served(
+            backend.served = ListedModel(
                 model=first["id"] if isinstance(first.get("id"), str) else None,
                 context=next((n for n in lengths if isinstance(n, int) and n > 0), None),
             )

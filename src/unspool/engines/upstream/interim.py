@@ -8,7 +8,7 @@ from aiohttp.http import HttpProcessingError
 _MOST: Final = 16
 
 
-class Answer(aiohttp.ClientResponse):
+class BoundedResponse(aiohttp.ClientResponse):
     """A response after a few interim ones at most, which aiohttp skips without a limit."""
 
     async def start(self, connection: Any) -> aiohttp.ClientResponse:

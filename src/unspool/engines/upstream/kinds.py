@@ -39,7 +39,7 @@ _NEUTRAL: Final[dict[str, tuple[float, ...]]] = {
 """Values that change nothing, which may be left out if a server does not know the field."""
 
 
-class Served(msgspec.Struct):
+class ListedModel(msgspec.Struct):
     """The first model that a server reports in ``/v1/models``, and the tokens of prompt and output together."""
 
     model: str | None = None

@@ -17,7 +17,7 @@ log = logging.getLogger("unspool.engines")
 _DONE = b"[DONE]"
 
 
-class Asked(NamedTuple):
+class ServerRequest(NamedTuple):
     """A request in the form of a server: the JSON to send, the prompt's tokens and those of its placeholders if these
     are sent."""
 
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
 class Output:
     """Reads one output from the events of its stream. ``ended``: the server has said that no event comes any more."""
 
-    def __init__(self, request: Request, asked: Asked, read: Callable[[bytes], Delta], url: str) -> None:
+    def __init__(self, request: Request, asked: ServerRequest, read: Callable[[bytes], Delta], url: str) -> None:
         self.ended = False
         self._request = request
         self._asked = asked

@@ -8,18 +8,18 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
 from ..base import EngineError
-from .kinds import Kind, Served
+from .kinds import Kind, ListedModel
 
 log = logging.getLogger("unspool")
 
-_FRESH: Final = 1.0  # how long an answer counts for `Pool.health`, in seconds
+_FRESH: Final = 1.0  # how long an answer counts for `BackendPool.health`, in seconds
 
 
 class Backend:
     def __init__(self, url: str, kind: Kind | None) -> None:
         self.url = url
         self.kind = kind  # its kind, given or detected; ``None`` until then
-        self.served: Served | None = None  # what it reports about itself; ``None`` until it was asked
+        self.served: ListedModel | None = None  # what it reports about itself; ``None`` until it was asked
         self.unready = False  # whether it is known to take no ids with media; see `media.CHAT`
         self.spans: dict[str, list[int]] = {}  # the tokens of placeholders, by their texts
         # llama.cpp's marker of media, new with each start, and whether texts begin with a token; ``None``: not asked.
@@ -52,7 +52,7 @@ class Backend:
         self.seen = True
 
 
-class Pool:
+class BackendPool:
     """Chooses among backends, and checks them at an interval in seconds: ``probe`` raises if one is not up."""
 
     def __init__(

@@ -5,12 +5,12 @@ from typing import Final
 from ...dialect.markers import Form
 from ...dialect.patterns import MAX_SPACE, MORE, rest_begins, skip_space
 from ...dialect.syntax import Syntax
-from ..call import Call
+from ..call import OpenCall
 from ..ledger import CAP
 from ..lookout import first_of
 from ..openings import NULL, Openings
 from .literal import DONE, ERROR, STRING, LiteralReader
-from .reader import Mode, Reader, Whole
+from .reader import CallReader, Mode, Whole
 from .spelling import Root
 from .whole import whole_members, whole_object
 from .wrapped import UNWRAPPED, Unwrapping, UnwrapReader, unwrapping
@@ -19,12 +19,12 @@ _CUT: Final = "a closing marker inside a value"
 _NO_OBJECT: Final = "arguments that are not an object"
 
 
-class ArgumentsReader(Reader):
+class ArgumentsReader(CallReader):
     """Reads one literal, and passes it on as arguments."""
 
     def __init__(
         self,
-        call: Call,
+        call: OpenCall,
         openings: Openings,
         literal: LiteralReader | UnwrapReader | None = None,
         *,

@@ -8,9 +8,9 @@ from ...dialect.markers import CALL_END
 from ...dialect.patterns import MORE, NO
 from ...dialect.syntax import Syntax
 from ...regex import Regex
-from ..call import Call
+from ..call import OpenCall
 from ..openings import Openings
-from .reader import Mode, Reader
+from .reader import CallReader, Mode
 
 STRETCH: Final = 4096
 
@@ -19,12 +19,12 @@ _BRACKETS = Regex(r"[\"'{}\[\]()\\]")
 _PAIRS = frozenset((("{", "}"), ("d", "}"), ("s", "}"), ("[", "]"), ("(", ")"), ("t", ")")))
 
 
-class BrokenReader(Reader):
+class BrokenReader(CallReader):
     """Passes on the rest of a call as it is, until a marker or a bracket ends it."""
 
     def __init__(
         self,
-        call: Call,
+        call: OpenCall,
         openings: Openings,
         *,
         track: Sequence[str] | None = None,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ...dialect.markers import Parameter
 from ...schema import Schema, collected, declared_object
-from ..call import Call
+from ..call import OpenCall
 from ..ledger import CAP
 from .strings import escaped
 from .wrapped import WRAPPERS
@@ -55,7 +55,7 @@ class Level:
 class Containers:
     """The open containers, outermost first, and the text that is held in them."""
 
-    def __init__(self, call: Call, schema: Schema | None) -> None:
+    def __init__(self, call: OpenCall, schema: Schema | None) -> None:
         self.levels = [Level("{", None, {}, schema)]  # the open containers
         self.key = ""  # the key of the last argument that was opened, in the innermost container
         self.dropped = -1  # how many containers were open when the value that is being dropped began (-1: none)

@@ -17,13 +17,13 @@ from ...dialect.plan import ArgumentPlan
 from ...events import Status
 from ...regex import Prefix
 from ...schema import Schema
-from ..call import Call
+from ..call import OpenCall
 from ..ledger import CAP
 from ..lookout import first_ending, first_of
 from ..openings import Openings
 from ..white import common_prefix, common_suffix, held_suffix
 from .containers import Containers, Level
-from .reader import Mode, Reader, Whole
+from .reader import CallReader, Mode, Whole
 from .value import Value, ValueKind, marked_by, plain_value
 from .whole import MAX_DEPTH
 from .wrapped import WRAPPERS
@@ -84,10 +84,10 @@ def whole_markup(openings: Openings, schema: Schema | None, form: Form, name: st
     return Whole(name, f"{{{inside}}}", i, end, end)
 
 
-class MarkupReader(Reader):
+class MarkupReader(CallReader):
     """Reads arguments that are each written by a template."""
 
-    def __init__(self, call: Call, openings: Openings, schema: Schema | None) -> None:
+    def __init__(self, call: OpenCall, openings: Openings, schema: Schema | None) -> None:
         super().__init__(call, openings)
         self.status: Status = "ok"  # the status of a call that ends here without its closing
         self.containers = Containers(call, schema)  # the arguments, and the containers inside them
@@ -130,10 +130,10 @@ class MarkupReader(Reader):
     def undecided(self, value: Value | None) -> re.Pattern[str] | None:
         """Matches text that decides nothing yet, in a value or between arguments; ``None``: unknown."""
         level = self.containers.levels[-1]
-        awaited = self._plan.arguments.awaited(level.parameter, self._children(level))
-        if awaited is None or (value is None and self._value is not None):
+        undecided = self._plan.arguments.undecided(level.parameter, self._children(level))
+        if undecided is None or (value is None and self._value is not None):
             return None
-        return awaited.between if value is None else awaited.inside(value.parameter)
+        return undecided.between if value is None else undecided.inside(value.parameter)
 
     # -- between arguments --------------------------------------------------------------------------------------------
 

@@ -10,12 +10,12 @@ from ...dialect.patterns import MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ...dialect.template import ObjectShape
 from ...regex import Regex
-from ..call import Call
+from ..call import OpenCall
 from ..ledger import CAP
 from ..openings import NULL, Openings
 from .arguments import ArgumentsReader
 from .literal import LiteralReader
-from .reader import Mode, Reader, Whole
+from .reader import CallReader, Mode, Whole
 from .spelling import Root
 from .whole import whole_members, whole_object
 from .wrapped import defines
@@ -61,10 +61,10 @@ class Expects:
     LOST: Final = "nothing: it is broken"
 
 
-class ObjectReader(Reader):
+class ObjectReader(CallReader):
     """Reads a call that is an object."""
 
-    def __init__(self, call: Call, openings: Openings, quote: str) -> None:
+    def __init__(self, call: OpenCall, openings: Openings, quote: str) -> None:
         super().__init__(call, openings)
         # The meaning of the current member: ``name``, ``names`` (perhaps the name, under another key), ``id``,
         # ``arguments``, ``argument`` (one beside the name), or ``skip``.

@@ -22,12 +22,12 @@ Part = tuple[str, str]
 
 Split = Callable[[str], Part | None]
 
-Turn = tuple[str, str, "Pieces"]
+Turn = tuple[str, str, "PieceState"]
 """The effect of a piece: the inside of a JSON string, the text that was written for it, and the state after it. If
 everything waits, both are empty, and the state is another."""
 
 
-class Pieces(dict[str, str | Turn | None]):
+class PieceState(dict[str, str | Turn | None]):
     """A state of the automaton: maps pieces to their effects; to their JSON alone, if that is all of them; ``None`` if
     the string ends in them, may end in them, or is wrong. It remembers short pieces.
 
@@ -62,7 +62,7 @@ class Pieces(dict[str, str | Turn | None]):
 
 
 def stops_of(stops: str | None) -> tuple[str | None, str | None]:
-    """`Pieces.stop` and `Pieces.stop2` for some characters; ``None``: no piece is plain."""
+    """`PieceState.stop` and `PieceState.stop2` for some characters; ``None``: no piece is plain."""
     if stops is None or len(stops) > 2:
         return "", None
     return stops[:1] or None, stops[1:] or None
@@ -77,16 +77,16 @@ class StringKind:
         # ``None``: no piece is.
         self.stops = stops
         self._size = 0  # how many pieces the states contain
-        self.empty = Pieces(self, "")  # the state in which no text waits
+        self.empty = PieceState(self, "")  # the state in which no text waits
         self._states = {"": self.empty}
 
-    def state(self, waits: str) -> Pieces:
+    def state(self, waits: str) -> PieceState:
         """The state in which a text waits."""
         if not waits:
             return self.empty
         found = self._states.get(waits)
         if found is None:
-            found = Pieces(self, waits)
+            found = PieceState(self, waits)
             if len(self._states) < _MOST_STATES:
                 self._states[waits] = found
         return found

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from ...dialect.patterns import NO
-from ..call import Call
+from ..call import OpenCall
 from ..openings import Openings
 
 
@@ -38,12 +38,12 @@ class Whole(msgspec.Struct, gc=False):
     call_id: str = ""  # its own id, or ``""``
 
 
-class Reader:
+class CallReader:
     """Reads the inside of a call and passes it on, as long as its mode is `Mode.READING`.
 
     Only the machine changes the state, depending on the mode."""
 
-    def __init__(self, call: Call, openings: Openings) -> None:
+    def __init__(self, call: OpenCall, openings: Openings) -> None:
         self.mode = Mode.READING
         self.why = ""  # the error, if there is one
         self._call = call

@@ -4,11 +4,11 @@ import json
 
 from ...dialect.patterns import MORE, NO
 from ..lookout import first_ending, first_of
-from .reader import Reader
+from .reader import CallReader
 from .strings import escaped
 
 
-class TextReader(Reader):
+class TextReader(CallReader):
     """Reads bare text, and passes it on as an object with one string."""
 
     _begun = False

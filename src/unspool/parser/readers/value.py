@@ -9,7 +9,7 @@ from ...dialect.markers import Parameter
 from ...dialect.plan import Plan
 from ...dialect.syntax import Syntax
 from ...schema import Kinds, Marked, Schema, decode, is_json_value, repeated_key
-from ..call import Call
+from ..call import OpenCall
 from ..ledger import CAP
 from ..openings import NULL
 from .containers import Containers, Held, is_list
@@ -34,7 +34,7 @@ class Value:
 
     def __init__(
         self,
-        call: Call,
+        call: OpenCall,
         plan: Plan,
         containers: Containers,
         parameter: Parameter,

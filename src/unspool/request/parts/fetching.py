@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from ...tools.addresses import Refused
+from ...tools.addresses import AddressRefused
 from ...tools.fetch import Fetcher
 from ..fields import BadRequest
 from ..settings import Limits
@@ -29,7 +29,7 @@ async def fetch_parts(parts: Sequence[Unread], hosts: Sequence[str], limits: Lim
                 raise BadRequest(part.where, "the server does not read from this host; send the bytes as a data: URL")
             try:
                 found[part.url] = (await fetcher.fetch(part.url)).body
-            except Refused as error:
+            except AddressRefused as error:
                 log.warning("a part is not fetched: %.500s", error)
                 raise BadRequest(part.where, "cannot be fetched; send the bytes as a data: URL") from None
             if sum(map(len, found.values())) > limits.media:

@@ -10,7 +10,7 @@ from itertools import repeat
 from typing import Final, NamedTuple
 
 
-class Format(NamedTuple):
+class MediaFormat(NamedTuple):
     """What bytes are: ``image``, ``audio``, ``video`` or ``document``, their media type, and an image's pixels."""
 
     kind: str
@@ -187,16 +187,16 @@ FORMATS: Final = (
 _BINARY: Final = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that no text contains
 
 
-def recognize(data: bytes) -> Format | None:
+def recognize(data: bytes) -> MediaFormat | None:
     """What bytes are; ``None`` if neither a known format nor UTF-8. `BadMedium` if an image's header is malformed."""
     for known in FORMATS:
         if known.begins.match(data):
             width, height = (0, 0) if known.size is None else known.size(data)
             if known.size is not None and not (width and height):
                 raise BadMedium("the image has no pixels")
-            return Format(known.kind, known.type, width, height)
+            return MediaFormat(known.kind, known.type, width, height)
     try:
         data.decode()
     except UnicodeDecodeError:
         return None
-    return None if _BINARY.search(data) else Format("document", "text/plain")
+    return None if _BINARY.search(data) else MediaFormat("document", "text/plain")

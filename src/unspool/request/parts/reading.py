@@ -16,15 +16,15 @@ from typing import Any, Final
 
 import msgspec
 
-from ...arguments import json_shown
 from ...engines.media import Medium, is_medium
 from ...tools import ToolResult
+from ...validation import json_shown
 from ...wire.encoding import clean
 from ..chat_request import ChatRequest
 from ..common import in_one
 from ..fields import REQUIRED, BadRequest, Fields
 from ..settings import Limits
-from .formats import FORMATS, PDF, BadMedium, Format, recognize
+from .formats import FORMATS, PDF, BadMedium, MediaFormat, recognize
 
 log = logging.getLogger("unspool.server")
 _UNREAD: Final = "unread"
@@ -282,7 +282,7 @@ def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[st
     if not data and one.kind not in ("document", _FILE):  # there are empty texts
         raise BadRequest(one.where, "has no bytes")
     try:  # a text may begin as an image does
-        found = Format("document", "text/plain") if one.kind == "document" else recognize(data)
+        found = MediaFormat("document", "text/plain") if one.kind == "document" else recognize(data)
     except BadMedium as error:
         raise BadRequest(one.where, str(error)) from None
     kinds = tuple(_TYPES) if one.kind == _FILE else (one.kind,)

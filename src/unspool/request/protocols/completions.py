@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...arguments import json_shown
+from ...validation import json_shown
 from ...wire import CompletionWriter
 from ...wire import chat as wire
 from ...wire.encoding import clean

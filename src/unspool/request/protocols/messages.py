@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ...arguments import json_shown
+from ...validation import json_shown
 from ...wire import MessagesWriter
 from ...wire import messages as wire
 from ..chat_request import ChatRequest

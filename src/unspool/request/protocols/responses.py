@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from ...arguments import json_shown
 from ...tools import Approval
+from ...validation import json_shown
 from ...wire import ResponsesWriter
 from ...wire import responses as wire
 from ...wire.freeform import ITEMS as OPENAIS

@@ -14,7 +14,7 @@ Expression = re.Pattern[str] | None
 _MOST: Final = 20_000  # characters of an expression: a file may have many blocks, each with many calls
 
 
-class Awaited:
+class Undecided:
     """What may come inside one kind of container, or inside a call. ``between`` matches text in which no further
     argument has opened, and nothing has closed."""
 
@@ -42,7 +42,7 @@ class Awaited:
         return self._inside[id(parameter)]
 
 
-def undecided_opening(calls: Iterable[Pattern], first: Awaited | None) -> Expression:
+def undecided_opening(calls: Iterable[Pattern], first: Undecided | None) -> Expression:
     """Matches text in which a call may open, by one of some patterns, as long as its first argument has not opened."""
     known = [(part, whole) for p in calls if (part := p.begun()) and (whole := p.whole())]
     size = sum(len(part) + len(whole) for part, whole in known)
