@@ -693,7 +693,9 @@ def _outer(form: Form) -> Pattern:
     return form.closing if form.shape is None else form.closing.unbracketed()
 
 
-def _strays(parts: _Parts, parameters: list[Parameter]) -> tuple[list[Stray], list[Stray]]:
+def _strays(  # the groups of markers, and which of them belong to calls
+    parts: _Parts, parameters: list[Parameter]
+) -> tuple[list[Stray], list[Stray]]:
     """The markers that are dropped if they open or close nothing, and those of them that do not belong to calls."""
     if parts.policy.stray_markers != "drop":
         return [], []

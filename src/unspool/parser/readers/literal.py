@@ -155,7 +155,8 @@ class LiteralReader:
         self._broken = VALUE  # the mode in which the error occurred
         self._mark = 0  # text from here to the cursor is passed on unchanged
         self._is_key = False
-        self._prefix = ""  # of a string; of one whose opening quote is missing: the brackets that are open in it
+        self._prefix = ""  # of a string, such as ``r``
+        self._nested = ""  # the brackets that are open in a string whose opening quote is missing
         self._number = SIGN
         self._comma = False
         self._pending = ""  # a comma and its white space that wait for an element (repair)
@@ -211,10 +212,11 @@ class LiteralReader:
     def state(self) -> tuple[Any, ...] | None:
         """What decides how the next text is read, except for the keys and the number so far; ``None`` if it is long."""
         mode, doubt, out = self.mode, self._doubt, tuple(self.out)
-        string: tuple[Any, ...] = (False, "", "", -1)
+        string: tuple[Any, ...] = (False, "", "", "", -1)
         if mode == STRING:
-            string = self._is_key, self._prefix, *((self._key_text, self._key_at) if self._is_key else ("", -1))
-        held = len(self._pending) + len(string[2] or "") + sum(map(len, out))
+            key = (self._key_text, self._key_at) if self._is_key else ("", -1)
+            string = self._is_key, self._prefix, self._nested, *key
+        held = len(self._pending) + len(string[3] or "") + sum(map(len, out))
         if held > _MOST_HELD or len(self.stack) > _MOST_HELD or self._undecided or mode >= DONE:
             return None
         number = self._number if mode == NUMBER else 0
@@ -227,7 +229,7 @@ class LiteralReader:
         """Go to a state, with the keys and the number as they are."""
         doubt = self._doubt
         _, self.mode, brackets, self._comma, self.delimiter, self._number, self._pending, self.repaired, *rest = state
-        out, self._is_key, self._prefix, self._key_text, self._key_at, *rest = rest
+        out, self._is_key, self._prefix, self._nested, self._key_text, self._key_at, *rest = rest
         doubt.since, doubt.dropping, doubt.maybe_set, doubt.size = rest
         self.stack = list(brackets)
         self.out = list(out)
@@ -1046,11 +1048,11 @@ class LiteralReader:
         self.notes.append(("missing_open", self._how.quote))
         self.out.append('"')
         self._is_key = False
-        self._prefix = self.delimiter = ""
+        self._prefix = self._nested = self.delimiter = ""
         self.mode = STRING
         return i
 
-    def _bare_string(self, text: str, i: int) -> int:
+    def _bare_string(self, text: str, i: int) -> int:  # a line for each mark that may end it
         """Read a string whose opening quote is missing: it ends at its closing quote, where the call ends, or, outside
         of brackets of its own, at the bracket around it or where the next key or item follows a comma."""
         assert self._how.bare is not None
@@ -1060,7 +1062,7 @@ class LiteralReader:
         top = self.stack[-1]
         if p > i:
             self.out.append(escaped(text[i:p]))
-            self._prefix = (self._prefix + top * text.count(top, i, p))[:MAX_DEPTH]
+            self._nested = (self._nested + top * text.count(top, i, p))[:MAX_DEPTH]
             return p
         mark = m.group().lstrip()
         end = m.end()
@@ -1070,7 +1072,7 @@ class LiteralReader:
             at = end - 1
             if mark in "<[◁":
                 follows = self._how.ends_call(text, at)
-            elif self._prefix:  # its last bracket is the one around it all the same
+            elif self._nested:  # its last bracket is the one around it all the same
                 follows = self._how.ends_call(text, end) if top + mark in _AROUND else NO
             elif mark == "," and top != "[":
                 follows = self._how.key_follows(text, at, top)
@@ -1081,12 +1083,11 @@ class LiteralReader:
             if follows == NO:
                 self.out.append(escaped(m.group()))
                 if mark == top:
-                    self._prefix = (self._prefix + top)[:MAX_DEPTH]
+                    self._nested = (self._nested + top)[:MAX_DEPTH]
                 elif top + mark in _AROUND:
-                    self._prefix = self._prefix[1:]
+                    self._nested = self._nested[1:]
                 return end
             end = at
-        self._prefix = ""
         self.out.append('"')
         self._string_ended(end)
         return end

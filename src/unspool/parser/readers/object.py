@@ -261,7 +261,7 @@ class ObjectReader(CallReader):
         shape = self._call.form.shape
         return shape is not None and not self._call.id and any(role == "id" for _, role in shape.keys)
 
-    def _arguments(self, i: int, c: str) -> bool:
+    def _arguments(self, i: int, c: str) -> bool:  # `null` and an object, in JSON and in Python
         call = self._call
         none = "arguments that are not an object"
         shape = call.form.shape

@@ -229,7 +229,9 @@ _DESCRIBED_MAYBE: Final = Regex(r'\{(?:"[^"]*(?:"(?::(?:\{(?:"[$\w]*)?)?)?)?)?')
 _HEAD: Final = 256  # the longest of these beginnings, in characters, white space included
 
 
-def defines(text: str, i: int, schema: Schema | None, *, described: bool = False, final: bool = True) -> int:
+def defines(  # a line for each sign
+    text: str, i: int, schema: Schema | None, *, described: bool = False, final: bool = True
+) -> int:
     """Whether the object at ``i`` tells of arguments, as where a tool is quoted: it is their schema, or in an object
     that is ``described``, it has one for each. ``i``, `NO`, or `MORE`."""
     if schema is None or not schema.names_members():
