@@ -13,7 +13,7 @@ from ..events import ContentDelta, Event, Finish, ReasoningDelta, ToolCallDelta,
 from ..message import fold
 from ..wire.encoding import CONTROLS
 from .common import Misuse, needing, read_key, read_tool_choice, write, write_json
-from .generate import GeneratedAnswer, request_arguments, request_body
+from .generate import EngineAnswer, request_arguments, request_body
 from .local import is_local
 from .model import OpenedModel, model_arguments, name_engine, open_model
 from .parse import shower
@@ -151,9 +151,7 @@ class _Chat:
     async def _ask(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer to a chat completions request, which is shown as it arrives, as a message."""
         show, found = shower("pretty"), list[Event]()
-        stream = (
-            _from_server(self._options, body) if self._model is None else GeneratedAnswer(self._model, body).pieces()
-        )
+        stream = _from_server(self._options, body) if self._model is None else EngineAnswer(self._model, body).pieces()
         async with contextlib.aclosing(stream):
             async for _, events in stream:
                 show(events)

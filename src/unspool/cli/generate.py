@@ -108,7 +108,7 @@ def _prompt(options: argparse.Namespace) -> str:
 async def _generate(model: OpenedModel, body: dict[str, Any], form: str) -> None:
     show = shower(form)
     try:
-        answer = GeneratedAnswer(model, body)
+        answer = EngineAnswer(model, body)
         async for delta, events in answer.pieces():
             if form == "raw":
                 write(delta.text)
@@ -121,7 +121,7 @@ async def _generate(model: OpenedModel, body: dict[str, Any], form: str) -> None
         write_json(answer.message.to_openai())
 
 
-class GeneratedAnswer:
+class EngineAnswer:
     """One answer of a model's engine to a chat completions request, without a server."""
 
     def __init__(self, model: OpenedModel, body: dict[str, Any]) -> None:
