@@ -599,8 +599,9 @@ def closing(parts: tuple[Piece, ...], *, any_case: bool = False) -> Pattern:
 def joined(*patterns: Pattern) -> Pattern:
     """Join patterns, with soft white space between them."""
     filled = [each for each in patterns if each]
-    atoms = [atom for each in filled for atom in (Atom(SPACE), *each.atoms)]
-    return filled[0] if len(filled) == 1 else Pattern(atoms[1:])
+    if len(filled) == 1:
+        return filled[0]
+    return Pattern([atom for each in filled for atom in (Atom(SPACE), *each.atoms)][1:])
 
 
 def spaced(atoms: Iterable[Atom]) -> Pattern:
