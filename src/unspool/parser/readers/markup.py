@@ -55,6 +55,8 @@ def plain_arguments(
         else:
             return found, i
         key, value = m.group("key", "value")
+        if value[:2] == "\r\n" and parameter.lead[:1] == "\n":
+            parameter = parameter.windows
         lead, trail = parameter.lead, parameter.trail
         start = len(lead) if value.startswith(lead) else common_prefix(value, lead)
         end = len(value)
@@ -447,6 +449,12 @@ class MarkupReader(CallReader):
             if r != NO:
                 return r == 1
         lead = value.parameter.lead
+        if lead[:1] == "\n" and buf.startswith("\r", i):
+            if i + 1 == n and not tape.final:
+                return False
+            if buf.startswith("\n", i + 1):
+                value.parameter = value.parameter.windows
+                lead = value.parameter.lead
         k = common_prefix(buf, lead, i)
         if i + k == n and not tape.final and (k < len(lead) or plan.arguments.quoted):
             return False
