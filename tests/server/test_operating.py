@@ -110,7 +110,7 @@ async def test_a_worker_whose_parent_is_gone_before_it_is_ready_ends_as_any_orph
     ours, theirs = socket.socketpair()
     orphaned = asyncio.Event()
     with theirs:
-        worker = ServerWorker(0, -1, theirs.fileno(), os.fspath(tmp_path), "")
+        worker = ServerWorker(0, -1, theirs.fileno(), os.fspath(tmp_path))
         ours.close()
         async with worker.serving(lambda: "", orphaned.set), asyncio.timeout(10):
             await orphaned.wait()

@@ -344,6 +344,32 @@ def test_the_store_grows_with_the_turns_alone(session: bool) -> None:
     assert max(steps[1:]) < 1.05 * min(steps), "only the second turn has tokens of two"
 
 
+def test_large_tools_are_stored_once_for_all_turns_and_stay_with_those_that_are_left() -> None:
+    def tools(count: int) -> Any:
+        return [
+            {"type": "function", "name": f"t{i}", "description": "long " * 50, "parameters": {}} for i in range(count)
+        ]
+
+    store = Store()
+    ids: list[str] = []
+    sizes: list[int] = []
+    with live(Writing(*FACTS * 3), "hermes", prompts=template(), store=store) as server:
+        for count in (40, None, 40, None, 41, None):
+            given = {} if count is None else {"tools": tools(count)}
+            made = create(server.openai, False, previous_response_id=ids[-1] if ids else None, **given)
+            ids.append(made.id)
+            sizes.append(_size(store))
+            assert server.openai.responses.retrieve(made.id) == made
+        first, *steps = (b - a for a, b in itertools.pairwise([0, *sizes]))
+        assert [step > first / 2 for step in steps] == [False, False, False, True, False]
+        server.openai.responses.delete(ids[0])
+        assert [len(server.openai.responses.retrieve(id).tools) for id in ids[1:]] == [40, 40, 40, 41, 41]
+        for id in ids[:0:-1]:
+            server.openai.responses.delete(id)
+        with pytest.raises(openai.NotFoundError):
+            server.openai.responses.retrieve(ids[-1])
+
+
 def _size(store: Store) -> int:
     def size(reading: Any) -> int:
         return int(reading._db.execute("SELECT bytes FROM state").fetchone()[0])
@@ -673,8 +699,7 @@ def test_a_response_whose_process_is_gone_has_failed(monkeypatch: pytest.MonkeyP
     lost = "the server ended before the response was complete, or could not store it"
     with live(engine, "hermes", prompts=template(), store=store) as server:
         queued = create(server.openai, False, background=True)
-        real = time.time
-        monkeypatch.setattr("unspool.request.stored.time.time", lambda: real() + 31)
+        monkeypatch.setattr("unspool.request.stored._clock", lambda: time.monotonic() + 31)
         found: Any = server.openai.responses.retrieve(queued.id)
         assert (found.status, found.error.message) == ("failed", lost)
         more: Any = {"model": "m", "input": "More", "previous_response_id": queued.id}
@@ -685,6 +710,18 @@ def test_a_response_whose_process_is_gone_has_failed(monkeypatch: pytest.MonkeyP
     with live(engine, "hermes", prompts=template(), store=again) as server:
         found = server.openai.responses.retrieve(queued.id)
         assert (found.status, found.error.message) == ("failed", "the server is shutting down")
+
+
+def test_a_response_in_the_background_outlives_a_clock_that_is_set_but_no_restart_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with live(Gated(*FACTS), "hermes", prompts=template()) as server:
+        queued = create(server.openai, False, background=True)
+        now = time.time
+        monkeypatch.setattr(time, "time", lambda: now() + 86_400)
+        assert server.openai.responses.retrieve(queued.id).status == "in_progress"
+        monkeypatch.setattr("unspool.request.stored._clock", lambda: 0.0)
+        assert server.openai.responses.retrieve(queued.id).status == "failed"
 
 
 def test_a_stream_of_a_response_whose_process_is_gone_ends_as_failed(

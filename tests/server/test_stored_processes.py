@@ -1,6 +1,8 @@
 """What real processes of `unspool serve` store: it survives their kill, and workers share it."""
 
 import itertools
+import json
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,12 @@ import openai
 import pytest
 
 from .processes import Process
-from .support import PATIENCE, until
+from .support import PATIENCE, until, write_lines
 from .test_operating import recording
 
 pytestmark = pytest.mark.processes
 __all__ = ["recording"]
+SDK_SERVER = Path(__file__).parents[1] / "tools" / "sdk_server.py"
 
 
 def client_of(server: Process) -> openai.OpenAI:
@@ -76,6 +79,25 @@ def test_workers_share_what_they_store(recording: list[str], tmp_path: Path, fil
             with client_of(server) as client:
                 until(lambda: client.responses.retrieve(queued.id).status == "completed")
                 assert client.responses.retrieve(queued.id).output_text == "hi there"
+
+
+def test_an_approval_is_good_after_a_restart_of_all_workers(tmp_path: Path) -> None:
+    call = '<tool_call>\n{"name": "add", "arguments": {"a": 2, "b": 3}}\n</tool_call>'
+    lines: list[Any] = [{"type": "request"}, {"type": "chunk", "text": call, "finish_reason": "stop"}]
+    lines += [{"type": "request"}, {"type": "chunk", "text": "It is 5.", "finish_reason": "stop"}]
+    write_lines(tmp_path / "r.jsonl", *lines)
+    command = {"command": sys.executable, "args": [str(SDK_SERVER), "stdio"]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"calculator": command}}), encoding="utf-8")
+    options = ["--engine", f"replay:{tmp_path / 'r.jsonl'}", "--dialect", "hermes", "--workers", "2"]
+    options += ["--store", str(tmp_path / "store.db"), "--mcp-config", str(tmp_path / "mcp.json")]
+    tools: Any = [{"type": "mcp", "server_label": "calculator", "require_approval": "always"}]
+    with Process(*options) as server, client_of(server) as client:
+        first = client.responses.create(model="m", input="2 + 3?", tools=tools)
+        asked = next(item.id for item in first.output if item.type == "mcp_approval_request")
+    answer: Any = [{"type": "mcp_approval_response", "approval_request_id": asked, "approve": True}]
+    with Process(*options) as server, client_of(server) as client:
+        second = client.responses.create(model="m", input=answer, previous_response_id=first.id)
+        assert [getattr(item, "output", None) for item in second.output][:1] == ["5"]
 
 
 def test_a_store_that_cannot_be_opened_is_one_line(recording: list[str], tmp_path: Path) -> None:

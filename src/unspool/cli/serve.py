@@ -170,8 +170,6 @@ def _serve(
     from ..server import serve
 
     worker = operation.worker
-    if worker is not None and not settings["approval_key"]:
-        settings["approval_key"] = worker.secret.encode()  # any worker may have to verify an approval
     store = _store(options, worker)
     tools = open_tools(options)
     first, *others = [_served(name, of_model, settings) for name, of_model in of_models.items()]

@@ -43,7 +43,6 @@ class ServerWorker(msgspec.Struct, frozen=True):
     listener: int
     parent: int
     folder: str  # the folder with the sockets of all workers
-    secret: str  # random text, the same for all workers of a parent
     engines: dict[str, Address] = {}  # the processes of llama.cpp that all workers share, by the models' names
 
     @classmethod
@@ -126,7 +125,6 @@ class _Parent:
         self._listener = listener
         self._folder = folder
         self._engines = dict(engines)
-        self._secret = os.urandom(32).hex()
         self._ending = 0  # the signal
         self._children: dict[int, _Child] = {}
         self._due: dict[int, float] = {}
@@ -149,9 +147,7 @@ class _Parent:
 
     def _start(self, number: int) -> None:
         ours, theirs = socket.socketpair()
-        worker = ServerWorker(
-            number, self._listener.fileno(), theirs.fileno(), self._folder, self._secret, self._engines
-        )
+        worker = ServerWorker(number, self._listener.fileno(), theirs.fileno(), self._folder, self._engines)
         # In its own session, so that Ctrl-C reaches only the parent, which then ends all workers in the same way.
         process = subprocess.Popen(
             [sys.executable, "-m", "unspool", *self._words],
