@@ -686,6 +686,7 @@ def test_a_header_may_lack_its_end_or_have_its_beginning_twice(raw: str, reasoni
         ("{a:f({x: 1, y: 2}) {z} ,b:g { h}", {"a": "f({x: 1, y: 2}) {z}", "b": "g { h"}),
         ("{l:[a[0, 1],b{c]}", {"l": ["a[0, 1]", "b{c"]}),
         ("{a:if (x) { y, b: @z@,n:5}", {"a": "if (x) { y", "b": "z", "n": 5}),
+        (f"{{a:{'word' * 20},n:5}}", {"a": "word" * 20, "n": 5}),
     ],
 )
 def test_a_string_may_lack_its_opening_quote_and_a_comma_may_lack(

@@ -754,7 +754,7 @@ class LiteralReader:
         if m is None:
             bare = quoted and c not in ":=,}])<"
             return self._open_bare(text, i) if bare else self._fail(text, i, f"{c!r} where a value is expected")
-        if quoted and m.end() < len(text):
+        if quoted and (m.end() < len(text) or m.end() - i > MAX_WORD):
             ends = self._how.bare_ends(text, m.end(), self._top()) if m.group() in self._how.words else NO
             if ends == MORE:
                 self.mode = WORD
