@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -395,7 +396,10 @@ def test_the_list_of_dialects_shows_families_and_models_and_says_which_to_take(r
     for dialect in DIALECTS:
         row = rows[dialect.name]
         assert dialect.description.partition(": ")[0].splitlines()[0] in row
-        assert all(glob.strip("*-") in row for glob in dialect.models[:3])
+        globs = [part.strip("-") for glob in dialect.models[:2] for part in re.split(r"\[[^]]*\]|\*", glob)]
+        assert all(part in row for part in globs)
+        column = shown.splitlines()[0].index("MODELS SUCH AS")
+        assert not set(row[column:].split("  ")[0]) & set("*?["), "examples of models are names, and no globs"
         assert all(alias in row for alias in dialect.aliases)
     which = shown.partition("Which to take:")[2]
     assert all(f"unspool {word}" in which for word in ("detect MODEL", "detect --output", "infer", "dialects NAME"))

@@ -180,6 +180,7 @@ def test_a_blocks_closing_counts_without_its_bracket(dialect: Dialect) -> None:
     head, _, tail = text.rpartition("]")
     message = read(dialect, f"{head}{tail}Hi.", "stop")
     assert (message.content, [c.status for c in message.tool_calls]) == ("Hi.", ["ok"])
+    assert notices(message) == ["missing_close"]
 
 
 @pytest.mark.parametrize("name", ["deepseekv31", "hermes", "deepseekv3"])

@@ -80,6 +80,25 @@ def test_in_a_message_that_has_begun_only_a_tag_opens_a_header(dialect: Dialect,
             assert (message.content.rstrip(), message.tool_calls) == (text.rstrip(), []), raw
 
 
+@pytest.mark.parametrize("way", [{}, {"tools": None}])
+def test_where_calls_are_messages_a_tag_opens_none_in_a_message_with_a_header(way: dict[str, Any]) -> None:
+    muse = presumed("muse")
+    call = write_calls(muse, [("bash", {"cmd": "ls"})]).removesuffix(muse.end[0])
+    block = call.partition("<|message|>")[2]
+    answer = read(f" to=user<|message|>Write it so:\n{block}{muse.end[0]}", muse, **way)
+    assert (answer.content, answer.tool_calls) == (f"Write it so:\n{block}", [])
+    assert parse(render(answer, muse, tools=TOOLS), muse, tools=TOOLS).content == answer.content
+    thought = read(f" to=self<|message|>I could {block} so<|eom|>{muse.start[0]} to=user<|message|>Hi.", muse, **way)
+    assert (thought.reasoning, thought.content, thought.tool_calls) == (f"I could {block} so", "Hi.", [])
+    for raw in (
+        f"Sure.\n{block}",
+        f" to=user<|message|>Sure.\n<|message|>{block}",
+        f" to=user<|message|>Sure.\n{call}",
+    ):
+        message = read(raw, muse, **way)
+        assert (message.content.rstrip(), values(message)) == ("Sure.", [("bash", {"cmd": "ls"})]), raw
+
+
 @pytest.mark.parametrize("dialect", ["harmony", "llm-jp-4"])
 def test_where_an_engine_stripped_special_tokens_nothing_vanishes(dialect: str) -> None:
     for raw in (
@@ -666,6 +685,8 @@ def test_a_header_may_lack_its_end_or_have_its_beginning_twice(raw: str, reasoni
         ("{a:true story,b:True,c:None,l:[False , 1]}", {"a": "true story", "b": True, "c": None, "l": [False, 1]}),
         ("{a:f({x: 1, y: 2}) {z} ,b:g { h}", {"a": "f({x: 1, y: 2}) {z}", "b": "g { h"}),
         ("{l:[a[0, 1],b{c]}", {"l": ["a[0, 1]", "b{c"]}),
+        ("{a:if (x) { y, b: @z@,n:5}", {"a": "if (x) { y", "b": "z", "n": 5}),
+        (f"{{a:{'word' * 20},n:5}}", {"a": "word" * 20, "n": 5}),
     ],
 )
 def test_a_string_may_lack_its_opening_quote_and_a_comma_may_lack(
