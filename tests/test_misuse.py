@@ -59,7 +59,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a negative token": (lambda: new().feed_tokens([1, -1]), "ids[1]: -1 is not a token id"),
     "tokens without a tokenizer": (lambda: new().feed_tokens([1]), "feed_tokens: the parser has no tokenizer; pass"),
     "rendering text": (lambda: render("Hi", "hermes"), "message: must be a Message or an OpenAI assistant message, no"),
-    "rendering at no stage": (lambda: render({"content": "x"}, "hermes", stage="prose"), "stage: 'prose' is not one of "),
+    "rendering at no stage": (lambda: render({"content": "x"}, "hermes", stage="prose"), "stage: 'prose' is not one"),
     "rendering without a dialect": (lambda: render({"content": "Hi"}, None), "dialect: must be the name of a dialect"),
     "rendering with tools as JSON": (lambda: render({"content": "Hi"}, "hermes", tools="[]"), "tools: must be a list"),
     "a grammar of no dialect": (lambda: constrain(3, TOOLS), "dialect: must be the name of a dialect or a Dialect, no"),
