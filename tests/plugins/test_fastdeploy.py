@@ -224,6 +224,7 @@ def test_more_streams_than_are_remembered_are_read_again(host: Host, monkeypatch
     thoughts = host.reasoning.get("deepseek")(Tokenizer())
     for name in "ab":
         thoughts.extract_reasoning_content_streaming("", name, name, [], [2], [2], "think_start")
+    assert len(thoughts._streams) == 1
     delta = thoughts.extract_reasoning_content_streaming(
         "a", "a</think>x", "</think>x", [2], [2, 3], [3], "think_start"
     )
