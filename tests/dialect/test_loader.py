@@ -88,11 +88,6 @@ def test_a_file_without_examples_or_without_a_name_is_refused() -> None:
             load(text)
 
 
-def test_a_file_that_defines_nothing_is_refused() -> None:
-    with pytest.raises(DialectError, match="neither `call` nor `reasoning`"):
-        load('name = "x"\n[[examples]]\nraw = "a"\n')
-
-
 def test_base_gives_its_keys_but_not_its_names_models_or_examples() -> None:
     mine = load('name = "mine"\nbase = "hermes"\n[[examples]]\nraw = "hi"\ncontent = "hi"\n')
     base = get_dialect("hermes")
