@@ -16,7 +16,7 @@ from unspool.tokens import Detokenizer
 from ..parser import test_tokens as feeding
 from ..parser.test_tokens import FOREIGN
 from ..support import CALLING, named, present, tools_of
-from ..test_tokens import make_deepseek, make_metaspace
+from ..test_tokens import make_metaspace
 from ..tokenizer import byte_level
 from .support import CALL, WEATHER, Parts, Tokens, parts, raws
 from .support import read as read_text
@@ -224,8 +224,3 @@ def test_a_tokenizer_that_cannot_list_its_tokens_is_not_asked_again() -> None:
 
     assert special_of(HERMES, Mute()) is None
     assert reader_of(HERMES, Mute(), ids=Ids(), tools=[WEATHER]).feed(CALL, [1]).calls
-
-
-def test_deepseeks_markers_are_found_by_their_ids() -> None:
-    found = present(special_of(unspool.get_dialect("deepseekv31"), make_deepseek()))
-    assert {128798: "<think>", 128799: "</think>", 128808: "<｜tool▁call▁begin｜>"}.items() <= found.literals.items()

@@ -14,7 +14,7 @@ from ..sessions.support import check, made, trajectory, tree
 from ..sessions.vllm import Scripted
 from ..support import calling
 from .table import Source
-from .test_continuation import ASKED, CASES, RESULT, THOUGHT, UNLIKE, asked, call, letters, tokenizer
+from .test_continuation import ASKED, CASES, RESULT, THOUGHT, asked, call, letters, tokenizer
 from .test_prompts import checked
 from .turns import TOOLS
 
@@ -70,5 +70,4 @@ def test_rows_are_what_the_engine_was_sent_and_sampled(source: Source, templates
     for made_call in found["calls"]:
         prompt = encoder.decode(made_call["prompt_ids"], skip_special_tokens=False)
         assert [e for e in closed if e + e in prompt] == []
-    forks = ["template"] if source.file in UNLIKE else [None]
-    assert tree(found) == [(None, None), (0, forks[0]), (1, forks[0])]
+    assert tree(found) == [(None, None), (0, None), (1, None)]
