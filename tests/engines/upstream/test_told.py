@@ -44,5 +44,5 @@ async def test_details_of_a_server_are_asked_for_again(caplog: pytest.LogCapture
         fake.routes["/v1/models"] = tells({"data": [card]})
         await until(lambda: engine.context == 8192)
         await collect(engine)
-    assert "is now Served(model='another', context=8192)" in caplog.text
+    assert "now serves another, context: 8192" in caplog.text
     assert [a.body["model"] for a in fake.generated] == ["another"]
