@@ -13,7 +13,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -66,11 +66,6 @@ class ReasoningParser(ABC):
     def __init__(self, tokenizer: Any) -> None:
         self.model_tokenizer = tokenizer
 
-    @cached_property
-    def vocab(self) -> dict[str, int]:
-        found: dict[str, int] = self.model_tokenizer.get_vocab()
-        return found
-
     @abstractmethod
     def is_reasoning_end(self, input_ids: Ids) -> bool: ...
 
@@ -97,20 +92,12 @@ class ReasoningParser(ABC):
 
 
 class ToolParser:
-    tool_call_start_token: str | None = None
-    tool_call_end_token: str | None = None
-
     def __init__(self, tokenizer: Any) -> None:
         self.prev_tool_call_arr: list[dict[str, Any]] = []
         self.current_tool_id = -1
         self.current_tool_name_sent = False
         self.streamed_args_for_tool: list[str] = []
         self.model_tokenizer = tokenizer
-
-    @cached_property
-    def vocab(self) -> dict[str, int]:
-        found: dict[str, int] = self.model_tokenizer.get_vocab()
-        return found
 
     def adjust_request(self, request: Any) -> Any:
         return request
