@@ -195,21 +195,6 @@ def test_a_closings_id_ends_an_open_string_also_if_the_string_is_broken(name: st
     assert statuses(message) == [("get_weather", "invalid"), ("now", "ok")]
 
 
-CLOSING = [d for d in CALLING if re.search(r"\w", "".join(map(str, (*d.calls[0].after, *d.call[0].after))))]
-
-
-@pytest.mark.parametrize(**named(d for d in CLOSING if d.argument_format == "json"))
-def test_brackets_that_are_too_many_before_a_closing_are_dropped(dialect: Dialect) -> None:
-    text = write_calls(dialect, [("get_weather", {"city": "Paris"})])
-    for extra in ("}", "]", "}}", " ]"):
-        broken = text.replace('"Paris"}', f'"Paris"}}{extra}', 1)
-        if extra != "}" and text.count("]") + text.count("}") > 1:
-            continue  # it may be another bracket's
-        message = read(dialect, broken, "stop")
-        assert [(c.arguments, c.status) for c in message.tool_calls] == [('{"city": "Paris"}', "ok")]
-        assert not message.content.strip()
-
-
 @pytest.mark.parametrize("name", ["dots", "gigachat35", "kimi_k3"])
 def test_a_call_without_its_block_is_text_with_its_closing_where_the_block_is_always_written(name: str) -> None:
     text = f"Use {write_call(presumed(name), 0, 'get_weather', {'city': 'Paris'}).strip()} for that."

@@ -998,6 +998,7 @@ READINGS = [
     ("qwen3-coder", "First write <tool_call><function=bash> and then its arguments."),
     ("qwen3-coder", f"Sure.\n\n<tool_call>\n{PARIS}\n{BACKWARDS}\n</tool_call>"),
     ("qwen3-coder", "<tool_call>\n<function=bash>\nls -la\n</parameter>\n</function>\n</tool_call>"),
+    ("hermes", '<tool_call>\n{"name": "bash", "arguments": {"cmd": "ls"}}}\n</tool_call>'),
     ("kimi_k3", "<|open|>think<|sep|>The answer is 4.<|close|>response<|sep|>More"),
     ("kimi_k2", HEADER.format("functionsbash5", '{"cmd": "ls"}', END)),
     ("gemma4", "<|channel>thought\nplan\n<channel|>call:bash{\"cmd\": 'ls'}<tool_call|><turn|><eos>"),
