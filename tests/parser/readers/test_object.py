@@ -1,11 +1,24 @@
 """Calls that are one object: members that are neither the name, the id nor the arguments."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
-from tests.support import CALLING, calling, chunkings, function_call, named, notices, pieces, run, tool, values
+from tests.support import (
+    CALLING,
+    calling,
+    chunkings,
+    function_call,
+    is_marked,
+    named,
+    notices,
+    pieces,
+    run,
+    tool,
+    values,
+)
 from unspool import Dialect, get_dialect, render
 from unspool.parser.ledger import CAP
 
@@ -62,3 +75,20 @@ def test_arguments_beside_the_name_are_kept_up_to_the_cap() -> None:
             message, _ = run(get_dialect("hermes"), chunks, tools=[tool("look", x="string", y="integer")])
             assert json.loads(message.tool_calls[0].arguments) == ({"x": "a" * size, "y": 1} if kept else {})
             assert notices(message) == (["loose_arguments"] if kept else ["hold_overflow", "skipped_member"])
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if d.call[0].object is not None]))
+def test_a_call_that_lacks_its_bracket_ends_where_the_next_one_begins(dialect: Dialect) -> None:
+    tools = [*TOOLS, tool("now")]
+    calls = calling(function_call("look", {"x": 7}), function_call("now", {}), function_call("look", {"x": 8}))
+    whole = render(calls, dialect, tools=tools)
+    raw = re.sub(r"(7\})\s*\}", r"\1", whole, count=1)
+    assert raw != whole
+    for given in (tools, None) if is_marked(dialect) else (tools,):
+        for chunks in chunkings(raw):
+            message, _ = run(dialect, chunks, tools=given)
+            assert values(message) == [("look", {"x": 7}), ("now", {}), ("look", {"x": 8})]
+            assert "missing_close" in notices(message)
+            assert not message.content
+    for off in ({"tools": []}, {"tools": tools, "tool_choice": "none"}):
+        assert not run(dialect, [raw], **off)[0].tool_calls

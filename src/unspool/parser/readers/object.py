@@ -6,7 +6,7 @@ from json.encoder import encode_basestring
 from typing import Final
 
 from ...dialect.markers import ARGUMENT_KEYS, NAME_KEYS, Form
-from ...dialect.patterns import MORE, NO, skip_space
+from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ...dialect.template import ObjectShape
 from ...regex import Regex
@@ -135,7 +135,7 @@ class ObjectReader(Reader):
             self._expects = Expects.KEY
             tape.i = i + 1
             return True
-        return self._over(i) if c == "}" else self._lose(f"{c!r} in a call")
+        return self._over(i) if c == "}" else self._unclosed(i, f"{c!r} in a call")
 
     def _header(self) -> bool:
         """Read everything up to the arguments at once, if it is there and plain."""
@@ -183,7 +183,7 @@ class ObjectReader(Reader):
         if end == MORE:
             return False
         if end == NO:
-            return self._lose("no key")
+            return self._unclosed(i, "no key")
         call = self._call
         shape = call.form.shape
         assert shape is not None
@@ -345,6 +345,21 @@ class ObjectReader(Reader):
         elif self._skipped:
             self._call.notice("skipped_member", self._skipped)
         return self._done("{" + ", ".join([f"{encode_basestring(key)}: {value}" for key, value in loose.items()]) + "}")
+
+    def _unclosed(self, i: int, why: str) -> bool:
+        """Neither a member nor the object's end is at ``i``: if the next call is there, only its bracket is missing."""
+        call, tape = self._call, self._tape
+        following = self._openings.separated(i) if call.started and call.complete else NO
+        if following >= 0:
+            marked = call.block.marked
+            following = self._openings.goes_on(following, marked=marked) if following - i <= MAX_SPACE else NO
+        if following == MORE:
+            return False
+        if following == NO:
+            return self._lose(why)
+        call.notice_at(tape.here, "missing_close", call.name)
+        self.mode = Mode.DONE
+        return True
 
     def _lose(self, why: str) -> bool:
         """The object is broken outside of its arguments."""
