@@ -420,9 +420,12 @@ class MarkupReader(Reader):
         above = level.schema
         key = fields.get("key", "")
         head = parameter.head
-        while head and key.startswith(head) and not (above is not None and above.declares(key)):
-            key = fields["key"] = key[len(head) :].lstrip()
-            self._call.notice("doubled_marker", head)
+        while head and head in key and not (above is not None and above.declares(key)):
+            valueless, _, rest = key.partition(head)
+            if not rest.strip():
+                break
+            key = fields["key"] = rest.lstrip()
+            self._call.notice(*(("skipped_member", valueless.strip()) if valueless else ("doubled_marker", head)))
         schema = None if above is None else above.items() if level.bracket == "[" else above.property(key)
         self.containers.enter(key, schema, tape.here)
         self._value = self._value_of(parameter, fields, schema)
