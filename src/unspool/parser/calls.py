@@ -412,7 +412,7 @@ class Calls(Steps):
         if cut and not tape.final:
             return False
         closings = self._closings(call)
-        r = NO if call.status != "ok" else self._openings.surplus(j, closings)
+        r = NO if call.status == "invalid" else self._openings.surplus(j, closings)
         if r == MORE:
             return False
         if r >= 0:  # brackets that are too many; the closing follows
