@@ -90,5 +90,5 @@ def test_a_call_that_lacks_its_bracket_ends_where_the_next_one_begins(dialect: D
             assert values(message) == [("look", {"x": 7}), ("now", {}), ("look", {"x": 8})]
             assert "missing_close" in notices(message)
             assert not message.content
-    for off in ({"tools": []}, {"tools": tools, "tool_choice": "none"}):
-        assert not run(dialect, [raw], **off)[0].tool_calls
+    assert not run(dialect, [raw], tools=[])[0].tool_calls
+    assert not run(dialect, [raw], tools=tools, tool_choice="none")[0].tool_calls
