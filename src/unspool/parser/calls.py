@@ -167,7 +167,7 @@ class Calls(Steps):
         if whole is None:
             return None
         name = whole.name
-        counts = marked and name.isprintable() if names is None else name in names
+        counts = marked and name.isprintable() and name == name.strip() if names is None else name in names
         if not counts or not (marked or defines(whole.arguments, 0, self._desk.tools.schema(name)) == NO):
             return None
         if form.syntax is not None and self._undecided(whole):

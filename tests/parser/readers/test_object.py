@@ -92,3 +92,65 @@ def test_a_call_that_lacks_its_bracket_ends_where_the_next_one_begins(dialect: D
             assert not message.content
     assert not run(dialect, [raw], tools=[])[0].tool_calls
     assert not run(dialect, [raw], tools=tools, tool_choice="none")[0].tool_calls
+
+
+@pytest.mark.parametrize(**named(SHAPED))
+@pytest.mark.parametrize("around", ["look ", " look", "\\nlook\\n"])
+def test_white_space_around_a_name_is_no_part_of_it(dialect: Dialect, around: str) -> None:
+    call, q, _ = written(dialect, TOOLS)
+    raw = call.replace(f"{q}look{q}", f"{q}{around}{q}")
+    assert raw != call
+    for tools in (TOOLS, None) if is_marked(dialect) else (TOOLS,):
+        for chunks in chunkings(raw):
+            message, _ = run(dialect, chunks, tools=tools)
+            assert values(message) == [("look", {"x": 7})]
+            assert "mended_name" in notices(message)
+    odd = [tool(json.loads(f'"{around}"'), x="integer")]
+    assert [c.name for c in run(dialect, [raw], tools=odd)[0].tool_calls] == [odd[0]["function"]["name"]]
+
+
+@pytest.mark.parametrize(**named([d for d in SHAPED if is_marked(d)]))
+def test_a_declared_name_may_be_the_key_of_its_arguments(dialect: Dialect) -> None:
+    call, q, key = written(dialect, TOOLS)
+    if call.count("look") > 1:
+        pytest.skip("its header has the name")
+    begin, end = call.index("{"), call.rindex("}") + 1
+    other = f"{call[:begin]}{{{q}look{q}: {{{q}x{q}: 7}}}}{call[end:]}"
+    for chunks in chunkings(other):
+        message, _ = run(dialect, chunks, tools=TOOLS)
+        assert values(message) == [("look", {"x": 7})]
+        assert "other_syntax" in notices(message)
+    assert not run(dialect, [other], tools=[tool("nope", x="integer")])[0].tool_calls
+    assert not run(dialect, [other], tools=None)[0].tool_calls
+    second = call.replace(key, f"{key}: {{{q}x{q}: 7}}, {q}now{q}")
+    message, _ = run(dialect, [second], tools=[*TOOLS, tool("now")])
+    assert [n.detail for n in message.notices if n.kind == "skipped_member"] == ["now"]
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if (s := d.call[0].object) is not None and s.name_is_key]))
+def test_a_format_whose_keys_are_names_reads_the_usual_keys_of_a_declared_tool(dialect: Dialect) -> None:
+    call = render(calling(function_call("look", {"x": 7})), dialect, tools=TOOLS)
+    begin, end = call.index("{"), call.rindex("}") + 1
+    usual = '{"name": "look", "arguments": {"x": 7}}'
+    for body in (usual, f'{{"type": "function", "function": {usual}}}'):
+        for chunks in chunkings(call[:begin] + body + call[end:]):
+            message, _ = run(dialect, chunks, tools=TOOLS)
+            assert values(message) == [("look", {"x": 7})]
+            assert "other_syntax" in notices(message)
+    own = [tool("name", x="integer")]
+    message, _ = run(dialect, [call.replace("look", "name")], tools=own)
+    assert values(message) == [("name", {"x": 7})]
+
+
+@pytest.mark.parametrize(**named([d for d in SHAPED if is_marked(d)]))
+@pytest.mark.parametrize("closing", ["", "q"])
+def test_the_key_of_arguments_may_lack_quotes(dialect: Dialect, closing: str) -> None:
+    call, q, key = written(dialect, TOOLS)
+    if not call[: call.index(key)].rstrip().endswith(","):
+        pytest.skip("it is the first key")
+    raw = call.replace(key, key.strip(q) + q * bool(closing))
+    for tools in (TOOLS, None):
+        for chunks in chunkings(raw):
+            message, _ = run(dialect, chunks, tools=tools)
+            assert values(message) == [("look", {"x": 7})]
+            assert [c.status for c in message.tool_calls] == ["repaired"]
