@@ -1114,3 +1114,25 @@ def test_a_string_that_lacks_its_opening_quote_may_begin_with_a_tag_that_is_no_m
     closing = literals_of(compile_plan(dialect).calls.forms[0].closing).strip("}")
     cut = read(raw[: raw.index(PAGE)] + closing, dialect, tools=tools)
     assert [c.status for c in cut.tool_calls] == ["invalid"], "a marker is no value"
+
+
+NAMEABLE = [d for d in XML if (p := compile_plan(d).arguments.parameters[0]).closing.alone and not d.item]
+
+
+@pytest.mark.parametrize(**named(NAMEABLE))
+@pytest.mark.parametrize("keys", [("content", "path"), ("path", "content")])
+def test_a_tag_of_its_keys_name_may_close_a_value(dialect: Dialect, keys: tuple[str, str]) -> None:
+    """As 27 of 21,682 calls that somebody kept were written (anthropics/claude-code#83088)."""
+    tools = [tool("write", path="string", content="string")]
+    texts = {"content": "long <b>text</b>", "path": "a"}
+    whole = write_calls(dialect, [("write", {key: texts[key] for key in keys})])
+    closings = [literals_of(p.closing) for p in compile_plan(dialect).arguments.parameters]
+    closing = next(c for c in closings if c in whole)
+    at = whole.index(closing, whole.index(texts["content"]))
+    raw = f"{whole[:at]}</content>{whole[at + len(closing) :]}"
+    for given in (tools, None):
+        message = read(raw, dialect, tools=given)
+        assert values(message) == [("write", texts)]
+        assert {"missing_close", "stray_close"} <= {*notices(message)}
+    kept = read(f"{whole[:at].rstrip()}</content>{whole[len(whole[:at].rstrip()) :]}", dialect, tools=tools)
+    assert values(kept) == [("write", texts | {"content": "long <b>text</b></content>"})], "its own closing follows"
