@@ -175,8 +175,9 @@ class MarkupReader(Reader):
         if self._closed and self._may_be(self._closed, j):
             return self._again(j, self._closed)
         stray = self._look.first(self._plan.arguments.stray_closings, j)
-        if stray == MORE and not tape.final:
-            return False
+        if stray == MORE:
+            tape.i = len(buf) if tape.final else j
+            return tape.final and self._over()
         if stray >= 0:
             self._call.notice("stray_close", buf[j:stray])
             self._strayed = len(self.containers.levels) == 1
