@@ -23,6 +23,7 @@ from ..support import (
     alike,
     calling,
     function_call,
+    is_marked,
     many_cuts,
     named,
     notices,
@@ -1093,3 +1094,67 @@ def test_arguments_are_no_envelope_where_a_tool_names_none(given: str, schema: d
             tools=[{"type": "function", "function": function}],
         )
         assert [call.arguments for call in message.tool_calls] == [arguments]
+
+
+# -- brackets and quotes that models forget or write twice ---------------------------------------------------------
+
+
+BRACKETED = [d for d in CALLING if re.search(r"\{[^{}]*ls[^{}]*\}", write_calls(d, [("bash", {"cmd": "ls"})]))]
+
+
+@pytest.mark.parametrize(**named(BRACKETED))
+@pytest.mark.parametrize("closed", ["}", "}}"])
+def test_a_doubled_bracket_around_arguments_is_one(dialect: Dialect, closed: str) -> None:
+    """Prompts that are made from templates double it."""
+    whole = write_calls(dialect, [("bash", {"cmd": "ls"}), ("get_weather", {"city": "Paris"})])
+    raw = re.sub(r"\{([^{}]*ls[^{}]*)\}", rf"{{{{\1{closed}", whole, count=1)
+    for tools in (TOOLS, None) if is_marked(dialect) else (TOOLS,):
+        message = read(raw, dialect, tools=tools)
+        assert values(message) == [("bash", {"cmd": "ls"}), ("get_weather", {"city": "Paris"})]
+        assert "repaired" in notices(message)
+        assert not message.content
+    for way in WAYS[2:]:
+        assert read(raw, dialect, **way).tool_calls == []
+
+
+PAGE = '<!DOCTYPE html>\n<meta name="v" content="width=w, scale=1">\n<style>p{margin:0}</style>'
+
+
+@pytest.mark.parametrize(**named(QUOTED))
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_string_that_lacks_its_opening_quote_may_begin_with_a_tag_that_is_no_marker(
+    dialect: Dialect, closed: bool
+) -> None:
+    tools = [tool("write", path="string", content="string")]
+    quote = dialect.codec.quote
+    whole = write_calls(dialect, [("write", {"content": PAGE, "path": "a.html"})])
+    raw = whole.replace(f"{quote}{PAGE}{quote}", PAGE + quote * closed)
+    assert raw != whole
+    message = read(raw, dialect, tools=tools)
+    assert values(message) == [("write", {"content": PAGE, "path": "a.html"})]
+    assert "missing_open" in notices(message)
+    closing = literals_of(compile_plan(dialect).calls.forms[0].closing).strip("}")
+    cut = read(raw[: raw.index(PAGE)] + closing, dialect, tools=tools)
+    assert [c.status for c in cut.tool_calls] == ["invalid"], "a marker is no value"
+
+
+NAMEABLE = [d for d in XML if (p := compile_plan(d).arguments.parameters[0]).closing.alone and not d.item]
+
+
+@pytest.mark.parametrize(**named(NAMEABLE))
+@pytest.mark.parametrize("keys", [("content", "path"), ("path", "content")])
+def test_a_tag_of_its_keys_name_may_close_a_value(dialect: Dialect, keys: tuple[str, str]) -> None:
+    """As 27 of 21,682 calls that somebody kept were written (anthropics/claude-code#83088)."""
+    tools = [tool("write", path="string", content="string")]
+    texts = {"content": "long <b>text</b>", "path": "a"}
+    whole = write_calls(dialect, [("write", {key: texts[key] for key in keys})])
+    closings = [literals_of(p.closing) for p in compile_plan(dialect).arguments.parameters]
+    closing = next(c for c in closings if c in whole)
+    at = whole.index(closing, whole.index(texts["content"]))
+    raw = f"{whole[:at]}</content>{whole[at + len(closing) :]}"
+    for given in (tools, None):
+        message = read(raw, dialect, tools=given)
+        assert values(message) == [("write", texts)]
+        assert {"missing_close", "stray_close"} <= {*notices(message)}
+    kept = read(f"{whole[:at].rstrip()}</content>{whole[len(whole[:at].rstrip()) :]}", dialect, tools=tools)
+    assert values(kept) == [("write", texts | {"content": "long <b>text</b></content>"})], "its own closing follows"

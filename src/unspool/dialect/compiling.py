@@ -636,7 +636,7 @@ def _parameter(d: Dialect, t: Template, opening: Pattern, enders: set[str], riva
         held=_margin([t.inner_trail, gap]),
         vague=any(rival.first.startswith(opening.first) for rival in rivals),
         rivals=rivals,
-        loose=Loose(opening, tags) if len(tags) > 1 else None,
+        loose=Loose(opening, tags, own) if len(tags) > 1 else None,
         head=opening.first if _solid(opening)[1:2] == ["key"] else "",
         last=tags[-1].first if tags else "",
         token=token if own.first == f"{token}</" and _solid(own)[1:] == ["key", ">"] else "",

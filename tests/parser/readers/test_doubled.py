@@ -124,6 +124,32 @@ def test_one_missing_tag_between_a_key_and_its_value_is_made_up_for(dialect: Dia
         assert values(read(dialect, raw, tools=None)) == values(message)
 
 
+@pytest.mark.parametrize(**named(PAIRS))
+def test_the_closing_of_a_value_may_stand_in_place_of_the_closing_of_a_key(dialect: Dialect) -> None:
+    """As pruned models of Hunyuan Hy3 write it."""
+    tag, wrong = tags_between(dialect)[0].strip(), written_around(dialect, "city")[1]
+    both = [argument(dialect, "city", "Paris"), argument(dialect, "n", "3", "number")]
+    for deviating in (1, 2):
+        raw = written(dialect, [a.replace(tag, wrong, 1) if i < deviating else a for i, a in enumerate(both)])
+        for tools in (TOOLS, None):
+            message = read(dialect, raw, tools=tools)
+            assert values(message) == [("h", {"city": "Paris", "n": 3})]
+            assert notices(message) == ["missing_open"] * deviating
+
+
+@pytest.mark.parametrize(**named(PAIRS))
+def test_a_key_without_a_value_is_skipped(dialect: Dialect) -> None:
+    tag, wrong = tags_between(dialect)[0].strip(), written_around(dialect, "city")[1]
+    first, second = argument(dialect, "city", "Paris"), argument(dialect, "n", "3", "number")
+    key = first[: first.index(tag)]
+    for after in ("", wrong):
+        raw = written(dialect, [key + after + second])
+        for tools in (TOOLS, None):
+            message = read(dialect, raw, tools=tools)
+            assert values(message) == [("h", {"n": 3})]
+            assert [n.detail for n in message.notices if n.kind == "skipped_member"] == ["city" + after]
+
+
 def written(dialect: Dialect, arguments: list[str]) -> str:
     """A call with arguments as they are written."""
     return write_calls(dialect, [("h", dialect.separator.arguments.join(arguments))])

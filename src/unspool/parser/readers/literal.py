@@ -578,6 +578,9 @@ class LiteralReader:
             if empty or (self._comma and self._may_end()):
                 return self._close(text, i, c)
             return self._fail(text, i, f"{c!r} where a key is expected")
+        if c == "{" and self.mode == FIRST_KEY and self._how.whole and self.stack == ["{"] and not self.repaired:
+            self._mended("doubled bracket")  # as in prompts that are made from templates; the closing one is surplus
+            return self._replace(text, i, i + 1)
         return self._key(text, i, c)
 
     def _colon(self, text: str, i: int, c: str) -> int:
@@ -752,7 +755,10 @@ class LiteralReader:
         m = _WORD.match(text, i)
         quoted = self._how.quoted and bool(self.stack)
         if m is None:
-            bare = quoted and c not in ":=,}])<"
+            marker = self._how.ends_call(text, i) if quoted and c == "<" else NO
+            if marker == MORE:
+                return MORE
+            bare = quoted and c not in ":=,}])" and marker == NO
             return self._open_bare(text, i) if bare else self._fail(text, i, f"{c!r} where a value is expected")
         if quoted and (m.end() < len(text) or m.end() - i > MAX_WORD):
             ends = self._how.bare_ends(text, m.end(), self._top()) if m.group() in self._how.words else NO
