@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from unspool import Stage, ToolStrictLevel, get_dialect, parse
+from unspool import ToolStrictLevel, get_dialect, parse
 from unspool.cli import main
-from unspool.engines import Delta, read_recordings
+from unspool.engines import Delta
 from unspool.engines.capture import Asked, read_lines, write_recording
 from unspool.events import NOTICES
 from unspool.server.guards import Guard, check_host
@@ -325,14 +325,6 @@ def test_a_trace_ends_with_the_engines_error() -> None:
 
 
 # -- recordings --------------------------------------------------------------------------------------------------------
-
-
-def test_a_recording_carries_the_file_of_its_dialect(tmp_path: Path) -> None:
-    toml = get_dialect("hermes").file[1].replace("think>", "thought>").replace('name    = "hermes"', 'name = "mine"')
-    file = tmp_path / "r.jsonl"
-    write_recording(file, Asked(dialect="nowhere.toml", toml=toml, stage=Stage.CONTENT), ["<thought>a</thought>b"])
-    message = read_recordings(file)[0].parse()
-    assert (message.reasoning, message.content) == ("a", "b")
 
 
 @pytest.mark.parametrize(
