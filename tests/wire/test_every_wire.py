@@ -15,18 +15,8 @@ from unspool.wire import parse
 from unspool.wire.encoding import clean
 
 from ..support import Trial, examples
-from .readers import (
-    Answer,
-    agui_stream,
-    answer_of,
-    chat_stream,
-    chat_whole,
-    messages_answer,
-    messages_stream,
-    messages_whole,
-    responses_answer,
-    responses_stream,
-)
+from . import readers
+from .readers import Answer, answer_of, chat_stream, chat_whole
 from .streams import (
     USAGE,
     agui,
@@ -79,17 +69,17 @@ def by_candle(message: Message, events: list[Event]) -> tuple[Any, Any, Answer]:
 
 
 def by_responses(message: Message, events: list[Event]) -> tuple[Any, Any, Answer]:
-    streamed = responses_stream(stream(responses(), events))
-    return streamed, json.loads(responses().whole([message], USAGE)), responses_answer(streamed)
+    streamed = readers.responses_stream(stream(responses(), events))
+    return streamed, json.loads(responses().whole([message], USAGE)), readers.responses_answer(streamed)
 
 
 def by_messages(message: Message, events: list[Event]) -> tuple[Any, Any, Answer]:
-    streamed = messages_stream(stream(messages(), events))
-    return streamed, messages_whole(messages().whole([message], USAGE)), messages_answer(streamed)
+    streamed = readers.messages_stream(stream(messages(), events))
+    return streamed, readers.messages_whole(messages().whole([message], USAGE)), readers.messages_answer(streamed)
 
 
 def by_agui(message: Message, events: list[Event]) -> tuple[Any, Any, Answer]:
-    streamed, _ = agui_stream(stream(agui(), events))
+    streamed, _ = readers.agui_stream(stream(agui(), events))
     return None, None, streamed  # the protocol has no whole answers
 
 
