@@ -350,6 +350,11 @@ def test_unspool_alone_shows_the_help_with_the_first_commands_first(run: Run) ->
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+def test_the_usage_of_a_command_is_short_however_many_arguments_it_has(name: str) -> None:
+    assert len(parsers()[1][name].format_help().partition("\n\n")[0].splitlines()) <= 12
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_messages_name_a_value_and_not_its_name_in_the_usage(
     run: Run, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
