@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import json
 import sqlite3
 import threading
 import time
@@ -338,30 +339,19 @@ def test_the_store_grows_with_the_turns_alone(session: bool) -> None:
     assert max(steps[1:]) < 1.05 * min(steps), "only the second turn has tokens of two"
 
 
-def test_large_tools_are_stored_once_for_all_turns_and_stay_with_those_that_are_left() -> None:
-    def tools(count: int) -> Any:
-        return [
-            {"type": "function", "name": f"t{i}", "description": "long " * 50, "parameters": {}} for i in range(count)
-        ]
-
-    store = Store()
-    ids: list[str] = []
-    sizes: list[int] = []
-    with live(Writing(*FACTS * 3), "hermes", prompts=template(), store=store) as server:
-        for count in (40, None, 40, None, 41, None):
-            given = {} if count is None else {"tools": tools(count)}
-            made = create(server.openai, False, previous_response_id=ids[-1] if ids else None, **given)
-            ids.append(made.id)
-            sizes.append(_size(store))
-            assert server.openai.responses.retrieve(made.id) == made
-        first, *steps = (b - a for a, b in itertools.pairwise([0, *sizes]))
-        assert [step > first / 2 for step in steps] == [False, False, False, True, False]
-        server.openai.responses.delete(ids[0])
-        assert [len(server.openai.responses.retrieve(id).tools) for id in ids[1:]] == [40, 40, 40, 41, 41]
-        for id in ids[:0:-1]:
-            server.openai.responses.delete(id)
-        with pytest.raises(openai.NotFoundError):
-            server.openai.responses.retrieve(ids[-1])
+def test_tools_that_every_response_repeats_count_once_against_what_a_request_may_be() -> None:
+    tools: Any = [
+        {"type": "function", "name": f"t{i}", "description": "long " * 50, "parameters": {}} for i in range(40)
+    ]
+    body = 2 * len(json.dumps(tools))
+    with live(Writing(*FACTS * 2), "hermes", prompts=template(), body=body) as server:
+        made = create(server.openai, False, tools=tools)
+        for _ in range(4):
+            made = create(server.openai, False, previous_response_id=made.id)
+            assert len(made.tools) == 40
+        long = create(server.openai, False, input="x" * (body // 2), previous_response_id=made.id)
+        with pytest.raises(openai.BadRequestError, match="the turns up to it have"):
+            create(server.openai, False, previous_response_id=long.id)
 
 
 def _size(store: Store) -> int:
