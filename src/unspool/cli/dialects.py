@@ -63,8 +63,8 @@ def _listed(dialect: Dialect) -> tuple[str, str, str, str, str]:
 
 def _named_by(glob: str) -> str:
     """A model's name that a glob means."""
-    name = re.sub(r"\[(\w)[^]]*\]", r"\1", glob)  # the first of some characters
-    return re.sub(r"-*(\[[^]]*\]|\*)-*", "-", name).strip("-")
+    name = re.sub(r"\[(\w)(?!-)[^]]*\]", r"\1", glob)  # the first of some characters
+    return re.sub(r"-*(\[[^]]*\]|\*)+-*", "-", name).strip("-")
 
 
 def start_marker(dialect: Dialect) -> str:
