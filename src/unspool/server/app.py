@@ -350,7 +350,7 @@ class _Pages:
             "created": self._created,
             "owned_by": "unspool",
             "type": "model",
-            "display_name": title or name,
+            "display_name": title if title and isinstance(title, str) else name,
             "created_at": at.isoformat(),
             "lifecycle": "active",
             **({} if context is None else {"max_model_len": context, "max_input_tokens": context}),
