@@ -1,5 +1,6 @@
 """What the end of the output cuts: headers, openings of calls, closings of blocks; and cuts that must not show."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -364,3 +365,10 @@ def test_the_beginning_of_a_header_behind_white_space_is_noticed_alike_at_any_cu
 
 def kinds(dialect: Dialect, cut: list[str]) -> list[str]:
     return [n.kind for n in run(dialect, cut, finish_reason="length", stage=Stage.CONTENT)[0].notices]
+
+
+@pytest.mark.parametrize(**named(d for d in CALLING if d.start))
+def test_text_between_a_turn_s_beginning_and_a_marker_that_the_end_cuts_stays_text(dialect: Dialect) -> None:
+    for start, cut in itertools.product(dialect.start, ("<", "<|", "[", "{")):
+        raw = f"{start}to={cut}"
+        alike(dialect, raw, many_cuts(raw))

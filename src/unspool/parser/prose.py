@@ -462,7 +462,13 @@ class Prose(Steps):
             return False
         if not self._openings.begun(o.pattern, p):
             return False
-        if isinstance(o, Opening) and self._plan.headed and self._tape.here == self._parts.started:
+        started = self._parts.started - self._tape.base
+        if (
+            isinstance(o, Opening)
+            and self._plan.headed
+            and 0 <= started <= p
+            and skip_space(self._tape.buf, started) == p
+        ):
             # A header must follow; a mere word begins one only if it may be a tool's name.
             return bool(o.pattern.first) or (self._openings.names is not None and self._openings.may_name(p))
         if isinstance(o, CallOpening) and self._is_begun_marker(o, p):
