@@ -1158,3 +1158,8 @@ def test_a_tag_of_its_keys_name_may_close_a_value(dialect: Dialect, keys: tuple[
         assert {"missing_close", "stray_close"} <= {*notices(message)}
     kept = read(f"{whole[:at].rstrip()}</content>{whole[len(whole[:at].rstrip()) :]}", dialect, tools=tools)
     assert values(kept) == [("write", texts | {"content": "long <b>text</b></content>"})], "its own closing follows"
+    own = {"content": "<content>text</content>"}
+    raw = write_calls(dialect, [("write", texts | own)])
+    at = raw.index(closing, raw.index(own["content"]))
+    message = read(f"{raw[:at]}{raw[at + len(closing) :]}", dialect, tools=tools)
+    assert json.loads(message.tool_calls[0].arguments)["content"].strip() == own["content"], "it opened in the value"

@@ -86,7 +86,9 @@ class Finder:
             seconds.setdefault(literal[0], set()).update(_spellings(literal, 1, self._any_case))
         # If only the first character of a literal is one of these, there is at most one place to look at.
         heads = "".join(map(re.escape, seconds))
-        after = "(?s:.)" if any(c in seconds for literal in self._longer for c in literal[1:]) else f"[^{heads}]"
+        later = {c for literal in self._longer for c in literal[1:]}
+        later |= {c.upper() for literal in self._any_case for c in literal[1:]}
+        after = f"[^{heads}]" if later.isdisjoint(seconds) else "(?s:.)"
         size = max(map(len, self._longer), default=0)
         for head, second in seconds.items():
             one = f"[{''.join(map(re.escape, sorted(second)))}]"

@@ -460,10 +460,16 @@ class MarkupReader(CallReader):
                 value.parameter = value.parameter.windows
                 lead = value.parameter.lead
         k = common_prefix(buf, lead, i)
-        if i + k == n and not tape.final and (k < len(lead) or plan.arguments.quoted):
+        own = f"<{value.tag[2:-1]}" if value.tag else ""
+        undecided = (i + k == n and (k < len(lead) or plan.arguments.quoted)) or (own and rest_begins(own, buf, i + k))
+        if undecided and not tape.final:
             return False
         tape.i = i + k
-        value.starts(line=k > 0 and buf[i + k - 1] == "\n", quoted=plan.arguments.quoted and buf.startswith('"', i + k))
+        value.starts(
+            line=k > 0 and buf[i + k - 1] == "\n",
+            quoted=plan.arguments.quoted and buf.startswith('"', i + k),
+            tagged=bool(own) and buf.startswith(own, i + k),
+        )
         return True
 
     def _repeated(self, value: Value) -> int:  # hot: asked before each value; the first `no` ends it

@@ -82,10 +82,12 @@ class Value:
             return parameter.find, parameter.heads, parameter.triggers
         return _with_tag(parameter.triggers, self.tag)
 
-    def starts(self, *, line: bool, quoted: bool) -> None:
-        """Its text begins: at the start of a line (``line``), with a quote."""
+    def starts(self, *, line: bool, quoted: bool, tagged: bool) -> None:
+        """Its text begins: at the start of a line (``line``), with a quote, or with a tag of its key's name."""
         self.starting = False
         self.line_start = line
+        if tagged:  # whose closing is its own
+            self.tag = ""
         if quoted and self.kind != ValueKind.TYPED:
             # It may be a string in quotes that distinguish it from another type.
             self.kind = ValueKind.QUOTED
