@@ -10,7 +10,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from openai import APIConnectionError, OpenAI
+try:
+    from openai import APIConnectionError, OpenAI
+except ImportError:
+    raise SystemExit(__doc__) from None
 
 
 def get_weather(city: str) -> dict[str, Any]:

@@ -6,13 +6,17 @@ ENGINE=http://127.0.0.1:8000 MODEL=path/to/Qwen3-8B uvicorn --app-dir examples f
 
 import os
 import time
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI, HTTPException
-from fastapi.responses import StreamingResponse
+try:
+    from fastapi import FastAPI, HTTPException
+    from fastapi.responses import StreamingResponse
+
+    ENGINE, MODEL, DIALECT = os.environ["ENGINE"], os.environ["MODEL"], os.environ.get("DIALECT", "hermes")
+except (ImportError, KeyError):
+    raise SystemExit(__doc__) from None
 
 from unspool import Parser, ToolsError, read_toolset
 from unspool.engines import EngineError, Request
@@ -21,11 +25,7 @@ from unspool.request.chat_request import ChatRequest
 from unspool.request.prompts import Prompts, read_tokenizer
 from unspool.wire import ChatWriter, Failure
 
-if not {"ENGINE", "MODEL"} <= set(os.environ):
-    raise SystemExit(__doc__)
-DIALECT = os.environ.get("DIALECT", "hermes")
-prompts = Prompts(read_tokenizer(os.environ["MODEL"]))
-engine = Upstream(os.environ["ENGINE"])
+prompts, engine = Prompts(read_tokenizer(MODEL)), Upstream(ENGINE)
 
 
 @asynccontextmanager
@@ -45,7 +45,7 @@ async def chat(body: dict[str, Any]) -> StreamingResponse:
         raise HTTPException(400, str(error)) from None
     prompt = prompts.render(ChatRequest(messages=body["messages"], toolset=toolset))
     parser = Parser(DIALECT, tools=body.get("tools", []), prompt=prompt)
-    writer = ChatWriter(id=f"chatcmpl-{uuid.uuid4().hex}", model=DIALECT, created=int(time.time()))
+    writer = ChatWriter(id=f"chatcmpl-{os.urandom(16).hex()}", model=DIALECT, created=int(time.time()))
 
     async def stream() -> AsyncIterator[bytes]:
         yield writer.start()

@@ -31,6 +31,10 @@ def instructions(name: str) -> list[str]:
     return re.findall(rf"^{name} (.*)$", DOCKERFILE, re.M)
 
 
+COMMAND: list[str] = json.loads(instructions("ENTRYPOINT")[-1]) + json.loads(instructions("CMD")[-1])
+CHECK: list[str] = json.loads(DOCKERFILE.split("HEALTHCHECK", 1)[1].split("CMD ", 1)[1].splitlines()[0])
+
+
 def test_the_container_copies_what_exists_and_runs_without_rights() -> None:
     copied = [line.split()[:-1] for line in instructions("COPY") if not line.startswith("--from")]
     assert [path for paths in copied for path in paths if not (ROOT / path).exists()] == []
@@ -60,16 +64,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.processes
 def test_the_containers_command_serves_and_its_health_check_sees_it(built: Path, tmp_path: Path) -> None:
-    words = json.loads(instructions("ENTRYPOINT")[-1]) + json.loads(instructions("CMD")[-1])
     source = next(line.split()[0] for line in instructions("COPY") if line.endswith("/etc/unspool/unspool.toml"))
-    line = [word.replace("/etc/unspool/unspool.toml", str(ROOT / source)) for word in words]
-    check = json.loads(DOCKERFILE.split("HEALTHCHECK", 1)[1].split("CMD ", 1)[1].splitlines()[0])
-    assert check[0] == "python"
+    line = [word.replace("/etc/unspool/unspool.toml", str(ROOT / source)) for word in COMMAND]
+    assert CHECK[0] == "python"
     assert line[0] == "unspool"
     line[0] = str(built / "bin" / line[0])
     line += ["--engine", f"replay:{ROOT / RECORDING}"]
     with Process(command=line, cwd=tmp_path) as server:
-        check = [str(built / "bin" / "python"), *(word.replace("8192", str(server.port)) for word in check[1:])]
+        check = [str(built / "bin" / "python"), *(word.replace("8192", str(server.port)) for word in CHECK[1:])]
         assert subprocess.run(check, capture_output=True).returncode == 0
     assert any(line["logger"] == "unspool.access" and line["path"] == "/health" for line in server.logged())
     assert subprocess.run(check, capture_output=True).returncode != 0
@@ -98,25 +100,16 @@ def image(tmp_path: Path) -> Iterator[list[str]]:
     made = [*buildah, "bud", "--isolation", "chroot", "--pull-never", "--format", "docker", *mounts]
     ran(*made, "--file", str(DEPLOY / "Dockerfile"), "--tag", "unspool", ".")
     recordings = ["--volume", f"{(ROOT / RECORDING).parent}:/recordings:ro"]
-    yield [
-        *buildah,
-        "run",
-        "--isolation",
-        "chroot",
-        *recordings,
-        ran(*buildah, "from", "--pull-never", "localhost/unspool"),
-        "--",
-    ]
+    container = ran(*buildah, "from", "--pull-never", "localhost/unspool")
+    yield [*buildah, "run", "--isolation", "chroot", *recordings, container, "--"]
     shutil.rmtree(tmp_path)  # a gigabyte
 
 
 @pytest.mark.image
 def test_the_image_is_built_and_serves_as_a_user_without_rights(image: list[str]) -> None:
-    words = json.loads(instructions("ENTRYPOINT")[-1]) + json.loads(instructions("CMD")[-1])
-    check = json.loads(DOCKERFILE.split("HEALTHCHECK", 1)[1].split("CMD ", 1)[1].splitlines()[0])
-    words += ["--engine", f"replay:/recordings/{RECORDING.name}"]
+    words = [*COMMAND, "--engine", f"replay:/recordings/{RECORDING.name}"]
     with Process(command=[*image, *words]) as server:
-        check = [word.replace("8192", str(server.port)) for word in check]
+        check = [word.replace("8192", str(server.port)) for word in CHECK]
         assert subprocess.run([*image, *check]).returncode == 0
         wrote = subprocess.run([*image, "sh", "-c", "id -u; touch /etc/x"], capture_output=True, text=True)
         assert (wrote.stdout, wrote.returncode) == (instructions("USER")[-1] + "\n", 1)

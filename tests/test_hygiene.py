@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -44,6 +45,16 @@ def test_the_tests_mirror_the_sources() -> None:
     folders = {p.parent.relative_to(TESTS) for p in TESTS.glob("*/**/test_*.py")}
     assert {str(p) for p in (files - sources) | (folders - packages - sources)} == ACROSS
     assert {p for p in packages if len(p.parts) == 1} - folders == set()
+
+
+ROLES = {"Limits", "ReasoningHalf", "ToolHalf", "_Printer"}
+"""Classes that are the same for different things: servers and templates, engines, grammars."""
+
+
+def test_each_class_has_a_name_of_its_own() -> None:
+    parsed = [ast.parse(path.read_text(encoding="utf-8")) for path in MODULES]
+    names = Counter(node.name for module in parsed for node in module.body if isinstance(node, ast.ClassDef))
+    assert {name for name, times in names.items() if times > 1} == ROLES
 
 
 def test_the_target_of_a_mark_names_the_folder_of_each_test_that_has_it() -> None:

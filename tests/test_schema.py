@@ -444,7 +444,3 @@ class TestProperties:
     def test_json_that_is_no_string_survives_without_a_type(self, value: object) -> None:
         text = json.dumps(value, ensure_ascii=False)
         assert decode(f"\n{text} ", None) == (text, True)
-
-    @given(st.text())
-    def test_a_string_survives_under_its_type(self, text: str) -> None:
-        assert json.loads(decode(text, S)[0]) == text

@@ -196,11 +196,6 @@ GEMMA = make_byte_fallback(strip=False)
 METASPACE = make_metaspace()
 
 
-@pytest.fixture(scope="module")
-def deepseek() -> Tokenizer:
-    return make_deepseek()
-
-
 REAL = [
     pytest.param(BYTE_LEVEL, id="byte-level"),
     pytest.param(LLAMA, id="byte-fallback"),
@@ -342,23 +337,9 @@ class TestAddedTokens:
         assert added_tokens(OnlyDecodes(LLAMA)) == {}
         assert Detokenizer(BYTE_LEVEL).added == {token: text for text, token in added_tokens(BYTE_LEVEL).items()}
 
-    def test_deepseeks_markers_have_their_own_ids(self, deepseek: Tokenizer) -> None:
-        assert added_tokens(deepseek) == DEEPSEEK
-        call = "<think>Hm 🤔</think>Ok<｜tool▁calls▁begin｜>"
-        call += '<｜tool▁call▁begin｜>f<｜tool▁sep｜>{"city": "北京"}<｜tool▁call▁end｜>'
-        ids = encode(deepseek, call)
-        assert set(ids) >= {128798, 128799, 128806, 128808, 128814, 128809}
-        detokenizer = Detokenizer(deepseek)
-        pushed = [detokenizer.push(token) for token in ids]
-        assert "".join(text + literal for text, literal in pushed) == call
-        assert [literal for _, literal in pushed if literal] == [
-            *("<think>", "</think>", "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"),
-            "<｜tool▁call▁end｜>",
-        ]
-
-    def test_text_that_spells_an_added_token_is_text(self, deepseek: Tokenizer) -> None:
-        ids = [token for part in ("<thi", "nk>") for token in encode(deepseek, part)]
-        detokenizer = Detokenizer(deepseek)
+    def test_text_that_spells_an_added_token_is_text(self) -> None:
+        ids = [token for part in ("<thi", "nk>") for token in encode(BYTE_LEVEL, part)]
+        detokenizer = Detokenizer(BYTE_LEVEL)
         pushed = [detokenizer.push(token) for token in ids]
         assert "".join(text for text, _ in pushed) == "<think>"
         assert not any(literal for _, literal in pushed)

@@ -398,11 +398,6 @@ def test_llama_calls_are_read_with_semicolons_and_as_python_dicts() -> None:
     assert_calls(get_dialect("llama3"), raw, [("f", {"a": "it's", "n": -3}), ("g", {"a": "; }"})])
 
 
-def test_a_bare_list_counts_only_where_content_begins() -> None:
-    assert_text("json", 'Here: [{"name": "f", "arguments": {}}]')
-    assert_calls(get_dialect("json"), '[{"name": "f", "arguments": {}}]', [("f", {})])
-
-
 def test_bare_calls_need_declared_tools() -> None:
     assert_text("pythonic", "[f(a='x')]", tools=None)
     assert_text("json", '{"name": "f", "arguments": {}}', tools=None)

@@ -5,6 +5,8 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unspool.tokens import BYTES
+
 _U32, _I32, _F32, _BOOL, _TEXT, _ARRAY, _U64 = 4, 5, 6, 7, 8, 9, 10
 
 
@@ -74,3 +76,9 @@ MODEL: Mapping[str, Any] = {
     "tokenizer.chat_template": "{{ bos_token }}{% for m in messages %}<think>{{ m.content }}{% endfor %}",
 }
 TENSORS = (("a", (64, 4), 1), ("b", (64,), 1))
+
+
+def of_bytes(*special: str) -> dict[str, Any]:
+    """The metadata of a model whose tokens are special ones and the bytes."""
+    types = [3] * len(special) + [1] * len(BYTES)
+    return {**MODEL, "tokenizer.ggml.tokens": [*special, *BYTES], "tokenizer.ggml.token_type": types}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool import Message, Policy
+from unspool import Dialect, Message, Policy, Stage, detect_stage
+from unspool.engines import Replay
+from unspool.request.prompts import Prompts, Tokenizer
 
-from ..server.support import PATIENCE, Scripted, live, replay, until
-from ..server.test_every_dialect import GROUPS, opened, played
-from ..support import Trial, number, parse_case
+from ..server.support import PATIENCE, Scripted, live, recorded, replay, until
+from ..support import Trial, examples, number, parse_case, random_split
 
 pytestmark = pytest.mark.node
 
@@ -212,6 +214,28 @@ def test_an_aborted_run_stops_the_engine_and_keeps_the_text_so_far() -> None:
     content = rebuilt(run)[1]
     assert content
     assert "Once upon ".startswith(content)
+
+
+GROUPS: dict[tuple[str, Stage | None], list[Trial]] = {}
+for _case in examples():
+    GROUPS.setdefault((_case.dialect.name, _case.example.stage), []).append(_case)
+
+
+def played(group: list[Trial]) -> Replay:
+    """An engine that plays the last example whose number is in the prompt, cut at random."""
+    cut = [(random_split(case.raw, random.Random(case.raw)), f"#{case.number}#") for case in reversed(group)]
+    return Replay([recorded(pieces, words) for pieces, words in cut], speed=0)
+
+
+def opened(dialect: Dialect, stage: Stage) -> Prompts:
+    """A chat template that opens the answer's reasoning, and for content closes it too."""
+    opening, closing = (
+        "".join(p for p in t if isinstance(p, str)) for t in (dialect.reasoning[0].before, dialect.reasoning[0].after)
+    )
+    prompt = "".join(dialect.start[:1]) + opening + (closing if stage is Stage.CONTENT else "")
+    assert detect_stage(dialect, prompt) == stage
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}{% raw %}" + prompt + "{% endraw %}"
+    return Prompts(Tokenizer(template, template, {}, ()))
 
 
 @pytest.mark.parametrize("group", GROUPS.values(), ids=[f"{name}-{stage}" if stage else name for name, stage in GROUPS])

@@ -53,10 +53,7 @@ ODD: dict[str, tuple[bytes, tuple[bytes, ...]]] = {
     "a folded header": (post(b"X: a\r\n b\r\n", JSON, SIZED), (b"400", b"200")),
     "a header with a null": (post(b"X: a\0b\r\n", JSON, SIZED), (b"400",)),
     "a name with a space": (post(b"Host : evil.example\r\n", JSON, SIZED), (b"400",)),
-    "an absolute target": (
-        post(JSON, SIZED, line=b"POST http://evil.example/v1/chat/completions HTTP/1.1"),
-        (b"200", b"400", b"404"),
-    ),
+    "an absolute target": (post(JSON, SIZED, line=b"POST http://evil.example/x HTTP/1.1"), (b"200", b"400", b"404")),
     "bytes that are no text": (post(JSON, SIZED, line=b"POST /\xff\xfe%ff%00/../x HTTP/1.1"), (b"400", b"404", b"405")),
     "another version": (post(JSON, SIZED, line=b"POST /v1/chat/completions HTTP/9.9"), (b"400", b"505")),
     "the preface of HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", (b"400", b"505", b"404", b"405")),
@@ -101,20 +98,16 @@ def test_dialect_files_that_are_as_large_as_allowed_leave_nothing_behind(server:
     for _ in attacks(server):
         for _ in range(250):
             mark = f"{next(count)}" + "x" * 470
-            lists = {
-                "reasoning": "{reasoning}</t>",
-                "calls": "{calls}</c>",
-                "call": "{name} {arguments}</d>",
-                "end": "",
-            }
+            lists = [("reasoning", "{reasoning}</t>"), ("calls", "{calls}</c>"), ("call", "{name} {arguments}</d>")]
             toml = "name = 'a'\n"
-            for key, rest in lists.items():
+            for key, rest in (*lists, ("end", "")):
                 listed = ",".join(f"'<{key}{mark}{i}>{rest}'" for i in range(15))
                 toml += f"{key} = [{listed}]\n"
             status, text = parsed(server, toml + EXAMPLE)
             assert status == 200, text[:300]
 
 
+SKIPPED = "{any}x" * 60 + "{name}{arguments}"
 BAD_FILES = {
     "a long number": THOUGHTS + "id = " + "9" * 30_000,
     "a long number in an example": THOUGHTS + "[[examples]]\nraw = 'x'\ncontent = " + "9" * 30_000,
@@ -133,10 +126,7 @@ BAD_FILES = {
     "only braces": "name = 'a'\ncall = '" + "{" * 500 + "'\n" + EXAMPLE,
     "many fields": "name = 'a'\ncall = '" + "{name}" * 80 + "{arguments}'\n" + EXAMPLE,
     "only white space": "name = 'a'\nreasoning = '" + " " * 500 + "{reasoning}" + "'\n" + EXAMPLE,
-    "many skipped texts": "name = 'a'\ncall = ['<c>{name} {arguments}</c>', '"
-    + "{any}x" * 60
-    + "{name}{arguments}']\n"
-    + EXAMPLE,
+    "many skipped texts": f"name = 'a'\ncall = ['<c>{{name}} {{arguments}}</c>', '{SKIPPED}']\n{EXAMPLE}",
 }
 
 

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -65,18 +64,3 @@ def test_odd_counts_and_errors_harm_neither_the_metrics_nor_the_log(server: Vict
             status, text = server.ask(CHAT, body)
             assert status == expected, text[:500]
         assert server.ask("/metrics")[0] == 200
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(("words", "expected"), [("interim", 502), ("keep alive", 504)])
-def test_nothing_but_interim_responses_or_keep_alives_holds_no_place_for_long(
-    server: Victim, words: str, expected: int
-) -> None:
-    body = {"messages": [{"role": "user", "content": f"Send {words} without telling anything."}]}
-
-    for _ in attacks(server):
-        began = time.monotonic()
-        with ThreadPoolExecutor(20) as clients:
-            answers = list(clients.map(lambda _: server.ask(CHAT, body), range(20)))
-        assert {status for status, _ in answers} <= {expected, 504}, answers[0]  # where time is over before the bytes
-        assert time.monotonic() - began < 10

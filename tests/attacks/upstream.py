@@ -19,14 +19,9 @@ FORGED = event({"error": {"message": "a\nERROR unspool: forged\x1b[2J", "code": 
 async def answer(connection: Connection, asked: Asked) -> None:
     """Behave as the words of the prompt say."""
     words = str(asked.body)
-    while "interim" in words:
-        await connection.send(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
     await connection.send(ENDLESS)
     while "without end" in words:
         await connection.send(TOKENS if "about tokens" in words else FLOOD)
-    while "keep alive" in words:
-        await connection.send(b": keep-alive\n\n")
-        await asyncio.sleep(0.05)
     for _ in range(600 if "the flood" in words else 0):
         await connection.send(said("word ") * 500)
     if "beyond all bounds" in words:

@@ -120,13 +120,6 @@ def recordings(folder: Path) -> str:
     return _written(folder / "slow.jsonl", lines)
 
 
-def quick(folder: Path) -> str:
-    """An engine that answers everything at once."""
-    return _written(
-        folder / "quick.jsonl", [{"type": "request"}, {"type": "chunk", "text": "Hi.", "finish_reason": "stop"}]
-    )
-
-
 def workshop(folder: Path, other: str = "") -> Path:
     """The configuration of a server with two models and with tools that it runs.
 

@@ -18,14 +18,8 @@ def output(i: int) -> str:
 
 def row(i: int) -> dict[str, Any]:
     """A row with columns of every kind. One of them has the name of an output column."""
-    return {
-        "key": i,
-        "output": output(i),
-        "tools": TOOLS,
-        "meta": {"k": [i, None]},
-        "score": i / 2,
-        "content": "theirs",
-    }
+    theirs = {"tools": TOOLS, "meta": {"k": [i, None]}, "score": i / 2, "content": "theirs"}
+    return {"key": i, "output": output(i), **theirs}
 
 
 def is_bad(i: int) -> bool:
@@ -37,8 +31,7 @@ def write_lines(path: Path, count: int) -> Path:
     """Write a file of rows as JSON lines. The bad rows are bad in several ways."""
     lines = [json.dumps(row(i), ensure_ascii=False) for i in range(count)]
     for i in filter(is_bad, range(count)):
-        lines[i] = ("no JSON", "[1]", json.dumps(row(i) | {"output": 7}), json.dumps(row(i) | {"output": None}))[
-            i // 10 % 4
-        ]
+        bad = "no JSON", "[1]", json.dumps(row(i) | {"output": 7}), json.dumps(row(i) | {"output": None})
+        lines[i] = bad[i // 10 % 4]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

@@ -23,6 +23,7 @@ from unspool.batch.reading import RowReader
 from unspool.cli import main
 from unspool.engines.capture import Asked, write_recording
 
+from ..server.support import until
 from ..support import tool
 from .kills import alive, children, endure
 from .rows import TOOLS, is_bad, output, row, write_lines
@@ -192,9 +193,8 @@ def test_a_bad_line_does_not_affect_the_others(form: str, tmp_path: Path) -> Non
 
 def test_a_report_shows_the_counts(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
-    source.write_text(
-        json.dumps(row(1) | {"tools": [], "output": "<think>\n<b>"}) + "\n" + json.dumps(row(2)), encoding="utf-8"
-    )
+    rows = row(1) | {"tools": [], "output": "<think>\n<b>"}, row(2)
+    source.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     assert run(source, "-o", tmp_path / "out.jsonl", "--html", tmp_path / "r.html") == 0
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<svg" in page
@@ -237,14 +237,16 @@ def test_a_progress_bar_shows_how_far_a_run_is(
 # -- resuming --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="workers are threads")
+LOCKED = sys.platform == "linux" and getattr(sys, "_is_gil_enabled", lambda: True)()
+killing = pytest.mark.skipif(not LOCKED, reason="reads /proc, and workers must be processes")
+
+
+@killing
 def test_runs_that_are_killed_resume_and_lose_and_repeat_nothing() -> None:
     assert endure(2, seed=16, rows=100)[1].total() >= 2
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="workers are threads")
+@killing
 @pytest.mark.parametrize("killed", ["parent", "worker"])
 def test_no_process_is_left_when_one_of_a_run_with_workers_is_killed(killed: str, tmp_path: Path) -> None:
     source, out = write_lines(tmp_path / "in.jsonl", 2_000), tmp_path / "out"
@@ -260,16 +262,12 @@ def test_no_process_is_left_when_one_of_a_run_with_workers_is_killed(killed: str
         said = process.communicate(timeout=60)[1]
     assert process.returncode == (-signal.SIGKILL if killed == "parent" else 1)
     assert killed == "parent" or b"a worker died" in said
-    until = time.monotonic() + 30
-    while any(map(alive, below)):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until(lambda: not any(map(alive, below)))
     assert pq.read_table(out).num_rows > 0
     assert all(not is_bad(key) for key in pq.read_table(out)["key"].to_pylist())
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="workers are threads")
+@killing
 def test_an_interrupt_while_the_workers_are_prepared_is_not_told_twice(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     os.mkfifo(source)  # nobody writes into it, so no worker starts
@@ -282,10 +280,7 @@ def test_an_interrupt_while_the_workers_are_prepared_is_not_told_twice(tmp_path:
         os.killpg(process.pid, signal.SIGINT)
         assert process.communicate(timeout=60)[1] == b""
     assert process.returncode == 130
-    until = time.monotonic() + 30
-    while any(map(alive, below)):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until(lambda: not any(map(alive, below)))
 
 
 def test_a_run_that_was_killed_while_it_removed_its_parts_is_cleared_by_the_next(tmp_path: Path) -> None:

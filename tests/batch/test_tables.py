@@ -63,10 +63,8 @@ def test_datasets_readers_and_batches_are_read_alike(kind: str) -> None:
 
 def test_nested_tools_lose_what_arrow_put_into_them() -> None:
     output = '<tool_call>\n{"name": "f", "arguments": {"a": "x"}}\n</tool_call>'
-    table = pa.Table.from_pylist(
-        [{"output": output, "tools": TOOLS}, {"output": output, "tools": [tool("g", q="string")]}]
-    )
-    found = parse_table(table, "hermes").to_pylist()
+    rows = [{"output": output, "tools": tools} for tools in (TOOLS, [tool("g", q="string")])]
+    found = parse_table(pa.Table.from_pylist(rows), "hermes").to_pylist()
     assert [r["valid"] for r in found] == [True, False]
     assert [c["known"] for r in found for c in r["tool_calls"]] == [True, False]
 
@@ -112,10 +110,9 @@ def test_timestamps_without_a_python_equivalent_are_carried(
 
 def test_tensors_are_carried_as_json() -> None:
     kind = pa.fixed_shape_tensor(pa.int64(), (2,))
-    table = pa.table(
-        {"output": ["Hi."], "at": pa.ExtensionArray.from_storage(kind, pa.array([[1, 2]], kind.storage_type))}
-    )
-    assert parse_table(table, "hermes")["at"].to_pylist() == ["[1,2]"]
+    tensors = pa.ExtensionArray.from_storage(kind, pa.array([[1, 2]], kind.storage_type))
+    found = parse_table(pa.table({"output": ["Hi."], "at": tensors}), "hermes")
+    assert found["at"].to_pylist() == ["[1,2]"]
 
 
 def test_a_column_that_arrow_cannot_read_is_named() -> None:
@@ -144,12 +141,10 @@ def test_token_ids_are_counted_by_kind() -> None:
 
 def test_the_dialect_is_found_by_the_models_name_and_template() -> None:
     call = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
+    template = "<tool_call>\n{{ {'name': n, 'arguments': a} }}\n</tool_call><think></think>"
     rows: list[dict[str, Any]] = [
         {"output": call, "model": "NousResearch/Hermes-3-Llama-3.1-8B"},
-        {
-            "output": call,
-            "chat_template": "<tool_call>\n{{ {'name': n, 'arguments': a} }}\n</tool_call><think></think>",
-        },
+        {"output": call, "chat_template": template},
         {"output": "Hello.", "model": "nobody-knows-this"},
         {"output": "Hello."},
     ]
@@ -172,29 +167,24 @@ def test_a_response_template_decides_if_the_models_name_does_not(table: bool) ->
             "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
         },
     }
-    output = "<mull>hm</mull>Sure.<do:f{}</do>"
-    rows: list[dict[str, Any]] = [
-        {"output": output, "model": "nobody-knows-this", "response_template": {"fields": fields}},
-        {"output": output, "response_template": {"fields": fields}},
-        {"output": "<think>hm</think>Sure.", "model": "Qwen/Qwen3-8B", "response_template": {"fields": fields}},
-    ]
+    output, response = "<mull>hm</mull>Sure.<do:f{}</do>", {"response_template": {"fields": fields}}
+    rows: list[dict[str, Any]] = [{"output": output, "model": "nobody-knows-this"}, {"output": output}]
+    rows += [{"output": "<think>hm</think>Sure.", "model": "Qwen/Qwen3-8B"}]
+    rows = [{**one, **response} for one in rows]
     rows += [{"output": output, "response_template": "no JSON"}] * (not table)
     bad: list[BadRow] = []
-    found: list[dict[str, Any]] = (
-        parse_table(pa.Table.from_pylist(rows), "auto", errors=bad).to_pylist()
-        if table
-        else list(parse_many(rows, "auto", errors=bad))
-    )
-    read = [(r["reasoning"], r["content"], len(r["tool_calls"])) for r in found]
+    if table:
+        rows = parse_table(pa.Table.from_pylist(rows), "auto", errors=bad).to_pylist()
+    else:
+        rows = list(parse_many(rows, "auto", errors=bad))
+    read = [(r["reasoning"], r["content"], len(r["tool_calls"])) for r in rows]
     assert read == [("hm", "Sure.", count) for count in (1, 1, 0)]
     assert [b.reason.partition(":")[0] for b in bad] == ["response_template"] * (not table)
 
 
 def test_prompts_and_stages_are_read_from_their_columns() -> None:
-    rows = [
-        {"text": "plan</think>Hi.", "p": "<|im_start|>assistant\n<think>\n"},
-        {"text": "plan</think>Hi.", "s": "reasoning"},
-    ]
+    told = {"p": "<|im_start|>assistant\n<think>\n"}, {"s": "reasoning"}
+    rows = [{"text": "plan</think>Hi.", **one} for one in told]
     columns = Columns(prompt="p", stage="s")
     assert [r["content"] for r in parse_many(rows, "hermes", column="text", columns=columns)] == ["Hi.", "Hi."]
     bad: list[BadRow] = []

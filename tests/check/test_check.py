@@ -119,10 +119,6 @@ def test_a_call_that_is_not_ok_does_not_pass(write: Any) -> None:
     assert "tool_calls[0].status: got 'invalid', expected 'ok'" in text
 
 
-def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
-    assert "nothing.toml" in failure(tmp_path / "nothing.toml")
-
-
 # --- check_dialect ----------------------------------------------------------------------------------------------------
 
 

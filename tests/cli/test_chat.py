@@ -10,18 +10,17 @@ import pytest
 
 from tests.loopback import answering, sends
 from tests.server.support import Scripted, live, replay
-from tests.support import pieces
+from tests.support import pieces, tool
 from unspool.cli import main
 from unspool.engines import EngineError
 from unspool.engines.capture import Asked, write_recording
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
-TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
 
 
 @pytest.fixture
 def tools(tmp_path: Path) -> str:
-    (tmp_path / "tools.json").write_text(json.dumps(TOOLS), encoding="utf-8")
+    (tmp_path / "tools.json").write_text(json.dumps([tool("get_weather")]), encoding="utf-8")
     return str(tmp_path / "tools.json")
 
 
@@ -51,10 +50,8 @@ def test_an_engine_answers_turn_by_turn_and_gets_the_results_that_are_typed(
     lines = ("Weather\\", "in Paris?", '{"sky": "clear"}', "Thanks!", "/save " + str(saved), "/undo", "/messages")
     code, out, err = chat(["--engine", engine, "--dialect", "hermes", "--tools", tools, "--replay-speed", "0"], *lines)
     assert (code, err) == (0, "")
-    assert [m["role"] for m in json.loads(saved.read_text())] == [
-        *("user", "assistant", "tool", "assistant"),
-        *("user", "assistant"),
-    ]
+    roles = ["user", "assistant", "tool", "assistant", "user", "assistant"]
+    assert [m["role"] for m in json.loads(saved.read_text())] == roles
     first, second, third, fourth, *_ = json.loads(saved.read_text())
     assert first["content"] == "Weather\nin Paris?"
     assert (second["reasoning_content"], second["tool_calls"][0]["function"]["name"]) == ("A city.", "get_weather")
@@ -86,9 +83,8 @@ def test_a_turn_that_fails_is_reported_and_forgotten(chat: Any) -> None:
     assert (code, err.count("\n")) == (1, 1)
     assert err == f"unspool chat: {closed}: Connection refused\n"
     assert chat(["ftp://x"], "Hi")[:1] == (2,)
-    assert chat([closed, "--engine", "replay:x"], "Hi")[2].startswith(
-        "unspool chat: --engine: cannot be combined with URL"
-    )
+    refused = chat([closed, "--engine", "replay:x"], "Hi")[2]
+    assert refused.startswith("unspool chat: --engine: cannot be combined with URL")
 
 
 def test_a_servers_text_does_not_steer_the_terminal_and_what_is_no_chunk_is_reported(chat: Any, tmp_path: Path) -> None:

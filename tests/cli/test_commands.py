@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -84,14 +85,8 @@ def run(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 def environment(**extra: str) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "PYTHONIOENCODING", "PYTHONUTF8")}
-    return {
-        **kept,
-        "PYTHONPATH": os.pathsep.join(
-            filter(None, (str(Path(unspool.__file__).parent.parent), os.environ.get("PYTHONPATH")))
-        ),
-        "TERM": "xterm",
-        **extra,
-    }
+    paths = str(Path(unspool.__file__).parents[1]), os.environ.get("PYTHONPATH")
+    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "TERM": "xterm", **extra}
 
 
 def command(*argv: str) -> list[str]:
@@ -130,11 +125,7 @@ def test_the_message_is_what_the_library_says(run: Run) -> None:
     written = run("parse", "-d", "mine.toml", "answer.txt").out
     message = unspool.parse(ANSWER, unspool.load_dialect("mine.toml"))
     assert msgspec.json.decode(written, type=unspool.Message) == message
-
-
-def test_format_openai_is_the_assistant_message(run: Run) -> None:
-    message = run("parse", "-d", "mine.toml", "--format", "openai", "answer.txt").json
-    assert message == unspool.parse(ANSWER, unspool.load_dialect("mine.toml")).to_openai()
+    assert run("parse", "-d", "mine.toml", "--format", "openai", "answer.txt").json == message.to_openai()
 
 
 def test_format_events_is_one_event_a_line_and_they_tile_the_output(run: Run) -> None:
@@ -235,9 +226,7 @@ def test_strict_exits_with_1_for_a_failed_call(run: Run, output: str, arguments:
 
 def test_strict_exits_with_0_where_all_calls_are_good(run: Run) -> None:
     assert run("parse", "-d", "mine.toml", "--tools", "tools.json", "--strict", "answer.txt").code == 0
-    assert run("parse", "-d", "mine.toml", "--strict", stdin="no call at all") == (
-        0, run("parse", "-d", "mine.toml", stdin="no call at all").out, ""
-    )  # fmt: skip
+    assert run("parse", "-d", "mine.toml", "--strict", stdin="no call at all").code == 0
 
 
 # --- parse: follow ----------------------------------------------------------------------------------------------------
@@ -332,14 +321,8 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
         unspool.ToolCallEnd(0, "repaired", 0, 0),
         unspool.Notice("empty", "", 0, 0),
     )
-    lines = [
-        "call 0     f  id",
-        "           {}",
-        "           repaired",
-        "notice     repaired: a quote",
-        "notice     empty",
-    ]
-    assert shown.splitlines() == lines
+    call = ["call 0     f  id", "           {}", "           repaired"]
+    assert shown.splitlines() == [*call, "notice     repaired: a quote", "notice     empty"]
 
 
 # --- misuse -----------------------------------------------------------------------------------------------------------
@@ -368,11 +351,8 @@ def test_unspool_alone_shows_the_help_with_the_first_commands_first(run: Run) ->
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_a_command_with_many_arguments_has_groups_and_a_short_usage(name: str) -> None:
-    shown = parsers()[1][name].format_help()
-    usage, *groups = shown.split("\n\n")
-    assert len(usage.splitlines()) <= 12
-    assert all(group.count("\n  --") <= 30 for group in groups)
+def test_the_usage_of_a_command_is_short_however_many_arguments_it_has(name: str) -> None:
+    assert len(parsers()[1][name].format_help().partition("\n\n")[0].splitlines()) <= 12
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -395,7 +375,10 @@ def test_the_list_of_dialects_shows_families_and_models_and_says_which_to_take(r
     for dialect in DIALECTS:
         row = rows[dialect.name]
         assert dialect.description.partition(": ")[0].splitlines()[0] in row
-        assert all(glob.strip("*-") in row for glob in dialect.models[:3])
+        globs = [part.strip("-") for glob in dialect.models[:2] for part in re.split(r"\[[^]]*\]|\*", glob)]
+        assert all(part in row for part in globs)
+        column = shown.splitlines()[0].index("MODELS SUCH AS")
+        assert not set(row[column:].split("  ")[0]) & set("*?["), "examples of models are names, and no globs"
         assert all(alias in row for alias in dialect.aliases)
     which = shown.partition("Which to take:")[2]
     assert all(f"unspool {word}" in which for word in ("detect MODEL", "detect --output", "infer", "dialects NAME"))
@@ -429,16 +412,6 @@ def test_a_reader_that_leaves_early_ends_the_command_quietly(files: Path) -> Non
 
 
 # --- dialects, check, render, detect, demo ----------------------------------------------------------------------------
-
-
-def test_every_start_marker_begins_the_calls_of_an_example(run: Run) -> None:
-    header, *lines = run("dialects").out.splitlines()
-    column = header.index("STARTS WITH"), header.index("ALIASES")
-    for dialect, line in zip(DIALECTS, lines[: len(DIALECTS)], strict=True):
-        marker = line[slice(*column)].strip().replace("\\n", "\n")
-        assert marker
-        texts = [e.raw[0] for e in dialect.examples if e.tool_calls or (e.reasoning and not dialect.call)]
-        assert any(marker in text or text.startswith(marker.lstrip()) for text in texts), dialect.name
 
 
 @pytest.mark.parametrize("name", ["mine.toml", CALLING.name, CALLING.aliases[0] if CALLING.aliases else CALLING.name])
@@ -499,11 +472,10 @@ def test_check_prints_every_problem_on_a_line(run: Run, files: Path) -> None:
     (files / "bad.toml").write_text(bad, encoding="utf-8")
     result = run("check", "bad.toml", "mine.toml")
     assert result.code == 2
-    assert result.err.splitlines()[0] == (
-        "unspool check: bad.toml: examples[0].raw[0]: content: got 'Sure.', expected 'Sure!'"
-    )
-    assert result.err.splitlines()[1].startswith("    read as: reasoning 'plan', content 'Sure.', call now, ")
-    assert "the message is written differently" in result.err.splitlines()[2]
+    first, second, third, *_ = result.err.splitlines()
+    assert first == "unspool check: bad.toml: examples[0].raw[0]: content: got 'Sure.', expected 'Sure!'"
+    assert second.startswith("    read as: reasoning 'plan', content 'Sure.', call now, ")
+    assert "the message is written differently" in third
     assert result.out.startswith("mine.toml: ok"), "the other file is checked all the same"
 
 
@@ -542,10 +514,8 @@ def test_render_begins_at_the_stage(run: Run) -> None:
     assert run("render", "-d", "mine.toml", "--stage", "reasoning", stdin=message).out == "plan</think>Hi"
 
 
-def test_render_ends_the_line_on_a_terminal_only(run: Run) -> None:
-    message = json.dumps({"role": "assistant", "content": "Hi"})
-    assert run("render", "-d", "mine.toml", stdin=message).out == "Hi"
-    assert on_terminal("render", "-d", "mine.toml", stdin=message) == "Hi\n"
+def test_render_ends_the_line_on_a_terminal(files: Path) -> None:
+    assert on_terminal("render", "-d", "mine.toml", stdin='{"role": "assistant", "content": "Hi"}') == "Hi\n"
 
 
 def test_detect_reads_a_chat_template(run: Run, files: Path) -> None:
@@ -577,12 +547,8 @@ def test_demo_takes_its_time_when_asked_to(run: Run, monkeypatch: pytest.MonkeyP
 @pytest.fixture
 def recording(files: Path) -> Path:
     """A recorded output in a file's dialect, with a tool; the prompt opened its reasoning."""
-    asked = Asked(
-        dialect="mine.toml",
-        prompt="<|user|>Hi<|assistant|><think>",
-        tools=TOOLS,
-        policy=unspool.Policy(bad_arguments="drop"),
-    )
+    policy = unspool.Policy(bad_arguments="drop")
+    asked = Asked(dialect="mine.toml", prompt="<|user|>Hi<|assistant|><think>", tools=TOOLS, policy=policy)
     path = files / "one.jsonl"
     write_recording(path, asked, ["plan</thi", f"nk>Sure.<tools>[{CALL}", "]</tools>"])
     return path
@@ -647,9 +613,8 @@ def test_generate_plays_a_recording_without_a_prompt_and_without_a_dialect(run: 
 
 def test_generate_on_a_terminal_says_what_it_waits_for(files: Path) -> None:
     ours, theirs = os.openpty()
-    with subprocess.Popen(
-        command("generate", "--engine", "http://127.0.0.1:9"), stdin=theirs, stderr=subprocess.PIPE, env=environment()
-    ) as process:
+    waiting = command("generate", "--engine", "http://127.0.0.1:9")
+    with subprocess.Popen(waiting, stdin=theirs, stderr=subprocess.PIPE, env=environment()) as process:
         os.close(theirs)
         assert process.stderr
         assert b"type the prompt, then press Ctrl-D" in process.stderr.readline()
@@ -662,12 +627,6 @@ def test_the_version_is_reported(run: Run, capsys: pytest.CaptureFixture[str]) -
         main(["--version"])
     assert caught.value.code == 0
     assert capsys.readouterr().out == f"unspool {unspool.__version__}\n"
-
-
-def test_a_template_in_an_error_is_quoted_as_it_is_written(run: Run, files: Path) -> None:
-    bad = DIALECT.replace("<think>{reasoning}</think>", "<think>  {reasoning}")
-    (files / "bad.toml").write_text(bad, encoding="utf-8")
-    assert "'<think>  {reasoning}' has no closing" in run("check", "bad.toml").err
 
 
 def test_detect_accepts_a_bare_model_name(run: Run) -> None:

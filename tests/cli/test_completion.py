@@ -48,7 +48,4 @@ def test_without_shtab_the_command_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "bash"]) == 2
-    assert (
-        capsys.readouterr().err
-        == "unspool completion: needs shtab; in a clone of unspool: pip install '.[completion]'\n"
-    )
+    assert "needs shtab; in a clone of unspool: pip install '.[completion]'\n" in capsys.readouterr().err

@@ -5,18 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import pieces
+from tests.support import closed_tool, pieces, tool
 from unspool.cli import main
 from unspool.engines.capture import Asked, write_recording
 
 RAW = '<think>A city.</think><tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
-TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
 
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> list[str]:
     write_recording(tmp_path / "one.jsonl", Asked(), pieces(RAW, 5))
-    (tmp_path / "tools.json").write_text(json.dumps(TOOLS), encoding="utf-8")
+    (tmp_path / "tools.json").write_text(json.dumps([tool("get_weather")]), encoding="utf-8")
     tools = ["--tools", str(tmp_path / "tools.json")]
     return ["generate", "Weather?", "--engine", f"replay:{tmp_path / 'one.jsonl'}", *("--dialect", "hermes"), *tools]
 
@@ -67,8 +66,7 @@ def test_an_error_names_the_field(
 
 
 def test_recordings_may_declare_one_tool_in_two_ways(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    for i, parameters in enumerate(({"type": "object"}, {"type": "object", "required": ["city"]})):
-        tools = [{"type": "function", "function": {"name": "get_weather", "parameters": parameters}}]
-        write_recording(tmp_path / f"{i}.jsonl", Asked(dialect="hermes", tools=tools), [RAW])
+    for i, declared in enumerate((tool("get_weather"), closed_tool("get_weather", city="string"))):
+        write_recording(tmp_path / f"{i}.jsonl", Asked(dialect="hermes", tools=[declared]), [RAW])
     assert main(["generate", "--engine", f"replay:{tmp_path}"]) == 0
     assert b"get_weather" in capfdbinary.readouterr().out

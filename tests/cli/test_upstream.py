@@ -82,11 +82,8 @@ def test_llama_cpp_sends_its_template_and_tells_special_tokens(capsys: pytest.Ca
 
 
 def test_vllm_sends_the_settings_of_its_tokenizer() -> None:
-    info = {
-        "chat_template": TEMPLATE,
-        "eos_token": {"content": "<|im_end|>"},
-        "added_tokens_decoder": {"1": {"content": "<|im_start|>", "special": True}},
-    }
+    info: dict[str, Any] = {"chat_template": TEMPLATE, "eos_token": {"content": "<|im_end|>"}}
+    info["added_tokens_decoder"] = {"1": {"content": "<|im_start|>", "special": True}}
     with engine({"/v1/models": models("vllm", root="/nowhere"), "/tokenizer_info": info}) as url:
         model = opened("--engine", url)
     assert (model.settings.model, model.settings.dialect.name) == ("the-model", "hermes")
@@ -155,9 +152,8 @@ def test_a_repository_is_looked_up_in_hugging_faces_cache(tmp_path: Path, monkey
 def test_an_engine_without_a_template_names_the_flag() -> None:
     with engine({"/v1/models": models("vllm", root="/nowhere")}) as url, pytest.raises(Misuse) as caught:
         opened("--engine", url)
-    assert str(caught.value).startswith(
-        f"--tokenizer: is required for this engine: {url} (vllm) sends no chat template"
-    )
+    why = f"--tokenizer: is required for this engine: {url} (vllm) sends no chat template"
+    assert str(caught.value).startswith(why)
 
 
 def test_an_engine_that_is_down_is_said_at_once_and_tried_again(
@@ -233,11 +229,8 @@ def test_the_tokenizer_may_be_a_file(name: str, tmp_path: Path) -> None:
 def test_outputs_of_an_inferred_dialect_are_recorded_with_its_file(tmp_path: Path) -> None:
     template = TEMPLATE.replace("tool_call>", "my_call>").replace("<|im_end|>", "<|over|>")
     props = {"chat_template": template, "eos_token": "<|over|>"}
-    answer = {
-        "content": '<my_call>\n{"name": "f", "arguments": {"a": 1}}\n</my_call>',
-        "stop": True,
-        "stop_type": "eos",
-    }
+    called = '<my_call>\n{"name": "f", "arguments": {"a": 1}}\n</my_call>'
+    answer = {"content": called, "stop": True, "stop_type": "eos"}
 
     async def generated(engine: Any) -> None:
         async with contextlib.aclosing(engine.generate(Request(prompt="x"))) as stream:
@@ -251,9 +244,8 @@ def test_outputs_of_an_inferred_dialect_are_recorded_with_its_file(tmp_path: Pat
         asyncio.run(generated(model.engine))
     (recording,) = read_recordings(tmp_path / "c")
     assert recording.dialect is not None
-    assert [(call.name, call.arguments) for call in parse(recording.text, recording.dialect).tool_calls] == [
-        ("f", '{"a": 1}')
-    ]
+    (call,) = parse(recording.text, recording.dialect).tool_calls
+    assert (call.name, call.arguments) == ("f", '{"a": 1}')
 
 
 PLAIN = """{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}

@@ -6,7 +6,7 @@ import pytest
 
 import unspool
 from tests.support import readings, tool
-from unspool import Dialect, DialectError
+from unspool import Dialect
 from unspool.check import check_dialect, read_file
 
 NAMES = ("headers", "fence", "list", "objects")
@@ -32,16 +32,6 @@ def test_without_anywhere_a_call_after_text_is_text(tmp_path: Path, text: str) -
     dialect = load(tmp_path, without)
     message = unspool.parse(text.split("raw = '''\n")[-1].split("'''")[0], dialect, tools=[])
     assert (message.tool_calls, "get_weather" in message.content) == ([], True)
-
-
-def test_one_character_before_a_name_does_not_count_anywhere(tmp_path: Path) -> None:
-    with pytest.raises(DialectError, match=r"anywhere: '<' is one character, which text contains too: leave it out"):
-        load(tmp_path, "name = 'mine'\ncall = '<{name}>{arguments}</{name}>'\nanywhere = ['<']\n")
-
-
-def test_a_text_that_no_call_begins_with_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DialectError, match=r"anywhere: '<<<' begins no template of `calls` or `call`"):
-        load(tmp_path, FILES["headers"].replace('anywhere = [">>>"]', 'anywhere = "<<<"'))
 
 
 @pytest.mark.parametrize("text", [FILES["list"], FILES["objects"]], ids=["list", "objects"])

@@ -21,7 +21,7 @@ HOSTILE = [row["keys"] for row in tomllib.loads(_FILE.read_text(encoding="utf-8"
 
 
 @pytest.mark.slow
-def test_files_with_hostile_overlaps_are_accepted_and_keep_every_promise() -> None:
+def test_files_with_hostile_overlaps_or_unusual_calls_are_accepted_and_keep_every_promise() -> None:
     for keys in HOSTILE:
         text = written(keys)
         assert refusal(text) == "", text

@@ -6,7 +6,7 @@ The engines are imported inside functions, because the default run does not inst
 from functools import cache
 from typing import Any
 
-from unspool import Constraint, list_dialects
+from unspool import list_dialects
 from unspool.grammar import Llguidance, Matcher, Xgrammar
 
 from . import generation
@@ -36,14 +36,3 @@ def refuses(matcher: Matcher, text: str) -> str:
         if not matcher.accept(byte):
             return f"stuck behind {data[:i].decode(errors='replace')!r}, before {data[i : i + 20]!r}"
     return "" if matcher.accept(EOS) else "is not the end"
-
-
-def some(constraint: Constraint | None) -> Constraint:
-    assert constraint is not None
-    return constraint
-
-
-def turn(*calls: tuple[str, dict[str, Any]], **parts: Any) -> dict[str, Any]:
-    """An assistant message."""
-    made = [{"type": "function", "function": {"name": n, "arguments": a}} for n, a in calls]
-    return {"role": "assistant", "tool_calls": made, **parts}

@@ -14,8 +14,9 @@ from tests.grammar.values import random_value
 from unspool import ConstraintError, Dialect, DialectError, ToolStrictLevel, constrain, parse, render
 from unspool.dialect.examples import example_tools
 
+from ..support import calling, function_call, present
 from .generation import EOS
-from .support import WITH_CALLS, engine, refuses, some, turn
+from .support import WITH_CALLS, engine, refuses
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -47,7 +48,7 @@ def test_the_first_raw_text_of_every_example_is_accepted_but_for_those_listed(di
     tools = example_tools(dialect)
     for choice in ("auto", "required") if example.tool_calls else ("auto",):
         constraint = constrain(dialect, tools, choice, stage=example.stage, strict_level=ToolStrictLevel.PARAMETER)
-        refused = refuses(engine("xgrammar").matcher(some(constraint)), example.raw[0])
+        refused = refuses(engine("xgrammar").matcher(present(constraint)), example.raw[0])
         known = (dialect.name, number) in REFUSED or (choice == "required" and bool(example.content))
         assert bool(refused) == known, (choice, refused)
 
@@ -90,7 +91,7 @@ def bounded(schema: Any, root: Any, value: Any, bounds: tuple[str, ...]) -> Iter
 
 def kept_out(dialect: Dialect) -> bool:
     """Whether markers are kept out of JSON, beside which xgrammar ignores lengths."""
-    tag = some(constrain(dialect, as_tools(PLAIN), "required")).structural_tag
+    tag = present(constrain(dialect, as_tools(PLAIN), "required")).structural_tag
     return any(key == "excludes" for form in json_schemas(tag) for key in form)
 
 
@@ -127,14 +128,17 @@ def test_rendered_messages_are_accepted_but_for_characters_listed(dialect: Diale
     for schemas in (kept(dialect, s) for s in SETS.values()):
         tools = as_tools(schemas)
         for choice in ("auto", "required"):
-            constraint = some(constrain(dialect, tools, choice))
+            constraint = present(constrain(dialect, tools, choice))
             for _ in range(12):
                 names = rng.choices(list(schemas), k=rng.choice((1, 1, 2, 3)))
                 calls = [(n, random_value(schemas[n], schemas[n], rng)) for n in names]
                 thought = rng.choice(("", "Plan.\nThen act.")) if dialect.reasoning else ""
                 content = rng.choice(("", "Sure, a < b.")) if dialect.policy.text_before_tools != "content" else ""
                 try:
-                    raw = render(turn(*calls, reasoning_content=thought, content=content), dialect, tools=tools)
+                    turn = calling(
+                        *(function_call(*call) for call in calls), reasoning_content=thought, content=content
+                    )
+                    raw = render(turn, dialect, tools=tools)
                 except DialectError:
                     continue  # not every dialect can write everything
                 written += 1
@@ -167,9 +171,9 @@ def test_calls_that_break_their_schema_are_rejected_by_both_engines(dialect: Dia
     schemas = kept(dialect, schemas)
     if name not in schemas and case != "an undeclared tool":
         pytest.skip(f"{dialect.name} cannot keep {name}")
-    raw = render(turn((name, arguments)), dialect)
+    raw = render(calling(function_call(name, arguments)), dialect)
     for choice in ("required", "auto")[: 1 + (case != "an undeclared tool")]:  # whose calls may be text
-        constraint = some(constrain(dialect, as_tools(schemas), choice, stage="content"))
+        constraint = present(constrain(dialect, as_tools(schemas), choice, stage="content"))
         for backend in ("xgrammar", "llguidance"):
             assert refuses(engine(backend).matcher(constraint), raw), (backend, choice, raw)
 
@@ -208,7 +212,7 @@ def test_samples_parse_into_valid_calls_but_for_those_listed(capsys: pytest.Capt
         for schemas in (kept(dialect, s) for s in SETS.values()):
             tools = as_tools(schemas)
             for choice in ("auto", "required"):
-                constraint = some(constrain(dialect, tools, choice))
+                constraint = present(constrain(dialect, tools, choice))
                 for _ in range(8):
                     data, done = Sampler(words, rng, EOS).sample(engine("xgrammar").matcher(constraint))
                     found["samples"] += 1

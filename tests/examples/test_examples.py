@@ -171,9 +171,14 @@ def test_browser_shows_the_streamed_answer(scripted: Live, tmp_path: Path) -> No
     assert '<p id="state">tool_calls</p>' in page
 
 
+@pytest.mark.parametrize("missing", ["", "openai", "fastapi"])
 @pytest.mark.parametrize("name", ["agent", "batch", "before_vllm", "fastapi_proxy", "rl_loop"])
-def test_an_example_without_its_arguments_or_a_server_prints_its_usage(name: str) -> None:
-    nowhere = {"ALL_PROXY": "http://127.0.0.1:9", "NO_PROXY": ""}
+def test_an_example_without_its_arguments_packages_or_a_server_prints_its_usage(
+    name: str, missing: str, tmp_path: Path
+) -> None:
+    if missing:  # a package that cannot be imported
+        (tmp_path / f"{missing}.py").write_text(f"raise ModuleNotFoundError({missing!r})\n", encoding="utf-8")
+    nowhere = {"ALL_PROXY": "http://127.0.0.1:9", "NO_PROXY": "", "PYTHONPATH": str(tmp_path)}
     environment = {k: v for k, v in os.environ.items() if k not in ("ENGINE", "MODEL")} | nowhere
     command = [sys.executable, str(EXAMPLES / f"{name}.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

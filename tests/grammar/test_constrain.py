@@ -99,28 +99,20 @@ def nodes(grammar: Grammar) -> Iterator[Node]:
 
 
 @pytest.mark.parametrize(
-    ("tools", "choice", "message"), [
-        ([{"type": "function"}], "auto", r"tools\[0\].function: must be an object, not null"),
-        ("now", "auto", "tools: must be a list"),
-        ([STRICT[0], STRICT[0]], "auto", r'tools\[1\]: the name "get_weather" is declared twice'),
-        (as_tools({"get weather": {}}), "auto", "allowed are letters, digits and"),
-        ([], "required", "tool_choice: 'required' needs tools"),
-        (STRICT, "always", 'tool_choice: "always" is not one of none, auto, required or'),
-        (STRICT, tool_choice("later"),
-         'tool_choice.function.name: "later" is not declared; allowed are get_weather, now'),
-        (as_tools({"f": {"type": "string"}}), "required", "tools.f.parameters.type: must be 'object'"),
-        (as_tools({"f": {"not": {}}}), "required", "tools.f.parameters.not: is not supported"),
-        (as_tools({"f": {"type": "object", "properties": []}}), "required",
-         "f.parameters.properties: must be an object"),
-        (as_tools({"f": {"$ref": "#/nowhere"}}), "required", r"\$ref: '#/nowhere' cannot be resolved"),
-        (as_tools({"f": {"properties": {"a": {"enum": []}}}}), "required", "a.enum: must be a non-empty list"),
-        (as_tools({"f": {"properties": {"a": {"minLength": -1}}}}), "required", "a.minLength: must be an integer"),
-        (as_tools({"f": {"properties": {"a": False}, "required": ["a"]}}), "required", "admits no"),
+    ("name", "parameters", "message"), [
+        ("get weather", {}, "allowed are letters, digits and"),
+        ("f", {"type": "string"}, "tools.f.parameters.type: must be 'object'"),
+        ("f", {"not": {}}, "tools.f.parameters.not: is not supported"),
+        ("f", {"type": "object", "properties": []}, "f.parameters.properties: must be an object"),
+        ("f", {"$ref": "#/nowhere"}, r"\$ref: '#/nowhere' cannot be resolved"),
+        ("f", {"properties": {"a": {"enum": []}}}, "a.enum: must be a non-empty list"),
+        ("f", {"properties": {"a": {"minLength": -1}}}, "a.minLength: must be an integer"),
+        ("f", {"properties": {"a": False}, "required": ["a"]}, "admits no"),
     ],
 )  # fmt: skip
-def test_a_wrong_tool_or_choice_is_refused_by_its_field(tools: Any, choice: Any, message: str) -> None:
+def test_a_tool_that_cannot_be_constrained_is_refused_by_its_field(name: str, parameters: Any, message: str) -> None:
     with pytest.raises(ConstraintError, match=message):
-        assert constrain("qwen3-coder", tools, choice)
+        constrain("qwen3-coder", as_tools({name: parameters}), "required")
 
 
 def test_wrong_stages_formats_prompts_and_dialects_are_refused() -> None:

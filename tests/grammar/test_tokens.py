@@ -37,9 +37,7 @@ def id_of(tokenizer: Tokenizer, token: str) -> int:
     return found
 
 
-def generate(
-    matcher: Any, rng: random.Random, eos: int, special: list[int], limit: int = 1500
-) -> tuple[list[int], bool]:
+def generate(matcher: Any, rng: random.Random, eos: int, special: list[int]) -> tuple[list[int], bool]:
     """Random tokens under the mask, with many special tokens."""
     ids: list[int] = []
     while len(ids) < 1500:

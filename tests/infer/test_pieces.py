@@ -8,17 +8,15 @@ import pytest
 from unspool.cli import main
 from unspool.tokens import BYTES
 
-from ..writing_gguf import MODEL, gguf
+from ..writing_gguf import gguf, of_bytes
 
 RAW = '<tool_call>\n{"name": "f", "arguments": {"a": "é"}}\n</tool_call>'
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    tokens = ["<|im_end|>", "<tool_call>", "</tool_call>", *BYTES]
-    types = [3, 3, 3, *(1 for _ in BYTES)]
     path = tmp_path / "m.gguf"
-    path.write_bytes(gguf({**MODEL, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types}))
+    path.write_bytes(gguf(of_bytes("<|im_end|>", "<tool_call>", "</tool_call>")))
     return path
 
 

@@ -23,6 +23,7 @@ from ..support import (
     alike,
     calling,
     function_call,
+    is_marked,
     many_cuts,
     named,
     notices,
@@ -78,6 +79,25 @@ def test_in_a_message_that_has_begun_only_a_tag_opens_a_header(dialect: Dialect,
         for way in WAYS:
             message = read(raw, dialect, **way)
             assert (message.content.rstrip(), message.tool_calls) == (text.rstrip(), []), raw
+
+
+@pytest.mark.parametrize("way", [{}, {"tools": None}])
+def test_where_calls_are_messages_a_tag_opens_none_in_a_message_with_a_header(way: dict[str, Any]) -> None:
+    muse = presumed("muse")
+    call = write_calls(muse, [("bash", {"cmd": "ls"})]).removesuffix(muse.end[0])
+    block = call.partition("<|message|>")[2]
+    answer = read(f" to=user<|message|>Write it so:\n{block}{muse.end[0]}", muse, **way)
+    assert (answer.content, answer.tool_calls) == (f"Write it so:\n{block}", [])
+    assert parse(render(answer, muse, tools=TOOLS), muse, tools=TOOLS).content == answer.content
+    thought = read(f" to=self<|message|>I could {block} so<|eom|>{muse.start[0]} to=user<|message|>Hi.", muse, **way)
+    assert (thought.reasoning, thought.content, thought.tool_calls) == (f"I could {block} so", "Hi.", [])
+    for raw in (
+        f"Sure.\n{block}",
+        f" to=user<|message|>Sure.\n<|message|>{block}",
+        f" to=user<|message|>Sure.\n{call}",
+    ):
+        message = read(raw, muse, **way)
+        assert (message.content.rstrip(), values(message)) == ("Sure.", [("bash", {"cmd": "ls"})]), raw
 
 
 @pytest.mark.parametrize("dialect", ["harmony", "llm-jp-4"])
@@ -666,6 +686,8 @@ def test_a_header_may_lack_its_end_or_have_its_beginning_twice(raw: str, reasoni
         ("{a:true story,b:True,c:None,l:[False , 1]}", {"a": "true story", "b": True, "c": None, "l": [False, 1]}),
         ("{a:f({x: 1, y: 2}) {z} ,b:g { h}", {"a": "f({x: 1, y: 2}) {z}", "b": "g { h"}),
         ("{l:[a[0, 1],b{c]}", {"l": ["a[0, 1]", "b{c"]}),
+        ("{a:if (x) { y, b: @z@,n:5}", {"a": "if (x) { y", "b": "z", "n": 5}),
+        (f"{{a:{'word' * 20},n:5}}", {"a": "word" * 20, "n": 5}),
     ],
 )
 def test_a_string_may_lack_its_opening_quote_and_a_comma_may_lack(
@@ -977,6 +999,7 @@ READINGS = [
     ("qwen3-coder", "First write <tool_call><function=bash> and then its arguments."),
     ("qwen3-coder", f"Sure.\n\n<tool_call>\n{PARIS}\n{BACKWARDS}\n</tool_call>"),
     ("qwen3-coder", "<tool_call>\n<function=bash>\nls -la\n</parameter>\n</function>\n</tool_call>"),
+    ("hermes", '<tool_call>\n{"name": "bash", "arguments": {"cmd": "ls"}}}\n</tool_call>'),
     ("kimi_k3", "<|open|>think<|sep|>The answer is 4.<|close|>response<|sep|>More"),
     ("kimi_k2", HEADER.format("functionsbash5", '{"cmd": "ls"}', END)),
     ("gemma4", "<|channel>thought\nplan\n<channel|>call:bash{\"cmd\": 'ls'}<tool_call|><turn|><eos>"),
@@ -1071,3 +1094,67 @@ def test_arguments_are_no_envelope_where_a_tool_names_none(given: str, schema: d
             tools=[{"type": "function", "function": function}],
         )
         assert [call.arguments for call in message.tool_calls] == [arguments]
+
+
+# -- brackets and quotes that models forget or write twice ---------------------------------------------------------
+
+
+BRACKETED = [d for d in CALLING if re.search(r"\{[^{}]*ls[^{}]*\}", write_calls(d, [("bash", {"cmd": "ls"})]))]
+
+
+@pytest.mark.parametrize(**named(BRACKETED))
+@pytest.mark.parametrize("closed", ["}", "}}"])
+def test_a_doubled_bracket_around_arguments_is_one(dialect: Dialect, closed: str) -> None:
+    """Prompts that are made from templates double it."""
+    whole = write_calls(dialect, [("bash", {"cmd": "ls"}), ("get_weather", {"city": "Paris"})])
+    raw = re.sub(r"\{([^{}]*ls[^{}]*)\}", rf"{{{{\1{closed}", whole, count=1)
+    for tools in (TOOLS, None) if is_marked(dialect) else (TOOLS,):
+        message = read(raw, dialect, tools=tools)
+        assert values(message) == [("bash", {"cmd": "ls"}), ("get_weather", {"city": "Paris"})]
+        assert "repaired" in notices(message)
+        assert not message.content
+    for way in WAYS[2:]:
+        assert read(raw, dialect, **way).tool_calls == []
+
+
+PAGE = '<!DOCTYPE html>\n<meta name="v" content="width=w, scale=1">\n<style>p{margin:0}</style>'
+
+
+@pytest.mark.parametrize(**named(QUOTED))
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_string_that_lacks_its_opening_quote_may_begin_with_a_tag_that_is_no_marker(
+    dialect: Dialect, closed: bool
+) -> None:
+    tools = [tool("write", path="string", content="string")]
+    quote = dialect.codec.quote
+    whole = write_calls(dialect, [("write", {"content": PAGE, "path": "a.html"})])
+    raw = whole.replace(f"{quote}{PAGE}{quote}", PAGE + quote * closed)
+    assert raw != whole
+    message = read(raw, dialect, tools=tools)
+    assert values(message) == [("write", {"content": PAGE, "path": "a.html"})]
+    assert "missing_open" in notices(message)
+    closing = literals_of(compile_plan(dialect).calls.forms[0].closing).strip("}")
+    cut = read(raw[: raw.index(PAGE)] + closing, dialect, tools=tools)
+    assert [c.status for c in cut.tool_calls] == ["invalid"], "a marker is no value"
+
+
+NAMEABLE = [d for d in XML if (p := compile_plan(d).arguments.parameters[0]).closing.alone and not d.item]
+
+
+@pytest.mark.parametrize(**named(NAMEABLE))
+@pytest.mark.parametrize("keys", [("content", "path"), ("path", "content")])
+def test_a_tag_of_its_keys_name_may_close_a_value(dialect: Dialect, keys: tuple[str, str]) -> None:
+    """As 27 of 21,682 calls that somebody kept were written (anthropics/claude-code#83088)."""
+    tools = [tool("write", path="string", content="string")]
+    texts = {"content": "long <b>text</b>", "path": "a"}
+    whole = write_calls(dialect, [("write", {key: texts[key] for key in keys})])
+    closings = [literals_of(p.closing) for p in compile_plan(dialect).arguments.parameters]
+    closing = next(c for c in closings if c in whole)
+    at = whole.index(closing, whole.index(texts["content"]))
+    raw = f"{whole[:at]}</content>{whole[at + len(closing) :]}"
+    for given in (tools, None):
+        message = read(raw, dialect, tools=given)
+        assert values(message) == [("write", texts)]
+        assert {"missing_close", "stray_close"} <= {*notices(message)}
+    kept = read(f"{whole[:at].rstrip()}</content>{whole[len(whole[:at].rstrip()) :]}", dialect, tools=tools)
+    assert values(kept) == [("write", texts | {"content": "long <b>text</b></content>"})], "its own closing follows"

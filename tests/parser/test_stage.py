@@ -255,17 +255,6 @@ def test_content_means_any_boundary_where_a_framed_dialect_opens_its_next_frame(
         assert [m.content for m in readings(dialect, text, stage="content")] == ["answer"] * 2
 
 
-def test_a_stage_that_does_not_exist_is_an_error_that_lists_those_that_do() -> None:
-    for act in (lambda: Parser("hermes", stage="thinking"), lambda: Parser("hermes").feed("x", stage="thinking")):
-        with pytest.raises(ValueError, match="reasoning, content, tool_call, undecided"):
-            act()
-
-
-def test_token_ids_as_prompt_need_a_tokenizer() -> None:
-    with pytest.raises(ValueError, match="tokenizer"):
-        Parser("hermes", prompt=[1, 2, 3])
-
-
 # -- dialects without a start ------------------------------------------------------------------------------------------
 
 

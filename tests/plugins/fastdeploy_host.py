@@ -12,13 +12,16 @@ import runpy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
-from .support import Gathered, Parts
+import tokenizers
+
+from ..test_tokens import make_deepseek
+from .support import Gathered, Parts, Tokens
 
 Ids = list[int]
 logger = logging.getLogger("fastdeploy")
@@ -63,11 +66,6 @@ class ReasoningParser(ABC):
     def __init__(self, tokenizer: Any) -> None:
         self.model_tokenizer = tokenizer
 
-    @cached_property
-    def vocab(self) -> dict[str, int]:
-        found: dict[str, int] = self.model_tokenizer.get_vocab()
-        return found
-
     @abstractmethod
     def is_reasoning_end(self, input_ids: Ids) -> bool: ...
 
@@ -94,20 +92,12 @@ class ReasoningParser(ABC):
 
 
 class ToolParser:
-    tool_call_start_token: str | None = None
-    tool_call_end_token: str | None = None
-
     def __init__(self, tokenizer: Any) -> None:
         self.prev_tool_call_arr: list[dict[str, Any]] = []
         self.current_tool_id = -1
         self.current_tool_name_sent = False
         self.streamed_args_for_tool: list[str] = []
         self.model_tokenizer = tokenizer
-
-    @cached_property
-    def vocab(self) -> dict[str, int]:
-        found: dict[str, int] = self.model_tokenizer.get_vocab()
-        return found
 
     def adjust_request(self, request: Any) -> Any:
         return request
@@ -281,7 +271,7 @@ class Serving:
 
     def whole(self, request_id: str, ids: Ids) -> Parts:
         """A whole answer."""
-        text = self.tokenizer.decode(self._kept(ids, over=True))
+        text = self.tokenizer.decode(self._kept(ids, over=True), skip_special_tokens=False)
         request = self._request(request_id)
         reasoning, content = self.thoughts.extract_reasoning_content(text, request, self.status[request_id])
         self.tokenizer.tokenize(reasoning)
@@ -313,7 +303,7 @@ class Serving:
             over = at + size >= len(ids)
             new = self._kept(ids[at : at + size], over=over)
             now = [*before, *new]
-            decoded = self.tokenizer.decode(now)
+            decoded = self.tokenizer.decode(now, skip_special_tokens=False)
             complete = decoded if over else decoded.rstrip("\ufffd")
             given = (text, complete, complete[len(text) :], before, now, new)
             before, text = now, complete
@@ -350,52 +340,24 @@ class Serving:
 
 # --- DeepSeek ---------------------------------------------------------------------------------------------------------
 
-SPECIAL = {
-    "<｜begin▁of▁sentence｜>": 0,
-    "<｜end▁of▁sentence｜>": 1,
-    "<think>": 128798,
-    "</think>": 128799,
-    "<｜User｜>": 128803,
-    "<｜Assistant｜>": 128804,
-    "<｜tool▁calls▁begin｜>": 128806,
-    "<｜tool▁calls▁end｜>": 128807,
-    "<｜tool▁call▁begin｜>": 128808,
-    "<｜tool▁call▁end｜>": 128809,
-    "<｜tool▁outputs▁begin｜>": 128810,
-    "<｜tool▁outputs▁end｜>": 128811,
-    "<｜tool▁output▁begin｜>": 128812,
-    "<｜tool▁output▁end｜>": 128813,
-    "<｜tool▁sep｜>": 128814,
-}
-"""DeepSeek's special tokens and their real ids."""
+OTHERS = ("<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>", "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>")
+"""Special tokens of DeepSeek besides those whose ids are its own."""
 
 
-@dataclass
-class Tokenizer:
+@cache
+def _tokens() -> tokenizers.Tokenizer:
+    made = make_deepseek()
+    made.add_special_tokens([tokenizers.AddedToken(text, normalized=False) for text in OTHERS])
+    return made
+
+
+class Tokenizer(Tokens):
     """DeepSeek's special tokens with their ids; every byte of other text is a token."""
 
-    name_or_path: str = ""
-    eos_token_id: int = 1
-    added_tokens_decoder: dict[int, Any] = field(
-        default_factory=lambda: {i: SimpleNamespace(content=t, special=True) for t, i in SPECIAL.items()}
-    )
-    __hash__ = object.__hash__
-
-    def get_vocab(self) -> dict[str, int]:
-        return dict(SPECIAL)
-
-    def encode(self, text: str, *, spelled: bool = False) -> Ids:
-        ids: Ids = []
-        while text:
-            token = next((t for t in SPECIAL if text.startswith(t) and not spelled), text[0])
-            ids += [SPECIAL[token]] if token in SPECIAL else [1000 + byte for byte in token.encode()]
-            text = text[len(token) :]
-        return ids
-
-    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
-        literals = {i: t for t, i in SPECIAL.items()}
-        data = b"".join(literals[i].encode() if i in literals else bytes([i - 1000]) for i in ids)
-        return data.decode(errors="replace")
+    def __init__(self) -> None:
+        super().__init__(_tokens())
+        self.get_vocab = _tokens().get_vocab
+        self.eos_token_id = _tokens().token_to_id(OTHERS[0])
 
     def tokenize(self, text: str) -> list[str]:
         return list(text)

@@ -31,6 +31,25 @@ Call = tuple[str, str]
 Parts = tuple[str, str, list[Call]]
 
 
+class Tokens:
+    """A tokenizer with what engines and the plug-ins ask of one.
+
+    Args:
+        inner: a tokenizer of the package `tokenizers`.
+        name: the model's name.
+    """
+
+    def __init__(self, inner: Any, name: str = "") -> None:
+        self.backend_tokenizer = inner
+        self.added_tokens_decoder = inner.get_added_tokens_decoder()
+        self.decode = inner.decode
+        self.name_or_path = name
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = self.backend_tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+
 def objects(tools: list[dict[str, Any]]) -> list[Any]:
     """Tools as engines hold them: objects with attributes."""
     return [SimpleNamespace(type="function", function=SimpleNamespace(**t["function"])) for t in tools]

@@ -16,9 +16,9 @@ from unspool.tokens import Detokenizer
 from ..parser import test_tokens as feeding
 from ..parser.test_tokens import FOREIGN
 from ..support import CALLING, named, present, tools_of
-from ..test_tokens import make_deepseek, make_metaspace
+from ..test_tokens import make_metaspace
 from ..tokenizer import byte_level
-from .support import CALL, WEATHER, Parts, parts, raws
+from .support import CALL, WEATHER, Parts, Tokens, parts, raws
 from .support import read as read_text
 from .vllm_server import markers
 
@@ -27,19 +27,10 @@ Fed = list[tuple[str, list[int]]]
 """Pieces of an output, each with its ids."""
 
 
-class Host:
-    """A tokenizer with the interface that engines use."""
-
-    def __init__(self, inner: Any) -> None:
-        self.backend_tokenizer = inner
-        self.added_tokens_decoder = inner.get_added_tokens_decoder()
-        self.decode = inner.decode
-
-
 @cache
-def special(name: str) -> Host:
+def special(name: str) -> Tokens:
     """A tokenizer of bytes whose special tokens are a dialect's tags and `FOREIGN`."""
-    return Host(byte_level(special=[FOREIGN, *markers(unspool.get_dialect(name))]))
+    return Tokens(byte_level(special=[FOREIGN, *markers(unspool.get_dialect(name))]))
 
 
 def fed(tokenizer: Any, ids: list[int], size: int, *, skip: bool = False) -> Fed:
@@ -233,8 +224,3 @@ def test_a_tokenizer_that_cannot_list_its_tokens_is_not_asked_again() -> None:
 
     assert special_of(HERMES, Mute()) is None
     assert reader_of(HERMES, Mute(), ids=Ids(), tools=[WEATHER]).feed(CALL, [1]).calls
-
-
-def test_deepseeks_markers_are_found_by_their_ids() -> None:
-    found = present(special_of(unspool.get_dialect("deepseekv31"), make_deepseek()))
-    assert {128798: "<think>", 128799: "</think>", 128808: "<｜tool▁call▁begin｜>"}.items() <= found.literals.items()

@@ -18,28 +18,10 @@ from unspool.tokens import Detokenizer
 
 from ..support import CALLING, named, pieces, present, tools_of
 from ..tokenizer import byte_level
-from .support import CALL, STRICT, WEATHER, Gathered, Parts, mode_of, objects, parts, raws
+from .support import CALL, STRICT, WEATHER, Gathered, Parts, Tokens, mode_of, objects, parts, raws
 
 MARKERS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_start|>", "<|im_end|>"]
 FOREIGN = "<|nobody|>"
-
-
-class Tokens:
-    """A byte-level tokenizer with special tokens, and with only the methods that the halves use."""
-
-    def __init__(self) -> None:
-        inner = byte_level(special=[*MARKERS, FOREIGN])
-        self.backend_tokenizer = inner
-        self.added_tokens_decoder = inner.get_added_tokens_decoder()
-        self.name_or_path = "Qwen/Qwen3-8B"
-
-    def encode(self, text: str) -> list[int]:
-        ids: list[int] = self.backend_tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
-
-    def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
-        text: str = self.backend_tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)
-        return text
 
 
 class HostReasoning:
@@ -104,7 +86,7 @@ def through(dialect: Dialect, tokenizer: Any, raw: str, prompt: str, size: int, 
 
 @pytest.fixture(scope="module")
 def tokens() -> Tokens:
-    return Tokens()
+    return Tokens(byte_level(special=[*MARKERS, FOREIGN]), "Qwen/Qwen3-8B")
 
 
 @pytest.mark.parametrize(**named([d for d in CALLING if d.reasoning]))

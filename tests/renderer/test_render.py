@@ -234,11 +234,6 @@ def test_in_a_block_of_calls_nothing_else_can_be_written() -> None:
         render(message("", ""), "hermes", stage="tool_call")
 
 
-def test_a_wrong_stage_is_an_error_that_names_it() -> None:
-    with pytest.raises(ValueError, match="stage: 'prose' is not one of reasoning, content"):
-        render(message("", "x"), "hermes", stage="prose")
-
-
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -284,11 +279,6 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 def test_a_message_that_cannot_be_expressed_names_the_field(name: str, message: dict[str, Any], error: str) -> None:
     with pytest.raises(DialectError, match=error):
         render(message, name)
-
-
-def test_something_other_than_a_message_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="message"):
-        render("text", "hermes")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "pythonic", "gemma4", "kimi_k3"])

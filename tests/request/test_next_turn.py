@@ -4,17 +4,14 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.tokenizer import FOLDER
 from unspool.chat_templates.pool import Pool
 from unspool.chat_templates.worker import Limits
-from unspool.engines import Delta, Request
 from unspool.request.chat_request import ChatRequest
 from unspool.request.fields import BadRequest
 from unspool.request.prompts import Prompts, read_tokenizer
@@ -23,7 +20,7 @@ from unspool.toolset import read_toolset
 
 from ..server.support import CHAT, WEATHER, Scripted, live
 from ..server.workshop import Workshop
-from ..support import calling, function_call, present
+from ..support import calling, function_call
 from .test_prompts import CHATML, folder, prompts
 
 REQUEST = ChatRequest(messages=[{"role": "user", "content": "Hello"}], toolset=read_toolset([WEATHER]))
@@ -143,40 +140,3 @@ def test_rounds_extend_the_prompt_and_render_it_again_only_if_necessary(
             server.post(CHAT, messages=[{"role": "user", "content": "go"}], parallel_tool_calls=False)
     assert "rendered again: the output was cut off" in caplog.text
     assert odd not in str(engine.requests[-1].prompt)
-
-
-class ById:
-    """Generates a text one token at a time, cut in a way in which no tokenizer would cut it."""
-
-    def __init__(self, tokenizer: Any, text: str) -> None:
-        self.tokenizer = tokenizer
-        self.requests: list[Request] = []
-        self.ids = tuple(i for c in (text[0], text[1:]) for i in tokenizer.encode(c, add_special_tokens=False).ids)
-        assert self.ids != tuple(tokenizer.encode(text, add_special_tokens=False).ids)
-
-    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
-        self.requests.append(request)
-        last = len(self.requests) > 2
-        ids = self.tokenizer.encode("Done.", add_special_tokens=False).ids if last else self.ids
-        for i in ids:
-            yield Delta(text=self.tokenizer.decode([i], skip_special_tokens=False), token_ids=(i,))
-        yield Delta(finish_reason="stop")
-
-    async def health(self) -> None: ...
-    async def close(self) -> None: ...
-
-
-def test_rounds_extend_the_tokens_if_the_engine_reports_them() -> None:
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
-    text = 'The sum.\n<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 1}}\n</tool_call>'
-    engine = ById(tokenizer, text)
-    made = Prompts(read_tokenizer(FOLDER))
-    with live(engine, "hermes", prompts=made, servers=[Workshop(tools=["add"])]) as server:
-        answer = server.post(CHAT, messages=[{"role": "user", "content": "go"}]).json()
-    assert answer["choices"][0]["message"]["content"].endswith("Done.")
-    first, second, third = engine.requests[0].prompt, *(present(r.prompt_ids) for r in engine.requests[1:])
-    before = tuple(tokenizer.encode(str(first), add_special_tokens=False).ids)
-    assert tuple(second)[: len(before) + len(engine.ids)] == before + engine.ids
-    assert tuple(third)[: len(second) + len(engine.ids)] == tuple(second) + engine.ids

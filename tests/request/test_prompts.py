@@ -15,7 +15,7 @@ from unspool.request.prompts import Prompts, read_tokenizer
 from unspool.request.protocols import ChatProtocol, MessagesProtocol
 from unspool.request.settings import Settings
 
-from ..server.support import HELLO, WEATHER, Scripted, live
+from ..server.support import HELLO, MINIMAL, WEATHER, Scripted, live
 from ..support import calling, function_call
 
 CHATML = """{%- if tools %}<|im_start|>system
@@ -35,6 +35,10 @@ TEXTUAL = """{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}<｜
 {%- for c in m.tool_calls %}<｜tool▁call▁begin｜>{{ c.function.name + '<｜tool▁sep｜>' + c.function.arguments }}
 {%- endfor %}<｜tool▁call▁end｜><｜tool▁calls▁end｜>{% endif %}<｜end▁of▁sentence｜>{% endif %}{% endfor %}
 {%- if add_generation_prompt %}<｜Assistant｜>{% if thinking %}<think>{% else %}</think>{% endif %}{% endif %}"""
+
+
+def said(role: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {"role": role, "content": content, **more}
 
 
 def folder(tmp_path: Path, template: Any, **config: Any) -> Path:
@@ -65,6 +69,12 @@ PROTOCOL = ChatProtocol(Settings(model="m", dialect=get_dialect("hermes")))
 def render(made: Prompts, **ask: Any) -> str:
     """Render a prompt without a server."""
     return made.render(PROTOCOL.read(Fields({"messages": HELLO, **ask})))
+
+
+def continued(made: Prompts, content: Any = "", **more: Any) -> str:
+    """The prompt that the beginning of an answer goes on with."""
+    messages = [*HELLO, said("assistant", content, **more)]
+    return render(made, messages=messages, continue_final_message=True)
 
 
 def written(tmp_path: Path, template: str, **ask: Any) -> str:
@@ -99,7 +109,7 @@ SHOWN = """{%- for t in tools or [] %}{{ t }}{% endfor %}{% for m in messages %}
 
 def test_parts_of_a_text_do_not_spell_a_special_token_together(tmp_path: Path) -> None:
     parts = [{"type": "text", "text": c} for c in ATTACK]
-    prompt = written(tmp_path, SHOWN, messages=[{"role": "user", "content": parts}])
+    prompt = written(tmp_path, SHOWN, messages=[said("user", parts)])
     assert prompt.count("<|im_start|>") == prompt.count("<|im_end|>") == 1
     assert "obey" in prompt.replace("\u200b", "")
 
@@ -137,8 +147,8 @@ def test_no_text_becomes_a_turn_of_a_template_without_special_tokens(tmp_path: P
 
 
 def test_plain_words_stay_where_special_tokens_open_turns(tmp_path: Path) -> None:
-    said = 'User: a\n\nAssistant: b\n### Response:\n{"arguments": {}} [The result]'
-    assert said in written(tmp_path, CHATML, messages=[{"role": "user", "content": said}])
+    words = 'User: a\n\nAssistant: b\n### Response:\n{"arguments": {}} [The result]'
+    assert words in written(tmp_path, CHATML, messages=[said("user", words)])
 
 
 def test_special_tokens_in_system_prompts_are_kept_and_those_in_answers_are_not(tmp_path: Path) -> None:
@@ -148,22 +158,17 @@ def test_special_tokens_in_system_prompts_are_kept_and_those_in_answers_are_not(
 
 
 def test_a_thought_at_the_beginning_of_an_answer_is_its_reasoning(tmp_path: Path) -> None:
-    template = CHATML.replace(
-        "{{ m.content", "{{ '<think>' + m.reasoning_content + '</think>' if m.reasoning_content }}{{ m.content"
-    )
-    history = [*HELLO, {"role": "assistant", "content": "<think>\nplan\n</think>\n\nDone. </think>"}, *HELLO]
-    assert "\n<think>plan</think>Done. <\u200b/think><|im_end|>" in render(
-        prompts(tmp_path, template), messages=history
-    )
+    thought = "{{ '<think>' + m.reasoning_content + '</think>' if m.reasoning_content }}"
+    made = prompts(tmp_path, CHATML.replace("{{ m.content", thought + "{{ m.content"))
+    history = [*HELLO, said("assistant", "<think>\nplan\n</think>\n\nDone. </think>"), *HELLO]
+    assert "\n<think>plan</think>Done. <\u200b/think><|im_end|>" in render(made, messages=history)
 
 
 def test_added_tokens_are_ordinary_text_unless_they_are_special_or_the_templates_or_have_a_bar(tmp_path: Path) -> None:
     texts = ("<tool_call>", "<table>", "<|fim_prefix|>", "<｜begin▁sys｜>", "|||")
     added = {str(i): {"content": text, "special": False} for i, text in enumerate(texts)}
     made = Prompts(read_tokenizer(folder(tmp_path, CHATML, added_tokens_decoder=added)))
-    prompt = render(
-        made, messages=[{"role": "user", "content": "||| <table> <tool_call> <|fim_prefix|> <｜begin▁sys｜>"}]
-    )
+    prompt = render(made, messages=[said("user", "||| <table> <tool_call> <|fim_prefix|> <｜begin▁sys｜>")])
     assert "||| <table> <\u200btool_call> <\u200b|fim_prefix|> <\u200b｜begin▁sys｜>" in prompt
     for odd in (None, 5, ["<table>"], {"1": 5, "2": {"content": [1]}}):
         assert "<table>" not in read_tokenizer(folder(tmp_path, CHATML, added_tokens_decoder=odd)).added
@@ -187,12 +192,9 @@ def test_broken_arguments_of_the_history_are_reported_to_either_kind_of_template
     ],
 )
 def test_a_final_assistant_message_is_continued(tmp_path: Path, content: Any, end: str) -> None:
-    history = [*HELLO, {"role": "assistant", "content": content}]
-    prompt = render(prompts(tmp_path), messages=history, continue_final_message=True)
-    assert prompt.endswith(f"<|im_start|>assistant{end}")
-    trimming = CHATML.replace("m.content or ''", "m.content | trim")
-    prompt = render(prompts(tmp_path, trimming), messages=history, continue_final_message=True)
-    assert prompt.endswith(f"<|im_start|>assistant{end}".rstrip())
+    assert continued(prompts(tmp_path), content).endswith(f"<|im_start|>assistant{end}")
+    trimming = prompts(tmp_path, CHATML.replace("m.content or ''", "m.content | trim"))
+    assert continued(trimming, content).endswith(f"<|im_start|>assistant{end}".rstrip())
 
 
 @pytest.mark.parametrize("field", ["content", "reasoning_content"])
@@ -202,15 +204,10 @@ def test_a_final_assistant_message_is_continued(tmp_path: Path, content: Any, en
 def test_the_beginning_of_an_answer_is_written_as_it_is_or_refused_with_what_only_the_template_writes(
     tmp_path: Path, field: str, spelled: str, told: str
 ) -> None:
-    writing = CHATML.replace("{{ m.content", "{{ m.reasoning_content }}{{ m.content")
-
-    def begun(text: str) -> str:
-        last = {"role": "assistant", "content": "", field: text}
-        return render(prompts(tmp_path, writing), messages=[*HELLO, last], continue_final_message=True)
-
-    assert begun("<tool_call>\n{").endswith("\n<tool_call>\n{")
+    made = prompts(tmp_path, CHATML.replace("{{ m.content", "{{ m.reasoning_content }}{{ m.content"))
+    assert continued(made, **{field: "<tool_call>\n{"}).endswith("\n<tool_call>\n{")
     with pytest.raises(BadRequest, match=f"continue_final_message: .*; leave out .*{re.escape(told)}"):
-        begun(f"<tool_call>\n{{{spelled}\n")
+        continued(made, **{field: f"<tool_call>\n{{{spelled}\n"})
 
 
 def test_tokens_of_answers_with_an_open_part_are_known_in_their_beginning_however_they_are_written(
@@ -224,9 +221,8 @@ def test_tokens_of_answers_with_an_open_part_are_known_in_their_beginning_howeve
     made = Prompts(read_tokenizer(folder(tmp_path, template)))
     assert not made.check(get_dialect("hunyuan")), "it writes no calls"
     for begun in ("<think:opensource>\nplan", "Hm <tool_calls:opensource>"):
-        prompt = render(made, messages=[*HELLO, {"role": "assistant", "content": begun}], continue_final_message=True)
-        assert prompt.endswith(f"\n{begun}")
-    told = render(made, messages=[{"role": "user", "content": "<think:opensource> <|im_end|>"}])
+        assert continued(made, begun).endswith(f"\n{begun}")
+    told = render(made, messages=[said("user", "<think:opensource> <|im_end|>")])
     assert "<\u200bthink:opensource> <\u200b|im_end|>" in told
 
 
@@ -236,20 +232,17 @@ THINKS = """{% for m in messages %}<|im_start|>{{ m.role }}
 {{ '<think>\n\n</think>\n' if m.role == 'assistant' }}{{ m.content }}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 OPEN{% endif %}"""
+COHERE = ("<|START_RESPONSE|>So", "<|START_THINKING|>Hm")
 OPENED = {
     "harmony": (FRAMES, "<|start|>assistant", ("<|channel|>analysis<|message|>Hm", "<|channel|>final<|message|>So")),
     "hermes": (THINKS.replace("OPEN", ""), "<|im_start|>assistant\n", ("<think>\nHm", "<think>Hm")),
     "qwen3": (THINKS.replace("OPEN", "<think>\n"), "<|im_start|>assistant\n", ("<think>\nHm",)),
     "qwen3 without a thought": (
-        THINKS.replace("OPEN", "<think>\n\n</think>\n\n"),
-        "<|im_start|>assistant\n",
-        ("<think>Hm",),
+        *(THINKS.replace("OPEN", "<think>\n\n</think>\n\n"), "<|im_start|>assistant\n", ("<think>Hm",)),
     ),
-    "cohere_command3": (FRAMES, "<|start|>assistant", ("<|START_RESPONSE|>So", "<|START_THINKING|>Hm")),
+    "cohere_command3": (FRAMES, "<|start|>assistant", COHERE),
     "cohere_command3 in a thought": (
-        FRAMES.replace("assistant{%", "assistant<|START_THINKING|>{%"),
-        "<|start|>assistant",
-        ("<|START_RESPONSE|>So", "<|START_THINKING|>Hm"),
+        *(FRAMES.replace("assistant{%", "assistant<|START_THINKING|>{%"), "<|start|>assistant", COHERE),
     ),
 }
 
@@ -260,32 +253,29 @@ def test_the_beginning_of_an_answer_with_its_own_opening_gets_no_second_one(tmp_
     made = Prompts(read_tokenizer(folder(tmp_path, template)))
     made.check(get_dialect(dialect.split()[0]))
     for begun in beginnings:
-        last = {"role": "assistant", "content": begun}
-        said = {"role": "assistant", "content": "Said."}
-        for history in ([*HELLO, said], []):  # no turn opens behind them, so it is written as another message
-            prompt = render(made, messages=[*history, last], continue_final_message=True)
-            assert (prompt.count("Hello"), prompt.count("Said."), prompt.count("assistant")) == (
-                (1, 1, 2) if history else (0, 0, 1)
-            )
-        assert render(made, messages=[*HELLO, last], continue_final_message=True).endswith(f"{turn}{begun}")
+        for history in ([*HELLO, said("assistant", "Said.")], []):  # no turn opens behind them: another message
+            prompt = render(made, messages=[*history, said("assistant", begun)], continue_final_message=True)
+            counts = (prompt.count("Hello"), prompt.count("Said."), prompt.count("assistant"))
+            assert counts == ((1, 1, 2) if history else (0, 0, 1))
+        assert continued(made, begun).endswith(f"{turn}{begun}")
         with pytest.raises(BadRequest, match="has reasoning, and its text opens another part; leave out <"):
-            render(made, messages=[*HELLO, last | {"reasoning_content": "Hm"}], continue_final_message=True)
+            continued(made, begun, reasoning_content="Hm")
 
 
 def test_a_last_message_of_the_assistant_begins_the_answer_in_messages(tmp_path: Path) -> None:
     made, messages = prompts(tmp_path), MessagesProtocol(Settings(model="m", dialect=get_dialect("hermes")))
 
     def render(*blocks: Any, **ask: Any) -> str:
-        last = {"role": "assistant", "content": list(blocks)}
+        last = said("assistant", list(blocks))
         asked = Fields({"max_tokens": 9, "messages": [*HELLO, last], **ask})
         return made.render(messages.read(asked))
 
     turn = "<|im_start|>assistant\n"
-    said, call = {"type": "text", "text": "{"}, {"type": "tool_use", "id": "a", "name": "now", "input": {}}
-    assert render(said).endswith(f"<|im_end|>\n{turn}{{")
-    assert render(said, said).endswith(f"{turn}{{{{")
+    text, call = {"type": "text", "text": "{"}, {"type": "tool_use", "id": "a", "name": "now", "input": {}}
+    assert render(text).endswith(f"<|im_end|>\n{turn}{{")
+    assert render(text, text).endswith(f"{turn}{{{{")
     for beside in (call, {"type": "thinking", "thinking": "Hm"}, {"type": "compaction", "content": "Before."}):
-        assert render(said, beside).endswith(turn), "an answer that is not text alone is closed"
+        assert render(text, beside).endswith(turn), "an answer that is not text alone is closed"
     with pytest.raises(BadRequest, match=r"messages: the last message spells .*; leave out .*im_end"):
         render({"type": "text", "text": "{<|im_end|>"})
 
@@ -294,8 +284,8 @@ def test_the_beginning_of_an_answer_may_have_the_quotes_of_a_call(tmp_path: Path
     written = "{% for m in messages %}<|turn>{{ m.role }}\n{{ m.content }}<turn|>{% endfor %}{{ '<|\"|>' if tools }}"
     made = Prompts(read_tokenizer(folder(tmp_path, written)))
     assert not made.check(get_dialect("gemma4")), "it writes no calls"
-    begun = {"role": "assistant", "content": '<|tool_call>call:search{query:<|"|>ca'}
-    assert render(made, messages=[*HELLO, begun], continue_final_message=True).endswith(begun["content"])
+    begun = '<|tool_call>call:search{query:<|"|>ca'
+    assert continued(made, begun).endswith(begun)
 
 
 def test_a_variable_of_the_template_spells_no_special_token(tmp_path: Path) -> None:
@@ -307,7 +297,7 @@ def test_a_variable_of_the_template_spells_no_special_token(tmp_path: Path) -> N
 
 def test_a_thought_in_an_earlier_answer_is_not_lost_where_the_template_knows_no_thoughts(tmp_path: Path) -> None:
     made = prompts(tmp_path)
-    history = [*HELLO, {"role": "assistant", "content": "<think>It rains.</think>"}, *HELLO]
+    history = [*HELLO, said("assistant", "<think>It rains.</think>"), *HELLO]
     assert "It rains." in render(made, messages=history)
     for knowing in ("{# reasoning_content, thinking #}", "{% if messages is none %}<think>\n</think>{% endif %}"):
         assert "It rains." in render(prompts(tmp_path, knowing + CHATML), messages=history)
@@ -317,47 +307,38 @@ def test_a_thought_in_an_earlier_answer_is_not_lost_where_the_template_knows_no_
 
 @pytest.mark.parametrize("text", ["Because", ""])
 def test_the_reasoning_of_an_answer_that_is_continued_is_written_or_refused(tmp_path: Path, text: str) -> None:
-    messages = [*HELLO, {"role": "assistant", "content": text, "reasoning_content": "It rains."}]
     with pytest.raises(BadRequest, match="continue_final_message: the chat template does not write the reasoning"):
-        written(tmp_path, CHATML, messages=messages, continue_final_message=True)
-    writing = CHATML.replace(
-        "{{ m.content", "{% if m.thinking %}<think>{{ m.thinking | trim }}</think>{% endif %}{{ m.content"
-    )
-    prompt = written(tmp_path, writing, messages=messages, continue_final_message=True)
-    assert prompt.endswith(f"<think>It rains.</think>{text}")
+        continued(prompts(tmp_path), text, reasoning_content="It rains.")
+    thought = "{% if m.thinking %}<think>{{ m.thinking | trim }}</think>{% endif %}"
+    writing = prompts(tmp_path, CHATML.replace("{{ m.content", thought + "{{ m.content"))
+    assert continued(writing, text, reasoning_content="It rains.").endswith(f"<think>It rains.</think>{text}")
 
 
-@pytest.mark.parametrize("said", ["<|imCUT_end|>", "Sure. CUTWell"])
-def test_an_answer_from_which_the_template_cuts_something_cannot_be_continued(tmp_path: Path, said: str) -> None:
+@pytest.mark.parametrize("text", ["<|imCUT_end|>", "Sure. CUTWell"])
+def test_an_answer_from_which_the_template_cuts_something_cannot_be_continued(tmp_path: Path, text: str) -> None:
     """What is left may join to a special token, and what is cut out is lost."""
     cutting = CHATML.replace("m.content", "m.content | replace('CUT', '')")
-    messages = [*HELLO, {"role": "assistant", "content": said}]
     with pytest.raises(BadRequest, match="changes the last message"):
-        written(tmp_path, cutting, messages=messages, continue_final_message=True)
+        continued(prompts(tmp_path, cutting), text)
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("answer", "told"),
     [
         ({"content": "<think>It rains.</think>Yes"}, "leave out the thought in its content, and send what follows it"),
         ({"content": "Yes", "reasoning_content": "It rains."}, "leave out its reasoning, and send what follows it"),
         ({"content": "It rains.</think>Yes"}, "leave out what it changes: </think>"),
     ],
 )
-def test_errors_say_what_the_beginning_of_an_answer_must_not_have(tmp_path: Path, said: Any, told: str) -> None:
+def test_errors_say_what_the_beginning_of_an_answer_must_not_have(tmp_path: Path, answer: Any, told: str) -> None:
     cutting = CHATML.replace("{{ m.content or '' }}", "{{ (m.content or '').split('</think>') | last }}")
     with pytest.raises(BadRequest, match=f"continue_final_message: .*; {told}"):
-        render(
-            prompts(tmp_path, cutting),
-            messages=[*HELLO, {"role": "assistant", **said}],
-            continue_final_message=True,
-        )
+        continued(prompts(tmp_path, cutting), **answer)
 
 
 def test_an_answer_with_calls_cannot_be_continued(tmp_path: Path) -> None:
-    messages = [*HELLO, {"role": "assistant", "content": "a", "tool_calls": [function_call("f", id="1")]}]
     with pytest.raises(BadRequest, match="an answer with calls cannot be continued; leave out its tool_calls"):
-        written(tmp_path, CHATML, messages=messages, continue_final_message=True)
+        continued(prompts(tmp_path), "a", tool_calls=[function_call("f", id="1")])
 
 
 def test_only_text_of_the_assistant_can_be_continued(tmp_path: Path) -> None:
@@ -369,25 +350,22 @@ REFUSALS: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "a template that omits the final message cannot continue it": (
         "{{ messages[0].content }}",
         "/v1/chat/completions",
-        {"messages": [*HELLO, {"role": "assistant", "content": "a"}], "continue_final_message": True},
+        {"messages": [*HELLO, said("assistant", "a")], "continue_final_message": True},
         "changes the last message",
     ),
     "nothing can be continued where nothing is": (
-        CHATML,
-        "/ag-ui",
-        {"threadId": "t", "runId": "r", "messages": [], "continue_final_message": True},
-        "needs an assistant message",
+        *(CHATML, "/ag-ui", {**MINIMAL["/ag-ui"], "continue_final_message": True}, "needs an assistant message"),
     ),
     "a conversation that the template refuses": (
         CHATML + "{% if 'rude' in messages[0].content %}{{ raise_exception('not so') }}{% endif %}",
         "/v1/chat/completions",
-        {"messages": [{"role": "user", "content": "rude"}]},
+        {"messages": [said("user", "rude")]},
         "not so",
     ),
     "a template that would leave its sandbox": (
         CHATML + "{% if messages[0].content == 'go' %}{{ ''.__class__.__mro__[1].__subclasses__() }}{% endif %}",
         "/v1/chat/completions",
-        {"messages": [{"role": "user", "content": "go"}]},
+        {"messages": [said("user", "go")]},
         "unsafe",
     ),
 }
@@ -403,7 +381,7 @@ def test_what_cannot_be_rendered_is_a_client_error(tmp_path: Path, what: str) ->
 
 def test_reasoning_of_the_history_has_both_names_that_templates_have_for_it(tmp_path: Path) -> None:
     shown = "{% for m in messages %}{{ m.reasoning_content }}|{{ m.thinking }};{% endfor %}"
-    history = [*HELLO, {"role": "assistant", "content": "a", "reasoning": "plan"}]
+    history = [*HELLO, said("assistant", "a", reasoning="plan")]
     assert written(tmp_path, shown, messages=history) == "|;plan|plan;"
 
 
@@ -428,7 +406,7 @@ def test_a_call_without_content_is_written_as_the_template_takes_it(
 
 
 def test_a_prompt_holds_no_lone_surrogates(tmp_path: Path) -> None:
-    history = [{"role": "user", "content": "a\ud83d"}, {"role": "assistant", "content": "\udc00b"}]
+    history = [said("user", "a\ud83d"), said("assistant", "\udc00b")]
     assert written(tmp_path, "{{ messages[0].content + messages[1].content }}", messages=history) == "a\ufffd\ufffdb"
 
 

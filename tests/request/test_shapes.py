@@ -58,11 +58,8 @@ def test_leading_system_messages_become_one_where_the_second_is_lost() -> None:
 
 def test_a_system_message_is_a_users_where_the_template_writes_it_only_before_a_last_message_of_the_user() -> None:
     hidden = "{% if m.role != 'system' %}{% if loop.last and m.role == 'user' and messages[0].role == 'system' %}"
-    made = prompts(
-        PLAIN.replace("%}<{{", f"%}}{hidden}<system>{{{{ messages[0].content }}}}{{% endif %}}<{{{{", 1).replace(
-            "{% endfor %}", "{% endif %}{% endfor %}"
-        )
-    )
+    shown = f"%}}{hidden}<system>{{{{ messages[0].content }}}}{{% endif %}}<{{{{"
+    made = prompts(PLAIN.replace("%}<{{", shown, 1).replace("{% endfor %}", "{% endif %}{% endfor %}"))
     history = [said("system", "rule"), said("user", "ask")]
     assert made.render(asked(history)) == "<system>rule<user>ask"
     prompt = made.render(asked([*history, called(call({"city": "a"}, id=IDS[0])), result("warm")]))
@@ -96,18 +93,13 @@ def test_texts_in_another_order_than_the_templates_are_found_in_the_time_of_thei
     assert time.process_time() - started < 1.5, "each was looked for in the whole prompt, which took five seconds"
 
 
-OPENINGS = {
-    "behind users": "messages[-1].role == 'user'",
-    "behind users and a first message": "messages[-1].role == 'user' or messages | length == 1",
-}
-
-
-@pytest.mark.parametrize("opening", OPENINGS)
+@pytest.mark.parametrize("alone", ["", " or messages | length == 1"], ids=["behind users", "and a first message"])
 @pytest.mark.parametrize(
     "shape", ["only a system message", "only system messages", "late system at the end", "late system behind results"]
 )
-def test_the_model_never_goes_on_with_a_text_of_the_system(shape: str, opening: str) -> None:
-    made = prompts(f"{PLAIN}{{% if add_generation_prompt and ({OPENINGS[opening]}) %}}<answer>{{% endif %}}")
+def test_the_model_never_goes_on_with_a_text_of_the_system(shape: str, alone: str) -> None:
+    opens = f"{{% if add_generation_prompt and (messages[-1].role == 'user'{alone}) %}}<answer>{{% endif %}}"
+    made = prompts(PLAIN + opens)
     prompt = made.render(asked(SHAPES[shape]))
     assert (lost(SHAPES[shape], prompt), prompt.endswith("<answer>")) == ([], True)
 
@@ -119,9 +111,8 @@ def test_tools_are_written_whoever_speaks_first_or_alone(holder: str) -> None:
     for messages in (*alone, [said("assistant", "Asay"), said("user", "Bask")]):
         prompt = made.render(asked(messages))
         assert (lost(messages, prompt), "The weather." in prompt) == ([], True)
-        assert made.render(asked(messages, tools=[])) == prompts(PLAIN).render(asked(messages, tools=[])), (
-            "nobody is added"
-        )
+        without = asked(messages, tools=[])
+        assert made.render(without) == prompts(PLAIN).render(without), "nobody is added"
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "tool"])
@@ -182,9 +173,8 @@ def test_tools_get_the_description_and_the_parameters_that_a_template_demands(fu
 
 
 def test_a_tool_that_lacks_nothing_is_declared_as_it_is() -> None:
-    tool = {"type": "function", "function": {"name": "f", "description": "d", "parameters": PROPERTIES}}
-    prompt = prompts(DECLARING).render(asked([said("user", "ask")], [tool]))
-    assert prompt == f"{json.dumps(tool)}// da<user>ask"
+    whole = {"type": "function", "function": {"name": "f", "description": "d", "parameters": PROPERTIES}}
+    assert prompts(DECLARING).render(asked([said("user", "ask")], [whole])) == f"{json.dumps(whole)}// da<user>ask"
 
 
 def test_results_stay_behind_their_calls() -> None:
@@ -281,21 +271,13 @@ def test_a_message_without_text_is_no_error_where_the_template_refuses_it(conten
     assert made.render(asked([empty])) == "<user>(No message of the user.)"
 
 
-HISTORIES = [
-    ["one", 'say "yes"', 'say "yes"', "ok", "last"],
-    [f"word{i % 3}" for i in range(9)],
-    ["hi", "👍", "!!"],
-    ["one", "one"],
-]
+WORDS = [f"word{i % 3}" for i in range(9)]
+HISTORIES = [["one", 'say "yes"', 'say "yes"', "ok", "last"], WORDS, ["hi", "👍", "!!"], ["one", "one"]]
+SAME = "not loop.first and loop.previtem.content == m.content"
 
 
 @pytest.mark.parametrize(
-    ("left_out", "refused"),
-    [
-        ("not loop.first and loop.previtem.content == m.content", [0, 3]),
-        ("loop.revindex > 6", [1]),
-        ("m.content in ('👍', '!!')", [2]),
-    ],
+    ("left_out", "refused"), [(SAME, [0, 3]), ("loop.revindex > 6", [1]), ("m.content in ('👍', '!!')", [2])]
 )
 @pytest.mark.parametrize("written", ["m.content", "m.content | tojson"])
 def test_a_text_that_is_also_elsewhere_or_has_no_letters_is_not_missing_in_silence(
@@ -317,11 +299,8 @@ def test_a_text_that_is_also_elsewhere_or_has_no_letters_is_not_missing_in_silen
 def test_a_text_that_another_message_or_the_template_has_too_is_not_missing_in_silence(
     texts: list[str], lost: int
 ) -> None:
-    made = prompts(
-        PLAIN.replace(
-            "{{ m.content }}", f"{{% if loop.length < 9 or loop.index0 != {lost} %}}{{{{ m.content }}}}{{% endif %}}"
-        )
-    )
+    shown = f"{{% if loop.length < 9 or loop.index0 != {lost} %}}{{{{ m.content }}}}{{% endif %}}"
+    made = prompts(PLAIN.replace("{{ m.content }}", shown))
     messages = [said("user" if i % 2 == 0 else "assistant", texts[i % len(texts)]) for i in range(9)]
     assert made.render(asked(messages[:7]))
     for _ in range(2):
@@ -329,12 +308,10 @@ def test_a_text_that_another_message_or_the_template_has_too_is_not_missing_in_s
             made.render(asked(messages))
 
 
-@pytest.mark.parametrize(
-    "written", ["m.content | trim", "m.content | tojson", "m.content | e", "m.content | replace('/no_think', '')"]
-)
+@pytest.mark.parametrize("filter", ["trim", "tojson", "e", "replace('/no_think', '')"])
 @pytest.mark.parametrize("text", [' a\n"b" <c> é /no_think\n', "x & y\t'z'", "/no_think 👍", "(/no_think)"])
-def test_a_text_that_the_template_trims_or_escapes_is_there(written: str, text: str) -> None:
-    made = prompts(PLAIN.replace("m.content", written))
+def test_a_text_that_the_template_trims_or_escapes_is_there(filter: str, text: str) -> None:
+    made = prompts(PLAIN.replace("m.content", f"m.content | {filter}"))
     assert made.render(asked([said("user", text)]))
 
 

@@ -54,6 +54,8 @@ def begin(template: str = KEEPING, **options: Any) -> Conversation:
     return Conversation("hermes", TOKENIZER, template=template, **{"messages": ASKED, "tools": TOOLS, **options})
 
 
+SHOWN = "{{ m.content }}\n</tool_response>"
+"""How the templates write a result."""
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 PROMPT = "<|im_start|>user\nHow warm is it in Paris?<|im_end|>\n<|im_start|>assistant\n"
 RESULT = "<|im_start|>user\n<tool_response>\n20 °C\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
@@ -103,11 +105,8 @@ def test_a_result_may_equal_the_text_that_closes_the_answer(content: str) -> Non
 
 def test_a_template_that_accepts_only_some_content_is_continued() -> None:
     """If the content also occurs in the answer's closing, another word in its place shows where it begins."""
-    strict = KEEPING.replace(
-        "{{ m.content }}\n</tool_response>",
-        "{% if m.content == 'Zqresult' and messages[0].content != '?' %}{{ raise_exception('no') }}{% endif %}"
-        "{{ m.content }}\n</tool_response>",
-    )
+    refusing = "{% if m.content == 'Zqresult' and messages[0].content != '?' %}{{ raise_exception('no') }}{% endif %}"
+    strict = KEEPING.replace(SHOWN, refusing + SHOWN)
     conversation = answered(begin(strict), f"{CALL}<|im_end|>", "e")
     assert decode(conversation.ids).endswith("e\n</tool_response><|im_end|>\n<|im_start|>assistant\n")
 
@@ -284,12 +283,9 @@ def test_arrays_are_read_only() -> None:
     ["20 °C", [{"type": "text", "text": "20 °C"}], [{"type": "image"}, "20", {"type": "text", "text": " °C"}]],
 )
 def test_results_with_content_parts_are_marked_as_results(content: Any) -> None:
-    written = (
-        "{% if m.content is string %}{{ m.content }}{% else %}"
-        "{% for p in m.content %}{{ p if p is string else p.text }}{% endfor %}{% endif %}\n</tool_response>"
-    )
-    template = KEEPING.replace("{{ m.content }}\n</tool_response>", written)
-    conversation = answered(begin(template), f"{CALL}<|im_end|>", content)
+    each = "{% for p in m.content %}{{ p if p is string else p.text }}{% endfor %}"
+    written = f"{{% if m.content is string %}}{{{{ m.content }}}}{{% else %}}{each}{{% endif %}}\n</tool_response>"
+    conversation = answered(begin(KEEPING.replace(SHOWN, written)), f"{CALL}<|im_end|>", content)
     assert decode(conversation.ids[conversation.kinds == "results"]) == "20 °C"
 
 
@@ -301,15 +297,11 @@ def test_a_lone_surrogate_in_a_message_is_no_error() -> None:
 
 
 def test_calls_have_their_tokens_and_attempts() -> None:
-    conversation = answered(
-        begin(), '<tool_call>\n{"name": "get_weather", "arguments": {"city": }}\n</tool_call><|im_end|>'
-    )
+    broken = CALL.replace('"Paris"', "")
+    conversation = answered(begin(), f"{broken}<|im_end|>")
     conversation = answered(conversation, f"Again:\n{CALL}\n{CALL.replace('Paris', 'Rome')}<|im_end|>")
-    assert [(c.turn, c.index, c.status, c.attempt) for c in conversation.calls] == [
-        (0, 0, "invalid", 1),
-        (1, 0, "ok", 2),
-        (1, 1, "ok", 1),
-    ]
+    found = [(c.turn, c.index, c.status, c.attempt) for c in conversation.calls]
+    assert found == [(0, 0, "invalid", 1), (1, 0, "ok", 2), (1, 1, "ok", 1)]
     last = conversation.calls[-1]
     assert '"Rome"' in decode(conversation.ids[last.start : last.end])
     assert set(conversation.kinds[last.start : last.end]) == {"calls"}
@@ -453,16 +445,13 @@ def test_something_other_than_a_tokenizer_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "error"),
+    ("error", "ids"),
     [
-        ("abc", TypeError),
-        ([-1], ValueError),
-        ([1 << 63], ValueError),
-        (np.array([1 << 63], np.uint64), ValueError),
-        (np.zeros((2, 2), int), TypeError),
+        *((TypeError, ids) for ids in ("abc", np.zeros((2, 2), int))),
+        *((ValueError, ids) for ids in ([-1], [1 << 63], np.array([1 << 63], np.uint64))),
     ],
 )
-def test_wrong_ids_are_refused(ids: Any, error: type[Exception]) -> None:
+def test_wrong_ids_are_refused(error: type[Exception], ids: Any) -> None:
     conversation = begin()
     with pytest.raises(error, match="ids"):
         conversation.extend(ids)

@@ -56,12 +56,8 @@ def test_tokens_cannot_be_counted_without_a_tokenizer() -> None:
 
 def test_claude_codes_fields_are_read_and_its_hosted_tools_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     engine = Writing(ANSWER)
-    ask: Any = {
-        "max_tokens": 99,
-        "thinking": {"type": "adaptive"},
-        "output_config": {"effort": "high"},
-        "tools": [ANTHROPIC_TOOL, {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}],
-    }
+    tools = [ANTHROPIC_TOOL, {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}]
+    ask: Any = {"max_tokens": 99, "thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}, "tools": tools}
     edits = [{"type": "clear_thinking_20251015", "keep": "all"}, {"type": "clear_tool_uses_20250919"}]
     asking = caplog.at_level(logging.INFO, "unspool.server")
     with asking, live(engine, "hermes", prompts=template(), efforts={"high": 99}) as server:
@@ -89,12 +85,8 @@ def test_results_of_tools_are_cleared_out_of_a_long_history_and_the_answer_tells
         use = {"type": "tool_use", "id": f"t{i}", "name": "get_weather", "input": {"city": f"City {i}"}}
         result = {"type": "tool_result", "tool_use_id": f"t{i}", "content": f"Rain {i}. " * 20}
         history += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
-    ask: Any = {
-        "model": "m",
-        "messages": history,
-        "tools": [ANTHROPIC_TOOL],
-        "betas": ["context-management-2025-06-27"],
-    }
+    betas = ["context-management-2025-06-27"]
+    ask: Any = {"model": "m", "messages": history, "tools": [ANTHROPIC_TOOL], "betas": betas}
     edit: Any = {**CLEAR, "trigger": {"type": "tool_uses", "value": 4}, "keep": {"type": "tool_uses", "value": 2}}
     with live(engine, "hermes", prompts=template()) as server, claude(server.url) as client:
         messages = client.beta.messages
@@ -106,8 +98,7 @@ def test_results_of_tools_are_cleared_out_of_a_long_history_and_the_answer_tells
             last = [event for event in stream if event.type == "message_delta"]
         assert whole.context_management is not None
         (applied,) = whole.context_management.applied_edits
-        assert applied.type == "clear_tool_uses_20250919"
-        assert applied.cleared_tool_uses == 3
+        assert (applied.type, applied.cleared_tool_uses) == ("clear_tool_uses_20250919", 3)
         assert applied.cleared_input_tokens == plain - counted.input_tokens > 50
         assert counted.context_management is not None
         assert counted.context_management.original_input_tokens == plain

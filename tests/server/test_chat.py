@@ -6,6 +6,7 @@ import pytest
 
 from unspool.engines import Delta
 
+from ..support import function_call
 from .support import HELLO, USAGE, WEATHER, Scripted, chunks, live, replay
 
 V31 = (
@@ -46,9 +47,8 @@ def test_a_named_choice_finishes_with_stop_or_by_option_with_tool_calls(option: 
 
 def test_allowed_tools_are_a_mode_and_a_part_of_the_tools() -> None:
     other = {"type": "function", "function": {"name": "now"}}
-    allowed = {"mode": "required", "tools": [{"type": "function", "function": {"name": "now"}}]}
+    choice = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [other]}}
     with live(Scripted(['{"name": "now", "arguments": {}}'])) as server:
-        choice = {"type": "allowed_tools", "allowed_tools": allowed}
         answer = server.post(messages=HELLO, tools=[WEATHER, other], tool_choice=choice).json()
     assert answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "now"
     constraint = server.engine.requests[0].constraint
@@ -85,7 +85,7 @@ def test_a_thinking_switch_does_not_touch_a_dialect_whose_parts_all_have_markers
 
 
 def test_history_with_reasoning_in_any_spelling_and_with_broken_arguments_is_taken() -> None:
-    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": '}}
+    call = function_call("f", '{"a": ', "c")
     details = [{"type": "reasoning.text", "text": "th"}, {"type": "reasoning.summary", "summary": "ink"}]
     history = [
         *HELLO,

@@ -125,10 +125,6 @@ def test_a_file_that_keeps_another_servers_sessions_is_reported_in_one_line(
 @pytest.mark.parametrize(
     ("engine", "error"),
     [
-        (
-            "vllm:x",
-            "--engine: 'vllm:x': allowed are FILE.gguf, ollama:NAME, lmstudio:NAME, hf:NAME, replay:PATH, the URL",
-        ),
         ("replay:", "--engine: 'replay:': allowed are"),
         ("replay:/nowhere", "--engine: /nowhere: No such file"),
         ("http://127.0.0.1:1", "--engine: http://127.0.0.1:1: it cannot be reached (Connection refused);"),

@@ -11,11 +11,17 @@ from unspool.engines import Delta
 from unspool.engines.upstream import Upstream
 
 from ..engines.upstream.support import DONE, Fake, event, fails, says, tells, threaded
-from .support import HELLO, Scripted, chunks, live, replay
+from .support import HELLO, Live, Scripted, chunks, live, replay
 from .writing import TOKENIZER, Writing, template
 
 PATH = "/v1/completions"
 RAW = '<think>So.</think> Hi <tool_call>{"name": "f"}</tool_call>\n'
+
+
+def parts(server: Live, stream: bool, **asked: Any) -> list[Any]:
+    """The pieces of a streamed completion, or the whole one."""
+    answer = server.openai.completions.create(model="m", stream=stream, **asked)
+    return list(answer) if stream else [answer]
 
 
 def entry(token: str, logprob: float, **tops: float) -> dict[str, Any]:
@@ -26,17 +32,12 @@ def entry(token: str, logprob: float, **tops: float) -> dict[str, Any]:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_a_raw_completion_is_the_engines_own_text(stream: bool) -> None:
     with live(Scripted([RAW[:7], RAW[7:]]), "hermes") as server:
-        if stream:
-            pieces = list(server.openai.completions.create(model="m", prompt="Once", stream=True, max_tokens=9))
-            text, reason = "".join(c.choices[0].text for c in pieces), pieces[-1].choices[0].finish_reason
-            assert len(pieces) > 2
-        else:
-            whole = server.openai.completions.create(model="m", prompt="Once", max_tokens=9)
-            text, reason = whole.choices[0].text, whole.choices[0].finish_reason
-            assert (whole.object, whole.id[:5], whole.model) == ("text_completion", "cmpl-", "served")
-            assert whole.usage is not None
-            assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (11, 7)
-    assert (text, reason) == (RAW, "stop")
+        pieces = parts(server, stream, prompt="Once", max_tokens=9)
+    assert (len(pieces) > 2) is stream
+    assert ("".join(c.choices[0].text for c in pieces), pieces[-1].choices[0].finish_reason) == (RAW, "stop")
+    last = pieces[-1]
+    assert (last.object, last.id[:5], last.model) == ("text_completion", "cmpl-", "served")
+    assert stream or (last.usage.prompt_tokens, last.usage.completion_tokens) == (11, 7)
     (asked,) = server.engine.requests
     assert (asked.prompt, asked.max_tokens, asked.messages, asked.constraint) == ("Once", 9, [], None)
     assert (asked.add_special, asked.echo) == (True, False)
@@ -51,17 +52,10 @@ def test_max_tokens_are_sixteen_unless_the_request_says_otherwise() -> None:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_each_of_several_prompts_has_n_outputs(stream: bool) -> None:
     with live(Scripted(["x"])) as server:
-        asked: Any = {"model": "m", "prompt": ["a", "b", "c"], "n": 2, "seed": 7}
-        if stream:
-            asked |= {"stream": True, "stream_options": {"include_usage": True}}
-            *pieces, last = server.openai.completions.create(**asked)
-            indexes = {c.choices[0].index for c in pieces}
-            usage = last.usage
-        else:
-            whole = server.openai.completions.create(**asked)
-            indexes = {c.index for c in whole.choices}
-            usage = whole.usage
-    assert indexes == set(range(6))
+        told: Any = {"stream_options": {"include_usage": True}} if stream else {}
+        pieces = parts(server, stream, prompt=["a", "b", "c"], n=2, seed=7, **told)
+        usage = pieces[-1].usage
+    assert {c.index for piece in pieces for c in piece.choices} == set(range(6))
     found = sorted(server.engine.requests, key=lambda r: r.choice)
     assert [r.prompt for r in found] == ["a", "a", "b", "b", "c", "c"]
     assert [r.sampling.seed for r in found] == [7, 8, 7, 8, 7, 8]
@@ -78,10 +72,8 @@ def test_prompts_may_be_ids_of_tokens() -> None:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_the_prompt_is_repeated_and_holds_no_stop_strings(stream: bool) -> None:
     with live(replay("and then.\nSo it was.")) as server:
-        asked: Any = {"model": "m", "prompt": "Once.\n", "echo": True, "stop": ["\n"], "stream": stream}
-        answer = server.openai.completions.create(**asked)
-        text = "".join(c.choices[0].text for c in answer) if stream else answer.choices[0].text
-    assert text == "Once.\nand then."
+        pieces = parts(server, stream, prompt="Once.\n", echo=True, stop=["\n"])
+    assert "".join(c.choices[0].text for c in pieces) == "Once.\nand then."
 
 
 def test_a_prompt_of_ids_is_repeated_as_text_if_its_tokens_are_known() -> None:
@@ -89,10 +81,8 @@ def test_a_prompt_of_ids_is_repeated_as_text_if_its_tokens_are_known() -> None:
     with live(Writing("more"), "hermes", prompts=template()) as server:
         answer = server.openai.completions.create(model="m", prompt=ids, echo=True)
         assert answer.choices[0].text == "<|im_start|>Oncemore"
-    with (
-        live(Scripted(["more"])) as server,
-        pytest.raises(openai.BadRequestError, match="echo: needs a prompt of text"),
-    ):
+    refused = pytest.raises(openai.BadRequestError, match="echo: needs a prompt of text")
+    with live(Scripted(["more"])) as server, refused:
         server.openai.completions.create(model="m", prompt=ids, echo=True)
 
 
@@ -100,10 +90,8 @@ def test_a_prompt_of_ids_is_repeated_as_text_if_its_tokens_are_known() -> None:
 def test_log_probabilities_have_the_form_of_completions(stream: bool) -> None:
     pieces = [Delta(text="Hé", logprobs=(entry("Hé", -0.5, no=-1.5),)), Delta(text="!", logprobs=(entry("!", -0.25),))]
     with live(Scripted(pieces)) as server:
-        asked: Any = {"model": "m", "prompt": "x", "logprobs": 1, "stream": stream}
-        answer = server.openai.completions.create(**asked)
-        found = [c.choices[0].logprobs for c in answer] if stream else [answer.choices[0].logprobs]
-    found = [f for f in found if f is not None]
+        answer = parts(server, stream, prompt="x", logprobs=1)
+    found = [f for c in answer if (f := c.choices[0].logprobs) is not None]
     assert [t for f in found for t in f.tokens] == ["Hé", "!"]
     assert [p for f in found for p in f.token_logprobs] == [-0.5, -0.25]
     assert [t for f in found for t in f.top_logprobs] == [{"Hé": -0.5, "no": -1.5}, {"!": -0.25}]

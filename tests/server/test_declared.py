@@ -15,6 +15,7 @@ from unspool.toolset import choice_of
 
 from ..media import part, png, url
 from ..request.parts.test_places import SEEING, prompts
+from ..support import calling, function_call, pieces, tool
 from .support import PATIENCE, Live, Scripted, both, live
 
 LARK = 'start: "*** " LINE+\nLINE: /[^\\n]+\\n/'
@@ -36,6 +37,7 @@ SPACE: Any = {
 SEARCH: Any = {"type": "tool_search", "execution": "client", "description": "Finds.", "parameters": {"type": "object"}}
 LATER: Any = {"type": "function", "name": "later", "defer_loading": True, "parameters": {"type": "object"}}
 TEXT = '*** a "b"\n\té\n'
+GO: Any = [{"role": "user", "content": "Go"}]
 
 
 def hermes(name: str, arguments: Any) -> str:
@@ -50,16 +52,11 @@ def test_a_custom_tool_is_called_and_answered_by_the_official_client() -> None:
         (item,) = whole.output
         assert (item.type, item.name, item.input) == ("custom_tool_call", "apply_patch", TEXT)
         result = {"type": "custom_tool_call_output", "call_id": item.call_id, "output": "Done!"}
-        history = [{"role": "user", "content": "Go"}, item.model_dump(exclude_none=True), result]
+        history = [*GO, item.model_dump(exclude_none=True), result]
         server.openai.responses.create(**ask, input=history)
     request = engine.requests[-1]
-    function = {"name": "apply_patch", "arguments": json.dumps({"input": TEXT}, ensure_ascii=False)}
     assert list(request.messages)[1:] == [
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": item.call_id, "type": "function", "function": function}],
-        },
+        calling(function_call("apply_patch", {"input": TEXT}, item.call_id), content=None),
         {"role": "tool", "tool_call_id": item.call_id, "content": "Done!"},
     ]
     assert LARK in request.tools[0]["function"]["description"]
@@ -87,9 +84,8 @@ async def streamed(server: Live, **ask: Any) -> tuple[list[Any], Any]:
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_the_accumulators_of_the_official_clients_end_with_the_whole_answer_whatever_calls_it_has(size: int) -> None:
-    pieces = [CUSTOM_STREAM[i : i + size] for i in range(0, len(CUSTOM_STREAM), size)]
     ask: Any = {"model": "m", "tools": [PATCH, SPACE, SEARCH], "input": "Go"}
-    with live(Scripted(pieces), "hermes") as server:
+    with live(Scripted(pieces(CUSTOM_STREAM, size)), "hermes") as server:
         whole = server.openai.responses.create(**ask)
         with server.openai.responses.stream(**ask) as stream:
             actual: list[tuple[list[Any], Any]] = [(list(stream), stream.get_final_response())]
@@ -101,10 +97,9 @@ def test_the_accumulators_of_the_official_clients_end_with_the_whole_answer_what
         assert [item.type for item in final.output] == [item.type for item in whole.output] == kinds
         assert [i.input for i in final.output if i.type == "custom_tool_call"] == inputs
         final_ids = {item.id for item in final.output}
-        said = [
-            i.model_dump(exclude={"id", "call_id", "parsed_arguments"}) for i in final.output if i.type != "message"
-        ]
-        assert said == [i.model_dump(exclude={"id", "call_id"}) for i in whole.output if i.type != "message"]
+        own = {"id", "call_id", "parsed_arguments"}
+        said, expected = ([i.model_dump(exclude=own) for i in r.output if i.type != "message"] for r in (final, whole))
+        assert said == expected
         deltas: dict[str, str] = {}
         for event in events:
             if event.type == "response.custom_tool_call_input.delta":
@@ -132,47 +127,39 @@ def test_the_stream_helper_has_no_final_response_of_a_call_that_was_cut_but_its_
     assert TEXT.startswith(last.response.output[-1].input)
 
 
-NESTED: Any = {
-    "type": "custom",
-    "custom": {
-        "name": "apply_patch",
-        "description": "Edits files.",
-        "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": LARK}},
-    },
-}
-LOOK: Any = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+FORMAT = {"type": "grammar", "grammar": {"syntax": "lark", "definition": LARK}}
+NESTED: Any = {"type": "custom", "custom": {"name": "apply_patch", "description": "Edits files.", "format": FORMAT}}
 
 
 def test_chat_completions_have_custom_tools_too() -> None:
     engine = Scripted(list(hermes("apply_patch", {"input": TEXT}) + hermes("look", {"at": 1})))
-    ask: Any = {"model": "m", "tools": [NESTED, LOOK]}
-    asked: Any = [{"role": "user", "content": "Go"}]
+    ask: Any = {"model": "m", "tools": [NESTED, tool("look")]}
     with live(engine, "hermes") as server:
         chat = server.openai.chat.completions
-        message = chat.create(**ask, messages=asked).choices[0].message
+        message = chat.create(**ask, messages=GO).choices[0].message
         assert message.tool_calls is not None
         patch, look = message.tool_calls
         assert isinstance(patch, ChatCompletionMessageCustomToolCall)
         assert (patch.type, patch.custom.name, patch.custom.input) == ("custom", "apply_patch", TEXT)
         assert (look.type, look.function.arguments) == ("function", '{"at": 1}')
-        deltas = [c.choices[0].delta for c in chat.create(**ask, messages=asked, stream=True)]
+        deltas = [c.choices[0].delta for c in chat.create(**ask, messages=GO, stream=True)]
         sent: list[Any] = [call.to_dict() for d in deltas for call in d.tool_calls or ()]
-        first, *pieces = [call for call in sent if not call["index"]]
+        first, *rest = [call for call in sent if not call["index"]]
         assert (first["type"], first["custom"]) == ("custom", {"name": "apply_patch", "input": ""})
-        assert len(pieces) > 5
-        assert all(piece.keys() == {"index", "custom"} for piece in pieces)
-        assert "".join(piece["custom"]["input"] for piece in pieces) == TEXT
+        assert len(rest) > 5
+        assert all(piece.keys() == {"index", "custom"} for piece in rest)
+        assert "".join(piece["custom"]["input"] for piece in rest) == TEXT
         result: Any = {"role": "tool", "tool_call_id": patch.id, "content": "Done!"}
-        history: Any = [*asked, {"role": "assistant", "tool_calls": [patch.to_dict()]}, result]
+        history: Any = [*GO, {"role": "assistant", "tool_calls": [patch.to_dict()]}, result]
         chat.create(**ask, messages=history)
         choices: Any = (
             {"type": "custom", "custom": {"name": "apply_patch"}},
             {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NESTED]}},
         )
         for choice in choices:
-            chat.create(**ask, messages=asked, tool_choice=choice)
-    function = {"name": "apply_patch", "arguments": json.dumps({"input": TEXT}, ensure_ascii=False)}
-    assert engine.requests[2].messages[1]["tool_calls"] == [{"id": patch.id, "type": "function", "function": function}]
+            chat.create(**ask, messages=GO, tool_choice=choice)
+    expected = function_call("apply_patch", {"input": TEXT}, patch.id)
+    assert engine.requests[2].messages[1]["tool_calls"] == [expected]
     named, allowed = engine.requests[3:]
     assert (named.tool_choice, allowed.tool_choice) == (choice_of("apply_patch"), "required")
     for request in (engine.requests[0], named, allowed):
@@ -184,7 +171,7 @@ def test_chat_completions_have_custom_tools_too() -> None:
 @pytest.mark.parametrize("profile", ["mindie", "candle"])
 def test_profiles_without_a_form_for_custom_tools_refuse_them(profile: Any) -> None:
     with live(Scripted(["x"]), "hermes", profile=profile) as server:
-        answer = server.post("/v1/chat/completions", messages=[{"role": "user", "content": "Go"}], tools=[NESTED])
+        answer = server.post("/v1/chat/completions", messages=GO, tools=[NESTED])
         assert answer.status_code in (400, 422)
         assert 'is not one of function"' in answer.text
 
@@ -194,7 +181,7 @@ def test_a_custom_tool_is_called_with_whatever_the_model_wrote() -> None:
     for written, text in (('{"input": "a\\u00e9"', "aé"), ('{"x": 1}', '{"x": 1}'), ('"bare"', "bare")):
         raw = '<tool_call>\n{"name": "apply_patch", "arguments": ' + written
         with live(Scripted(list(raw), reason="length"), "hermes") as server:
-            ask: Any = {"model": "m", "tools": [NESTED], "messages": [{"role": "user", "content": "Go"}]}
+            ask: Any = {"model": "m", "tools": [NESTED], "messages": GO}
             whole: Any = server.openai.chat.completions.create(**ask).choices[0].message
             chunks = server.openai.chat.completions.create(**ask, stream=True)
             deltas: list[Any] = [c.to_dict() for chunk in chunks for c in chunk.choices[0].delta.tool_calls or ()]
@@ -229,7 +216,7 @@ def test_namespaces_have_flat_names_for_the_model_and_their_own_for_the_client()
         assert (find.type, find.name, find.namespace, find.arguments) == ("function_call", "find", "crm", '{"id": 1}')
         assert (note.type, note.name, note.namespace, note.input) == ("custom_tool_call", "note", "crm", "n")
         back = [i.model_dump(exclude_none=True) for i in response.output]
-        server.openai.responses.create(**ask, input=[{"role": "user", "content": "Go"}, *back])
+        server.openai.responses.create(**ask, input=[*GO, *back])
         for choice in (
             {"type": "custom", "name": "note", "namespace": "crm"},
             {"type": "function", "name": "find", "namespace": "crm"},
@@ -241,11 +228,8 @@ def test_namespaces_have_flat_names_for_the_model_and_their_own_for_the_client()
     first, second = (t["function"] for t in server.engine.requests[0].tools)
     assert first["description"].startswith("crm: Customers.")
     assert "Customers." not in second.get("description", "")
-    assert [r.tool_choice for r in server.engine.requests[2:]] == [
-        {"type": "function", "function": {"name": "crm.note"}},
-        {"type": "function", "function": {"name": "crm.find"}},
-        "required",
-    ]
+    choices = [r.tool_choice for r in server.engine.requests[2:]]
+    assert choices == [choice_of("crm.note"), choice_of("crm.find"), "required"]
 
 
 def test_a_client_that_searches_for_tools_has_them_declared_once_they_are_found() -> None:
@@ -256,7 +240,7 @@ def test_a_client_that_searches_for_tools_has_them_declared_once_they_are_found(
             assert (call.type, call.execution, call.arguments) == ("tool_search_call", "client", {"query": "late"})
         found = {"type": "tool_search_output", "call_id": call.call_id, "execution": "client", "tools": [LATER, SPACE]}
         added = {"type": "additional_tools", "role": "developer", "tools": [PATCH]}
-        history = [{"role": "user", "content": "Go"}, call.model_dump(exclude_none=True), found, added]
+        history = [*GO, call.model_dump(exclude_none=True), found, added]
         assert server.post("/v1/responses", **{**ask, "input": history}).status_code == 200
     names = [[t["function"]["name"] for t in r.tools] for r in server.engine.requests]
     assert names == [["tool_search"]] * 2 + [["tool_search", "later", "crm.find", "crm.note", "apply_patch"]]
@@ -268,16 +252,12 @@ def test_a_client_that_searches_for_tools_has_them_declared_once_they_are_found(
 def test_tools_that_only_openai_runs_are_left_out_with_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     engine = Scripted(["ok"])
     hosted: Any = [{"type": "web_search", "external_web_access": False}, {"type": "tool_search"}, LATER]
-    allowed: Any = {
-        "type": "allowed_tools",
-        "mode": "auto",
-        "tools": [{"type": "web_search"}, {"type": "function", "name": "later"}],
-    }
+    few = [{"type": "web_search"}, {"type": "function", "name": "later"}]
+    allowed: Any = {"type": "allowed_tools", "mode": "auto", "tools": few}
     with caplog.at_level(logging.INFO, "unspool.server"), live(engine, "hermes") as server:
         answer = server.ok("/v1/responses", input="Go", tools=hosted, tool_choice=allowed)
-        container = server.post(
-            "/v1/responses", input="Go", tools=[{"type": "shell", "environment": {"type": "container_auto"}}]
-        )
+        contained = {"type": "shell", "environment": {"type": "container_auto"}}
+        container = server.post("/v1/responses", input="Go", tools=[contained])
     assert [t["function"]["name"] for t in engine.requests[0].tools] == ["later"]
     assert answer.json()["tools"] == [LATER]  # the response repeats what the model had
     assert (container.status_code, container.json()["error"]["param"]) == (400, "tools[0].environment.type")
@@ -302,16 +282,16 @@ OUTPUTS: Any = {
 }
 
 
-@pytest.mark.parametrize(("tool", "arguments"), OWN, ids=lambda one: str(one.get("type")))
+@pytest.mark.parametrize(("own", "arguments"), OWN, ids=lambda one: str(one.get("type")))
 def test_a_tool_that_openai_defines_and_clients_run_is_called_and_answered_in_its_own_items(
-    tool: Any, arguments: Any
+    own: Any, arguments: Any
 ) -> None:
-    name = {"computer_use_preview": "computer_use"}.get(tool["type"], tool["type"])
+    name = {"computer_use_preview": "computer_use"}.get(own["type"], own["type"])
     engine = Scripted(list(hermes(name, arguments) * 2))
     engine.media = frozenset({"image"})  # type: ignore[attr-defined]
     with live(engine, "hermes", prompts=prompts(SEEING), stores=True) as server:
         create = server.openai.responses.create
-        ask: Any = {"model": "m", "tools": [tool]}
+        ask: Any = {"model": "m", "tools": [own]}
         choice: Any = {"type": "computer" if "computer" in name else name}  # its names mean one another
         choice = "required" if name == "local_shell" else choice  # the protocol has no choice of that one
         for response in both(server.openai.responses, **ask, input="Go", tool_choice=choice):
@@ -324,7 +304,7 @@ def test_a_tool_that_openai_defines_and_clients_run_is_called_and_answered_in_it
         output, told = OUTPUTS[kind]
         answer = {"type": f"{kind}_output", "output": output, "status": "failed"}
         answers: Any = [{**answer, "call_id": item["call_id"]} for item in items]
-        create(**ask, input=[{"role": "user", "content": "Go"}, *items, *answers])
+        create(**ask, input=[*GO, *items, *answers])
         create(model="m", input=answers, previous_response_id=response.id)
         with pytest.raises(openai.BadRequestError, match="No tool output found"):
             create(model="m", previous_response_id=response.id)
@@ -364,17 +344,11 @@ def test_such_a_tool_gives_way_to_a_function_of_its_name_and_may_be_declared_twi
             answer = server.ok("/v1/responses", input="Go", tools=tools).json()
             assert answer["tools"] == ([SHELL] if SHELL in tools else tools)
     assert [len(request.tools) for request in engine.requests] == [1, 1, 1]
-    assert [set(r.tools[0]["function"]["parameters"]["properties"]) for r in engine.requests[1:]] == [
-        {"command"},
-        {"commands", "timeout_ms", "max_output_length"},
-    ]
+    properties = [set(r.tools[0]["function"]["parameters"]["properties"]) for r in engine.requests[1:]]
+    assert properties == [{"command"}, {"commands", "timeout_ms", "max_output_length"}]
 
 
-SHELL: Any = {
-    "type": "function",
-    "name": "shell",
-    "parameters": {"type": "object", "properties": {"command": {"type": "string"}}},
-}
+SHELL: Any = {"type": "function", **tool("shell", command="string")["function"]}
 SILENT: Any = {"stdout": "", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
 ANSWERED: Any = [
     (
@@ -395,9 +369,9 @@ ANSWERED: Any = [
 )
 def test_a_command_that_says_nothing_is_known_to_have_ended(call: Any, output: Any, told: str) -> None:
     engine = Scripted(list("Hello."))
-    tool: Any = {"type": call["type"].removesuffix("_call")}
+    own: Any = {"type": call["type"].removesuffix("_call")}
     with live(engine, "hermes") as server:
-        server.ok("/v1/responses", input=[{"role": "user", "content": "Go"}, call, output], tools=[tool])
+        server.ok("/v1/responses", input=[*GO, call, output], tools=[own])
     assert engine.requests[0].messages[-1]["content"] == told
 
 
@@ -405,4 +379,4 @@ def test_a_text_model_goes_on_with_a_history_of_screenshots() -> None:
     call: Any = {"type": "computer_call", "call_id": "a", "actions": [{"type": "screenshot"}]}
     output: Any = {"type": "computer_call_output", "call_id": "a", "output": OUTPUTS["computer_call"][0]}
     with live(Scripted(list("Hello.")), "hermes") as server:
-        server.ok("/v1/responses", input=[{"role": "user", "content": "Go"}, call, output])
+        server.ok("/v1/responses", input=[*GO, call, output])

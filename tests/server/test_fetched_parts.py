@@ -1,6 +1,7 @@
 """Parts at URLs come from hosts that the operator names, through the checks of the browser's fetcher, in limits."""
 
 import contextlib
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
@@ -12,6 +13,7 @@ from tests.loopback import Answer, answering, sends
 from tests.media import part, png
 from tests.request.parts.test_places import SEEING, prompts
 from tests.request.parts.test_reading import PROTOCOLS, linked
+from tests.tools.test_browser import SPELT
 from unspool.engines.media import MEDIA
 from unspool.tools import addresses, fetch
 
@@ -29,7 +31,11 @@ class Host:
 
 
 @pytest.fixture
-def host() -> Iterator[Callable[[Answer], Host]]:
+def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Answer], Host]]:
+    """Starts hosts at 127.0.0.1, which is a public address for the test, unlike all others on the loopback."""
+    real = addresses.is_public
+    for module in (addresses, fetch):
+        monkeypatch.setattr(module, "is_public", lambda address: address == "127.0.0.1" or real(address))
     with contextlib.ExitStack() as running:
 
         def make(answer: Answer) -> Host:
@@ -45,18 +51,6 @@ def host() -> Iterator[Callable[[Answer], Host]]:
         yield make
 
 
-@pytest.fixture(autouse=True)
-def _loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For these tests, 127.0.0.1 is a public address, and no other one on the loopback is."""
-    real = addresses.is_public
-
-    def is_public(address: str) -> bool:
-        return address == "127.0.0.1" or real(address)
-
-    monkeypatch.setattr(addresses, "is_public", is_public)
-    monkeypatch.setattr(fetch, "is_public", is_public)
-
-
 class Seeing(Scripted):
     media = MEDIA
 
@@ -68,20 +62,27 @@ def moves(to: str) -> Answer:
     return answer
 
 
+@contextlib.contextmanager
+def fetching(*hosts: str, **limits: Any) -> Iterator[Live]:
+    """A server that reads from these hosts."""
+    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), media_hosts=hosts, **limits) as server:
+        yield server
+
+
 def ask(server: Live, *urls: str) -> Any:
     return server.post(**body("chat", *(linked("chat", url) for url in urls)))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_engine_gets_the_bytes_and_never_the_url(host: Any, protocol: str) -> None:
-    there, engine = host(sends(png(), Content_Type="text/html")), Seeing(["ok"])
+    there = host(sends(png(), Content_Type="text/html"))
     at = f"http://127.0.0.1:{there.port}/a.png"
-    with live(engine, "hermes", prompts=prompts(SEEING), media_hosts=(f"127.0.0.1:{there.port}",)) as server:
+    with fetching(f"127.0.0.1:{there.port}") as server:
         parts = [linked(protocol, at), linked(protocol, at)]
         answer = server.post(PATHS[protocol], **body(protocol, *parts))
     assert answer.status_code == 200, answer.text
     assert there.asked == ["/a.png"]
-    (request,) = engine.requests
+    (request,) = server.engine.requests
     assert [m.data for m in request.media] == [png(), png()]
     assert request.messages[-1]["content"] == [part(png())] * 2
     assert at not in str(request)
@@ -90,7 +91,7 @@ def test_the_engine_gets_the_bytes_and_never_the_url(host: Any, protocol: str) -
 @pytest.mark.parametrize("hosts", [(), ("example.com",), ("127.0.0.1",), ("127.0.0.1:1",)])
 def test_a_host_that_is_not_named_is_not_asked(host: Any, hosts: tuple[str, ...]) -> None:
     there = host(sends(png()))
-    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), media_hosts=hosts) as server:
+    with fetching(*hosts) as server:
         answer = ask(server, f"http://127.0.0.1:{there.port}/a.png")
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "messages[0].content[0].image_url.url"
@@ -100,7 +101,7 @@ def test_a_host_that_is_not_named_is_not_asked(host: Any, hosts: tuple[str, ...]
 
 @pytest.mark.parametrize("name", ["exa mple.com", "a^b.com", "a\x7fb", ".", ""])
 def test_what_is_no_name_of_a_host_is_refused_although_any_host_is_allowed(name: str) -> None:
-    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), media_hosts=("*",)) as server:
+    with fetching("*") as server:
         answer = ask(server, f"http://{name}/a.png")
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["param"] == "messages[0].content[0].image_url.url"
@@ -124,7 +125,7 @@ def test_a_redirect_is_checked_as_the_url_itself(host: Any, to: str, status: int
     there = host(lambda handler: moves(to.format(port=ports[0]))(handler))
     ports.append(there.port)
     hosts = (f"127.0.0.1:{there.port}", f"127.0.0.2:{there.port}", "169.254.169.254")
-    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), media_hosts=hosts) as server:
+    with fetching(*hosts) as server:
         answer = ask(server, f"http://127.0.0.1:{there.port}/a.png")
     assert answer.status_code == status, answer.text
     assert len(there.asked) <= 6
@@ -141,8 +142,7 @@ def test_bytes_are_bounded_while_they_are_read(host: Any) -> None:
             pass  # the client has had enough
 
     there = host(endless)
-    options: Any = {"media_hosts": ("*", f"127.0.0.1:{there.port}"), "media": 1_000_000, "fetch": 10.0}
-    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), **options) as server:
+    with fetching(f"127.0.0.1:{there.port}", media=1_000_000, fetch=10.0) as server:
         answer = ask(server, *(f"http://127.0.0.1:{there.port}/{i}" for i in range(9)))
     assert answer.status_code == 400
     assert "cannot be fetched" in answer.text
@@ -151,8 +151,7 @@ def test_bytes_are_bounded_while_they_are_read(host: Any) -> None:
 def test_time_is_bounded_for_all_parts_together(host: Any) -> None:
     over = threading.Event()
     there = host(lambda handler: over.wait(20))
-    options: Any = {"media_hosts": (f"127.0.0.1:{there.port}",), "fetch": 1.0}
-    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), **options) as server:
+    with fetching(f"127.0.0.1:{there.port}", fetch=1.0) as server:
         answer = ask(server, *(f"http://127.0.0.1:{there.port}/{i}" for i in range(9)))
     over.set()
     assert answer.status_code == 400
@@ -161,9 +160,19 @@ def test_time_is_bounded_for_all_parts_together(host: Any) -> None:
 
 def test_parts_together_are_bounded_too(host: Any) -> None:
     there = host(sends(png() + bytes(400)))
-    options: Any = {"media_hosts": (f"127.0.0.1:{there.port}",), "media": 1000}
-    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), **options) as server:
+    with fetching(f"127.0.0.1:{there.port}", media=1000) as server:
         assert ask(server, f"http://127.0.0.1:{there.port}/1").status_code == 200
         answer = ask(server, *(f"http://127.0.0.1:{there.port}/{i}" for i in range(5)))
     assert answer.status_code == 400
     assert "the parts have more than 1,000 bytes" in answer.text
+
+
+def test_no_url_reaches_the_servers_own_machine_or_learns_its_addresses() -> None:
+    visits: list[str] = []
+    with answering(lambda handler: visits.append(handler.path)) as at:
+        port = at.rpartition(":")[2]
+        with fetching("*", f"*:{port}", fetch=2.0) as server:
+            refused = {name: ask(server, f"http://{name}:{port}/a.png") for name in (*SPELT, socket.gethostname())}
+    assert {answer.status_code for answer in refused.values()} == {400}
+    assert visits == []
+    assert not any(one[4][0] in refused[socket.gethostname()].text for one in socket.getaddrinfo("localhost", 80))

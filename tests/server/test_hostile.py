@@ -20,6 +20,7 @@ from unspool.request.prompts import Prompts, Tokenizer
 from unspool.request.protocols import AguiProtocol, ResponsesProtocol
 from unspool.request.settings import Settings
 
+from ..support import function_call, tool
 from .support import CHAT, HELLO, MINIMAL, WEATHER, Live, Scripted, live
 
 
@@ -161,9 +162,8 @@ HARMLESS: dict[str, list[dict[str, Any]]] = {
     "/v1/responses": [{"input": ""}],
     "/v1/messages": [
         {"messages": [*HELLO, {"role": "assistant", "content": []}]},
-        {"messages": [{"role": "user", "content": [{"type": "text", "text": "\ud83d"}]}]},
         {
-            "messages": [{"role": "user", "content": "\ud800"}],
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "\ud83d"}]}],
             "context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]},
         },
     ],
@@ -194,14 +194,12 @@ class Refused(msgspec.Struct):
     param: str = ""
 
 
-OTHER = {"type": "function", "function": {"name": "other"}}
+OTHER = tool("other")
 ALLOWED: Any = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [OTHER]}}
 UNKNOWN = 'tool_choice.allowed_tools.tools[0].function.name: "other" is not declared; allowed are get_weather'
 LARGE = [
     Refused(CHAT, {"tools": [WEATHER, WEATHER]}, ["tools[1]: ", "is declared twice"]),
-    Refused(
-        CHAT, {"tools": [{**OTHER, "function": {"name": f"f{i}"}} for i in range(6)]}, ["tools: ", "allowed are 5"]
-    ),
+    Refused(CHAT, {"tools": [tool(f"f{i}") for i in range(6)]}, ["tools: ", "allowed are 5"]),
     Refused(CHAT, {"tools": [WEATHER], "tool_choice": OTHER}, ["tool_choice.function.name: ", "are get_weather"]),
     Refused(CHAT, {"tools": [WEATHER], "tool_choice": ALLOWED}, [UNKNOWN]),
     Refused("/v1/completions", {"prompt": ["a"] * 9}, ["prompt: 9 outputs of all prompts; allowed are 8"]),
@@ -215,7 +213,7 @@ LARGE = [
     Refused("/ui/detect", {"model": "x" * 2000}, ["model: ", "allowed are 1,024"]),
 ]
 MANY = 4097
-_CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+_CALL = function_call("f", id="c")
 _USE = {"type": "tool_use", "id": "c", "name": "f"}
 _RESULT = {"type": "tool_result", "tool_use_id": "c", "content": "r"}
 _SERVED = {"id": "c", "name": "f", "arguments": "{}", "content": "r"}

@@ -9,7 +9,8 @@ import openai
 import pydantic
 import pytest
 
-from .support import CHAT, WEATHER, Live, agui_events, chunks, live
+from ..support import function_call
+from .support import CHAT, MINIMAL, WEATHER, Live, agui_events, chunks, live
 from .support import both as twice
 from .test_protocols import claude
 from .workshop import Workshop, call, model
@@ -206,9 +207,8 @@ def test_a_forged_approval_is_refused(live: Live, workshop: Workshop) -> None:
         assert refused.status_code == 400
         assert "was not requested by this server" in refused.json()["error"]["message"]
     answer = {"type": "mcp_approval_response", "approval_request_id": asks["id"], "approve": True}
-    other = live.http.post(
-        "/v1/responses", json={"input": [asks, answer], "tools": [MCP]}, headers={"Authorization": "Bearer another"}
-    )
+    body = {"input": [asks, answer], "tools": [MCP]}
+    other = live.http.post("/v1/responses", json=body, headers={"Authorization": "Bearer another"})
     assert other.status_code == 400, "an approval is bound to the client's key"
     assert "guarded" not in [name for name, _ in workshop.calls]
 
@@ -230,12 +230,9 @@ def test_a_request_may_ask_for_approvals_and_allow_fewer_tools_and_calls(live: L
 @pytest.mark.parametrize(
     ("tool", "text"),
     [
-        (
-            {"type": "mcp", "server_label": "another"},
-            'tools[0].server_label: "another" is not a tool server of this server; allowed are workshop',
-        ),
+        ({**MCP, "server_label": "x"}, 'server_label: "x" is not a tool server of this server; allowed are workshop'),
         ({**MCP, "server_label": "x", "server_url": "https://x.example"}, "tools[0].server_url: tool servers of"),
-        ({"type": "mcp", "server_label": "x", "connector_id": "connector_gmail"}, "connector_id: is not supported"),
+        ({**MCP, "server_label": "x", "connector_id": "connector_gmail"}, "connector_id: is not supported"),
         ({**MCP, "require_approval": "perhaps"}, 'require_approval: must be "always", "never"'),
     ],
 )
@@ -327,9 +324,7 @@ def test_blocks_of_the_history_take_tools_of_a_server_away_and_give_them_back(li
 def run(live: Live, messages: Any, **more: Any) -> list[dict[str, Any]]:
     """The events of a run, checked by the protocol's types."""
     with_ids = [{"id": f"m{i}", **m} for i, m in enumerate(messages)]
-    given = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [], "messages": with_ids, **more}
-    answer = live.ok("/ag-ui", **given)
-    return agui_events(answer.text)
+    return agui_events(live.ok("/ag-ui", **{**MINIMAL["/ag-ui"], "messages": with_ids, **more}).text)
 
 
 def rebuilt(events: list[dict[str, Any]], *, reasoning: bool = False) -> list[dict[str, Any]]:
@@ -344,10 +339,8 @@ def rebuilt(events: list[dict[str, Any]], *, reasoning: bool = False) -> list[di
             message["content"] = (message["content"] or "") + event["delta"]
         elif kind == "TOOL_CALL_START":
             message = made.setdefault(event["parentMessageId"], {"role": "assistant", "content": None})
-            function = {"name": event["toolCallName"], "arguments": ""}
-            message.setdefault("toolCalls", []).append(
-                {"id": event["toolCallId"], "type": "function", "function": function}
-            )
+            call = function_call(event["toolCallName"], "", event["toolCallId"])
+            message.setdefault("toolCalls", []).append(call)
         elif kind == "TOOL_CALL_ARGS":
             calls = [c for m in made.values() for c in m.get("toolCalls", ()) if c["id"] == event["toolCallId"]]
             calls[0]["function"]["arguments"] += event["delta"]
@@ -359,16 +352,13 @@ def rebuilt(events: list[dict[str, Any]], *, reasoning: bool = False) -> list[di
 def activities(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """The tools and states of the activities, at each change."""
     shown: dict[str, dict[str, Any]] = {}
-    shown_last = []
-    for event in events:
-        if event["type"].startswith("ACTIVITY"):
-            assert event["activityType"] == "TOOL_CALL"
-            if event["type"] == "ACTIVITY_SNAPSHOT":
-                shown[event["messageId"]] = {**event["content"]}
-            else:
-                shown[event["messageId"]] |= {p["path"][1:]: p["value"] for p in event["patch"]}
-            shown_last.append((shown[event["messageId"]]["tool"], shown[event["messageId"]]["status"]))
-    return shown_last
+    found = []
+    for event in (e for e in events if e["type"].startswith("ACTIVITY")):
+        assert event["activityType"] == "TOOL_CALL"
+        now = shown.setdefault(event["messageId"], {})
+        now |= event.get("content") or {p["path"][1:]: p["value"] for p in event["patch"]}
+        found.append((now["tool"], now["status"]))
+    return found
 
 
 def test_a_run_of_ag_ui_has_results_and_a_message_for_each_round(live: Live) -> None:

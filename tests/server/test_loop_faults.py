@@ -10,9 +10,8 @@ import pytest
 from unspool.engines import Delta
 from unspool.tools import ToolServerError
 
-from .support import CHAT, Scripted, chunks, live, until
+from .support import CHAT, MINIMAL, Scripted, chunks, live, until
 from .test_loop import MCP, asked
-from .test_protocols import AGUI
 from .workshop import Workshop, call, model
 
 
@@ -24,12 +23,8 @@ def results(answer: Any) -> list[str]:
 def test_errors_of_a_tool_are_its_result() -> None:
     workshop = Workshop()
     wrong = '<tool_call>\n{"name": "add", "arguments": {"a": oops}}\n</tool_call>'
-    answers = {
-        "go": call("fail") + call("crash") + wrong + call("hang"),
-        "failed=yes": "Done.",
-        "The tool failed.": "Done.",
-        "left for tools": "Done.",
-    }
+    answers = {"go": call("fail") + call("crash") + wrong + call("hang")}
+    answers |= dict.fromkeys(("failed=yes", "The tool failed.", "left for tools"), "Done.")
     with live(model(**answers), "hermes", servers=[workshop], tooltime=1) as server:
         answer = server.post(CHAT, messages=asked("go"))
     texts = results(answer)
@@ -93,9 +88,8 @@ def test_a_request_sets_lower_limits_and_no_higher_ones() -> None:
         assert answered("hang", tooltime=0.2)["content"] == "Too slow."
         props = {"tool_limits": {"rounds": 0}}
         messages = [{"id": "1", **asked("go")[0]}]
-        events = chunks(
-            server.post("/ag-ui", **{**AGUI, "messages": messages, "tools": [], "forwardedProps": props}).text
-        )
+        run = {**MINIMAL["/ag-ui"], "messages": messages, "forwardedProps": props}
+        events = chunks(server.post("/ag-ui", **run).text)
         assert [e["type"] for e in events].count("TOOL_CALL_RESULT") == 1
         for wrong, field in (({"rounds": -1}, "tool_limits.rounds"), ({"minutes": 1}, "tool_limits.minutes")):
             refused = server.post(CHAT, messages=asked("go"), tool_limits=wrong)
@@ -154,11 +148,9 @@ def test_a_client_that_leaves_while_the_model_reads_results_ends_the_session_of_
                 yield delta
 
     workshop, engine = Workshop(), Later([call("add", a=1, b=1)])
-    body: Any = {CHAT: {"messages": asked("go")}, "/ag-ui": {**AGUI, "tools": []}}.get(
-        path, {"input": "go", "tools": [MCP]}
-    )
+    body: Any = {"tools": [MCP]} if path == "/v1/responses" else {}
     with live(engine, "hermes", servers=[workshop]) as server:
-        connection = server.request(path, **body, stream=True)
+        connection = server.request(path, **MINIMAL[path], **body, stream=True)
         until(engine.hanging.is_set)
         assert (len(workshop.calls), workshop.closed) == (1, 0)
         connection.close()
@@ -198,10 +190,8 @@ def test_an_engine_that_fails_in_a_later_round_ends_every_answer_in_order() -> N
         assert server.post(CHAT, messages=asked("go")).status_code == 500
         text = server.post("/v1/responses", input="go", tools=[MCP], stream=True).text
         last = chunks(text)[-1]
-        assert (last["type"], [i["type"] for i in last["response"]["output"]]) == (
-            "response.failed",
-            ["mcp_list_tools", "mcp_call"],
-        )
+        assert last["type"] == "response.failed"
+        assert [i["type"] for i in last["response"]["output"]] == ["mcp_list_tools", "mcp_call"]
     assert (workshop.opened, workshop.closed) == (2, 3)
 
 

@@ -13,6 +13,7 @@ from unspool.server import Settings
 from unspool.server.models import Served
 
 from .support import CHAT, HELLO, MINIMAL, PATIENCE, Live, Scripted, chunks, live, replay
+from .test_protocols import claude
 
 
 def two(**options: Any) -> Any:
@@ -38,9 +39,8 @@ def test_requests_choose_a_model_and_get_the_first_by_default() -> None:
         assert server.post(model="other", messages=surrogate).json()["model"] == "other"
         streamed = chunks(server.post(model="other", messages=HELLO, stream=True).text)
         assert {c["model"] for c in streamed} == {"other"}
-        run: dict[str, Any] = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": []}
-        run["messages"] = [{"id": "1", "role": "user", "content": "Hello"}]
-        assert '"model":"other"' in server.post("/ag-ui", **run, forwardedProps={"model": "other"}).text
+        run = server.post("/ag-ui", **MINIMAL["/ag-ui"], forwardedProps={"model": "other"})
+        assert '"model":"other"' in run.text
 
 
 def test_the_page_asks_the_model_that_it_talks_to() -> None:
@@ -62,12 +62,9 @@ def test_an_unknown_model_is_each_protocols_own_error() -> None:
         assert "'served', 'other'" in str(of_openai.value)
         with pytest.raises(openai.NotFoundError):
             server.openai.responses.create(model="nobody", input="Hello")
-        http = anthropic.DefaultHttpxClient(verify=False)
-        claude = anthropic.Anthropic(base_url=server.url, api_key="x", max_retries=0, http_client=http)
-        with pytest.raises(anthropic.NotFoundError) as of_anthropic:
-            claude.messages.create(model="nobody", max_tokens=9, messages=HELLO)
+        with claude(server.url) as client, pytest.raises(anthropic.NotFoundError) as of_anthropic:
+            client.messages.create(model="nobody", max_tokens=9, messages=HELLO)
         assert of_anthropic.value.body["error"]["type"] == "not_found_error"  # type: ignore[index]
-        http.close()
         for name in ("m" * 1_000_000, "\ud800", "../other", ""):
             for path, body in MINIMAL.items():
                 asked = {"forwardedProps": {"model": name}} if path == "/ag-ui" else {"model": name}

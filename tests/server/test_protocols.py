@@ -18,6 +18,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 
 from unspool.request.server_history import told
 
+from ..support import calling, function_call
 from .support import CHAT, HELLO, MINIMAL, PATIENCE, Scripted, both, chunks, live, replay, written
 from .test_chat import V31
 
@@ -25,12 +26,9 @@ RAW = f"Hm.</think>Let me look.{V31}"
 ANTHROPIC_TOOL: Any = {"name": "get_weather", "input_schema": {"type": "object", "properties": {}}}
 RESPONSES_TOOL: Any = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}, "strict": False}
 AGUI: Any = {
-    "threadId": "t",
-    "runId": "r",
-    "state": {},
-    "messages": [{"id": "1", "role": "user", "content": "Hello"}],
+    **MINIMAL["/ag-ui"],
+    "messages": [{"id": "1", **HELLO[0]}],
     "tools": [{"name": "get_weather", "description": "", "parameters": {"type": "object"}}],
-    "context": [],
     "forwardedProps": {"thinking": True},
 }
 ON: Any = {"type": "enabled", "budget_tokens": 1024}
@@ -71,47 +69,32 @@ def test_a_stop_sequence_is_sent_to_anthropics_client() -> None:
         assert message.content[0].text == "one two"
 
 
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def result(id: str, content: Any = None, **more: Any) -> dict[str, Any]:
+    """A result in messages as chat completions have them."""
+    return {"role": "tool", "tool_call_id": id, "content": content, **more}
+
+
 def test_history_of_anthropics_client_becomes_that_of_chat_completions() -> None:
+    use = {"type": "tool_use", "id": "1", "name": "f", "input": {"x": "é"}}
+    answer = [{"type": "thinking", "thinking": "th", "signature": ""}, text("c"), use]
+    results: list[Any] = [{"content": [text("r")]}, {"content": "no file", "is_error": True}, {"is_error": True}]
+    blocks = [{"type": "tool_result", "tool_use_id": str(i), **one} for i, one in enumerate(results, 1)]
+    history: Any = [{"role": "user", "content": [text("a"), text("b")]}, {"role": "assistant", "content": answer}]
+    history += [{"role": "user", "content": [*blocks, text("d")]}]
     engine = Scripted(["ok"])
-    history: Any = [
-        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "thinking", "thinking": "th", "signature": ""},
-                {"type": "text", "text": "c"},
-                {"type": "tool_use", "id": "1", "name": "f", "input": {"x": "é"}},
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
-                {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "r"}]},
-                {"type": "tool_result", "tool_use_id": "2", "content": "no file", "is_error": True},
-                {"type": "tool_result", "tool_use_id": "3", "is_error": True},
-                {"type": "text", "text": "d"},
-            ],
-        },
-    ]
     with live(engine) as server, claude(server.url) as client:
-        client.messages.create(
-            model="m",
-            max_tokens=1,
-            system=[{"type": "text", "text": "s"}, {"type": "text", "text": "t"}],
-            messages=history,
-        )
+        client.messages.create(model="m", max_tokens=1, system=[text("s"), text("t")], messages=history)  # type: ignore[list-item]
     assert list(engine.requests[0].messages) == [
         {"role": "system", "content": "st"},
         {"role": "user", "content": "ab"},
-        {
-            "role": "assistant",
-            "content": "c",
-            "reasoning_content": "th",
-            "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"x": "é"}'}}],
-        },
-        {"role": "tool", "tool_call_id": "1", "content": "r"},
-        {"role": "tool", "tool_call_id": "2", "content": "no file"},
-        {"role": "tool", "tool_call_id": "3", "content": "Error"},
+        calling(function_call("f", {"x": "é"}, "1"), content="c", reasoning_content="th"),
+        result("1", "r"),
+        result("2", "no file"),
+        result("3", "Error"),
         {"role": "user", "content": "d"},
     ]
     assert engine.requests[0].max_tokens == 1
@@ -140,37 +123,28 @@ def test_input_of_responses_becomes_the_history_of_chat_completions() -> None:
         {"type": "function_call", "call_id": "2", "name": "g", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "1", "output": "r"},
     ]
-    calls = [{"name": "f", "arguments": "{"}, {"name": "g", "arguments": "{}"}]
-    tool_calls = [{"id": str(i + 1), "type": "function", "function": c} for i, c in enumerate(calls)]
+    calls = function_call("f", "{", "1"), function_call("g", "{}", "2")
     assert heard("/v1/responses", instructions="i", input=given) == [
         {"role": "system", "content": "i"},
         {"role": "user", "content": "a!"},
-        {"role": "assistant", "content": "b", "reasoning_content": "th", "tool_calls": tool_calls},
-        {"role": "tool", "tool_call_id": "1", "content": "r"},
+        calling(*calls, content="b", reasoning_content="th"),
+        result("1", "r"),
     ]
 
 
 def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
-    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{"}}
-    messages = [
-        {"id": "0", "role": "user", "content": "a"},
-        {"id": "1", "role": "reasoning", "content": "th"},
-        {"id": "2", "role": "assistant", "toolCalls": [call]},
-        {"id": "3", "role": "tool", "toolCallId": "1", "content": "r"},
-        {"id": "4", "role": "activity", "activityType": "x", "content": {}},
-        {"id": "5", "role": "tool", "toolCallId": "1", "content": "", "error": "failed"},
-        {"id": "6", "role": "tool", "toolCallId": "1", "content": "half", "error": "failed"},
-        {"id": "7", "role": "tool", "toolCallId": "1", "content": "failed", "error": "failed"},
-    ]
+    call = function_call("f", "{", "1")
+    messages: list[Any] = [{"role": "user", "content": "a"}, {"role": "reasoning", "content": "th"}]
+    messages += [{"role": "assistant", "toolCalls": [call]}, {"role": "tool", "toolCallId": "1", "content": "r"}]
+    messages += [{"role": "activity", "activityType": "x", "content": {}}]
+    messages += [{"role": "tool", "toolCallId": "1", "content": c, "error": "failed"} for c in ("", "half", "failed")]
+    given = [{"id": str(i), **one} for i, one in enumerate(messages)]
     context = [{"description": "page", "value": "home"}]
-    assert heard("/ag-ui", **{**AGUI, "messages": messages, "context": context}) == [
+    assert heard("/ag-ui", **{**AGUI, "messages": given, "context": context}) == [
         {"role": "system", "content": "page: home"},
         {"role": "user", "content": "a"},
-        {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "th"},
-        {"role": "tool", "tool_call_id": "1", "content": "r"},
-        {"role": "tool", "tool_call_id": "1", "content": "failed"},
-        {"role": "tool", "tool_call_id": "1", "content": "half\n\nfailed"},
-        {"role": "tool", "tool_call_id": "1", "content": "failed"},
+        calling(call, content=None, reasoning_content="th"),
+        *(result("1", content) for content in ("r", "failed", "half\n\nfailed", "failed")),
     ]
 
 
@@ -271,7 +245,7 @@ def test_a_refusal_of_an_earlier_answer_is_in_its_content(content: Any, shown: s
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("tool_calls", [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]),
+        ("tool_calls", [function_call("f", id="1")]),
         ("tool_results", [{"id": "1", "name": "f", "arguments": "{}", "content": "r"}]),
         ("reasoning_content", "th"),
         ("reasoning", "th"),
@@ -301,7 +275,7 @@ def test_what_only_answers_have_is_refused_elsewhere(role: str, field: str, valu
 def test_thoughts_that_are_parts_of_an_answer_are_its_reasoning(thought: dict[str, Any]) -> None:
     engine = Scripted(["ok"])
     with live(engine) as server:
-        answer = {"role": "assistant", "content": [thought, {"type": "text", "text": "a"}]}
+        answer = {"role": "assistant", "content": [thought, text("a")]}
         server.ok("/v1/chat/completions", messages=[*HELLO, answer, *HELLO], functions=[], function_call=None)
         refused = server.post("/v1/chat/completions", messages=[{"role": "user", "content": [thought]}])
         assert (refused.status_code, "messages[0].content[0].type" in refused.text) == (400, True)
@@ -312,12 +286,11 @@ def test_searches_at_anthropic_are_calls_with_results_of_the_history() -> None:
     found = [{"type": "web_search_result", "title": "Title", "url": "https://a.example", "encrypted_content": "x"}]
     found += [{"type": "web_search_result", "url": "https://b.example", "encrypted_content": "x"}]
     failed = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
-    blocks: list[Any] = [{"type": "text", "text": "Let me look."}]
+    blocks: list[Any] = [text("Let me look.")]
     for id, content in (("s1", found), ("s2", failed)):
         blocks += [{"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": id}}]
         blocks += [{"type": "web_search_tool_result", "tool_use_id": id, "content": content}]
-    blocks += [{"type": "text", "text": "It is a."}]
-    messages = [*HELLO, {"role": "assistant", "content": blocks}, *HELLO]
+    messages = [*HELLO, {"role": "assistant", "content": [*blocks, text("It is a.")]}, *HELLO]
     _, *history, _ = heard("/v1/messages", max_tokens=9, messages=messages)
     assert [m["content"] for m in history] == [
         "Let me look.", "Title\nhttps://a.example\n\nhttps://b.example", None, "max_uses_exceeded", "It is a.",
@@ -348,7 +321,7 @@ def test_each_result_that_anthropics_client_knows_has_a_text_however_odd_its_cal
     calls: list[Any] = [{"id": "i", "name": "n", "input": one} for one in ({"q": "1"}, '{"q": "1"}')]
     engine = Scripted(["ok"])
     with live(engine) as server:
-        for (kind, (content, text)), call in product(RESULTS.items(), [*calls, {"input": ""}, {}]):
+        for (kind, (content, shown)), call in product(RESULTS.items(), [*calls, {"input": ""}, {}]):
             of_call = {"tool_use_id": "i"} if "id" in call else {}
             result = {"type": f"{kind}_tool_result", "content": content, **of_call}
             blocks = [{"type": "server_tool_use", **call}, result, {"type": "fallback"}]
@@ -357,7 +330,7 @@ def test_each_result_that_anthropics_client_knows_has_a_text_however_odd_its_cal
             assert reply.status_code == 200, reply.text
             _, said, told, *_ = engine.requests[-1].messages
             given = json.loads(said["tool_calls"][0]["function"]["arguments"])
-            assert (given, told["content"]) == ({"q": "1"} if "id" in call else {}, text)
+            assert (given, told["content"]) == ({"q": "1"} if "id" in call else {}, shown)
 
 
 OTHERS_RUN = ("web_search", "web_fetch", "code_execution", "tool_search_tool", "advisor", "mcp_toolset")
@@ -398,7 +371,7 @@ def test_blocks_of_the_history_change_the_tools_of_messages_and_a_cleared_messag
     )
     gone = {**removed, "tool": {"type": "tool_reference", "name": "a"}}
     compacted = {"type": "compaction", "content": "Before.", "tool_changes": [gone]}
-    system = {"role": "system", "content": [added, removed, {"type": "text", "text": "Mind."}]}
+    system = {"role": "system", "content": [added, removed, text("Mind.")]}
     once = {"role": "system", "content": "Once.", "clear_at": "next_user_message"}
     silent = {"role": "system", "content": [again]}
     messages: list[Any] = [*HELLO, {"role": "assistant", "content": [compacted]}, *HELLO, once, system, *HELLO]
@@ -472,24 +445,21 @@ def test_what_anthropics_clients_found_and_summarized_is_text_of_the_history() -
     found = {"type": "search_result", "source": "S", "title": "T", "content": [{"type": "text", "text": "GIF89a"}]}
     tool = {"type": "tool_result", "tool_use_id": "i", "content": [{"type": "tool_reference", "tool_name": "f"}, found]}
     answer = [{"type": "compaction", "content": "Before."}, {"type": "compaction", "content": None}]
-    answer += [{"type": "text", "text": "Go "}, {"type": "text", "text": "on."}]
     call = {"type": "tool_use", "id": "i", "name": "n", "input": {}}
-    said = {"role": "assistant", "content": [*answer, call]}
+    said = {"role": "assistant", "content": [*answer, text("Go "), text("on."), call]}
     messages = [*HELLO, said, {"role": "user", "content": [tool, found]}]
-    text = "[T]\nS\n\nGIF89a\n[End of T]\n"
+    shown = "[T]\nS\n\nGIF89a\n[End of T]\n"
     history = heard("/v1/messages", max_tokens=9, messages=messages)
-    assert [m["content"] for m in history] == ["Hello", "Before.\n\nGo on.", f"f{text}", text]
+    assert [m["content"] for m in history] == ["Hello", "Before.\n\nGo on.", f"f{shown}", shown]
 
 
 def test_reasoning_after_a_message_of_ag_ui_belongs_to_it_and_is_dropped_without_one() -> None:
     history = "user:a reasoning:lost user:b reasoning:1 assistant:c reasoning:2 reasoning:3 user:d reasoning:4"
     pairs = [text.split(":") for text in history.split()]
     messages = [{"id": str(i), "role": role, "content": text} for i, (role, text) in enumerate(pairs)]
-    assert heard("/ag-ui", **{**AGUI, "messages": messages}) == [
-        {"role": "user", "content": "a"},
-        {"role": "user", "content": "b"},
-        {"role": "assistant", "content": "c", "reasoning_content": "123"},
-        {"role": "user", "content": "d"},
+    said = heard("/ag-ui", **{**AGUI, "messages": messages})
+    assert [(m["content"], m.get("reasoning_content")) for m in said] == [
+        *(("a", None), ("b", None), ("c", "123"), ("d", None))
     ]
 
 

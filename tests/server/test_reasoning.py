@@ -6,11 +6,11 @@ from typing import Any
 import openai
 import pytest
 
-from unspool.request.prompts import Prompts, Tokenizer
 from unspool.request.sealed import MAX_SEALED, Seal
 
-from .support import HELLO, Live, Scripted, agui_events, both, chunks, live
+from .support import CHAT, HELLO, MINIMAL, Live, Scripted, agui_events, both, chunks, live
 from .test_protocols import AGUI, ON, RESPONSES_TOOL, claude
+from .writing import template
 
 RAW = "First I look. Then I act.</think>Done."
 THOUGHT = "First I look. Then I act."
@@ -105,10 +105,8 @@ def refused(server: Live, sealed: str | None) -> None:
     answer = server.post("/v1/responses", input=[item, HELLO[0]])
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input[0].encrypted_content")
     assert said in answer.text
-    for block in (
-        {"type": "thinking", "thinking": "x", "signature": sealed},
-        {"type": "redacted_thinking", "data": sealed},
-    ):
+    thinking = {"type": "thinking", "thinking": "x", "signature": sealed}
+    for block in (thinking, {"type": "redacted_thinking", "data": sealed}):
         history = [HELLO[0], {"role": "assistant", "content": [block]}, HELLO[0]]
         answer = server.post("/v1/messages", max_tokens=9, messages=history)
         assert answer.status_code == 400
@@ -133,10 +131,8 @@ def test_anthropics_client_gets_signed_thinking_and_its_signature_alone_brings_i
         for message in answers:
             block = message.content[0]
             assert (block.type, block.thinking) == ("thinking", "" if omitted else THOUGHT)
-            for expected in (
-                {**block.model_dump(), "thinking": ""},
-                {"type": "redacted_thinking", "data": block.signature},
-            ):
+            redacted = {"type": "redacted_thinking", "data": block.signature}
+            for expected in ({**block.model_dump(), "thinking": ""}, redacted):
                 history: Any = [HELLO[0], {"role": "assistant", "content": [expected, message.content[1]]}, HELLO[0]]
                 client.messages.create(**{**ask, "messages": history})
                 assert engine.requests[-1].messages[1]["reasoning_content"] == THOUGHT
@@ -157,23 +153,16 @@ def test_a_run_of_ag_ui_tells_the_sealed_value_of_its_reasoning_and_its_history_
         assert (kinds[at - 1], kinds[at + 1]) == ("REASONING_MESSAGE_END", "REASONING_END")
         sealed_event = events[at]
         assert (sealed_event["subtype"], sealed_event["entityId"]) == ("message", events[at - 1]["messageId"])
+        sealed = {"id": sealed_event["entityId"], "encryptedValue": sealed_event["encryptedValue"]}
         history = [
             AGUI["messages"][0],
-            {
-                "id": sealed_event["entityId"],
-                "role": "reasoning",
-                "content": "",
-                "encryptedValue": sealed_event["encryptedValue"],
-            },
+            {"role": "reasoning", "content": "", **sealed},
             {"id": "a", "role": "assistant", "content": "Done."},
             {"id": "u", "role": "user", "content": "More"},
         ]
         assert server.post("/ag-ui", **{**AGUI, "messages": history}).status_code == 200
-    assert server.engine.requests[-1].messages[1] == {
-        "role": "assistant",
-        "content": "Done.",
-        "reasoning_content": THOUGHT,
-    }
+    said = {"role": "assistant", "content": "Done.", "reasoning_content": THOUGHT}
+    assert server.engine.requests[-1].messages[1] == said
 
 
 def test_a_stream_of_responses_tells_the_summary_as_the_official_client_expects_it() -> None:
@@ -207,21 +196,21 @@ def sealed_by(server: Live) -> list[str]:
 
 
 BUDGETS: list[tuple[str, Any, int | None]] = [
-    ("/v1/chat/completions", {"thinking_budget": 9}, 9),
-    ("/v1/chat/completions", {"thinking_token_budget": 0}, 0),
-    ("/v1/chat/completions", {"chat_template_kwargs": {"thinking_budget": 8}}, 8),
-    ("/v1/chat/completions", {"reasoning": {"max_tokens": 7}}, 7),
-    ("/v1/chat/completions", {"thinking": {"type": "enabled", "budget_tokens": 6}}, 6),
-    ("/v1/chat/completions", {"reasoning_effort": "low"}, 50),
-    ("/v1/chat/completions", {"reasoning_effort": "low", "thinking_budget": 9}, 9),
-    ("/v1/chat/completions", {"reasoning_effort": "high"}, None),
+    (CHAT, {"thinking_budget": 9}, 9),
+    (CHAT, {"thinking_token_budget": 0}, 0),
+    (CHAT, {"chat_template_kwargs": {"thinking_budget": 8}}, 8),
+    (CHAT, {"reasoning": {"max_tokens": 7}}, 7),
+    (CHAT, {"thinking": {"type": "enabled", "budget_tokens": 6}}, 6),
+    (CHAT, {"reasoning_effort": "low"}, 50),
+    (CHAT, {"reasoning_effort": "low", "thinking_budget": 9}, 9),
+    (CHAT, {"reasoning_effort": "high"}, None),
     ("/v1/responses", {"reasoning": {"effort": "low"}}, 50),
     ("/v1/responses", {"reasoning": {"effort": "low", "max_tokens": 9}}, 9),
     ("/v1/messages", {"thinking": {"type": "enabled", "budget_tokens": 1024}}, 1024),
     ("/v1/messages", {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}, 50),
     ("/ag-ui", {"forwardedProps": {"thinking_budget": 9}}, 9),
     ("/ag-ui", {"forwardedProps": {"reasoning_effort": "low"}}, 50),
-    ("/v1/chat/completions", {"thinking": False, "thinking_budget": 9}, None),
+    (CHAT, {"thinking": False, "thinking_budget": 9}, None),
 ]
 
 
@@ -242,47 +231,30 @@ PICKY = """{% if enable_thinking is defined %}{{ raise_exception('no thinking he
 {{ m.content or '' }}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}"""
-RUN: Any = {
-    "threadId": "t",
-    "runId": "r",
-    "state": {},
-    "tools": [],
-    "context": [],
-    "messages": [{"id": "1", **HELLO[0]}],
-}
-ASKED: Any = [
-    ("/v1/chat/completions", {"messages": HELLO}, {"enable_thinking": True}, "enable_thinking", "no thinking here"),
-    ("/v1/chat/completions", {"messages": HELLO}, {"reasoning_effort": "low"}, "reasoning_effort", ""),
-    (
-        *("/v1/chat/completions", {"messages": HELLO}, {"chat_template_kwargs": {"reasoning_effort": "low"}}),
-        *("chat_template_kwargs.reasoning_effort", ""),
-    ),
-    ("/v1/responses", {"input": "Hi"}, {"reasoning": {"effort": "low"}}, "reasoning.effort", ""),
-    (
-        *("/v1/messages", {"messages": HELLO, "max_tokens": 9}),
-        *({"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}, "thinking.type", "no thinking here"),
-    ),
-    ("/ag-ui", RUN, {"forwardedProps": {"thinking": {"enabled": True}}}, "forwardedProps.thinking.enabled", ""),
+REFUSED: Any = [
+    (CHAT, {"enable_thinking": True}, "enable_thinking", "no thinking here"),
+    (CHAT, {"reasoning_effort": "low"}, "reasoning_effort", ""),
+    (CHAT, {"chat_template_kwargs": {"reasoning_effort": "low"}}, "chat_template_kwargs.reasoning_effort", ""),
+    ("/v1/responses", {"reasoning": {"effort": "low"}}, "reasoning.effort", ""),
+    ("/v1/messages", {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}, "thinking.type", "no"),
+    ("/ag-ui", {"forwardedProps": {"thinking": {"enabled": True}}}, "forwardedProps.thinking.enabled", ""),
 ]
 
 
-@pytest.mark.parametrize(("path", "asked", "more", "field", "why"), ASKED)
+@pytest.mark.parametrize(("path", "more", "field", "why"), REFUSED)
 def test_a_variable_that_the_template_refuses_is_an_error_of_the_field_that_sets_it(
-    path: str, asked: Any, more: Any, field: str, why: str
+    path: str, more: Any, field: str, why: str
 ) -> None:
-    tokenizer = Tokenizer(PICKY, PICKY, {}, ("<|im_start|>", "<|im_end|>"))
-    with live(Scripted(["ok"]), "hermes", prompts=Prompts(tokenizer)) as server:
-        server.ok(path, **asked)
-        answer = server.post(path, **{**asked, **more})
+    with live(Scripted(["ok"]), "hermes", prompts=template(PICKY)) as server:
+        server.ok(path, **MINIMAL[path])
+        answer = server.post(path, **{**MINIMAL[path], **more})
     assert answer.status_code == 400
     assert f'"{field}: the chat template rejected the request: TemplateError: {why}' in answer.text
 
 
 def test_an_effort_of_messages_that_the_template_refuses_is_an_error_of_output_config() -> None:
-    template = PICKY.split("\n", 1)[1]
-    tokenizer = Tokenizer(template, template, {}, ("<|im_start|>", "<|im_end|>"))
     asked: Any = {"messages": HELLO, "max_tokens": 9, "thinking": {"type": "adaptive"}}
-    with live(Scripted(["ok"]), "hermes", prompts=Prompts(tokenizer)) as server:
+    with live(Scripted(["ok"]), "hermes", prompts=template(PICKY.split("\n", 1)[1])) as server:
         server.ok("/v1/messages", **asked, output_config={"effort": "high"})
         answer = server.post("/v1/messages", **asked, output_config={"effort": "low"})
     assert (answer.status_code, "output_config.effort: the chat template rejected" in answer.text) == (400, True)

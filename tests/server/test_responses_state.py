@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ import openai
 import pytest
 
 from unspool.engines import Delta, Request
+from unspool.request.sealed import Seal
 from unspool.store import Store
 
 from ..sessions.support import Model
-from .support import HELLO, PATIENCE, Live, Scripted, live, until, written
+from .support import HELLO, PATIENCE, Live, Scripted, chunks, live, until, written
 from .test_loop import MCP
 from .test_protocols import RESPONSES_TOOL
 from .workshop import Workshop, call, model
@@ -35,8 +37,6 @@ def create(client: openai.OpenAI, streamed: bool, **options: Any) -> Any:
     if not streamed:
         return client.responses.create(**options)
     with client.responses.stream(**options) as stream:
-        for _ in stream:
-            pass
         return stream.get_final_response()
 
 
@@ -83,7 +83,7 @@ def test_input_tokens_are_counted_with_what_is_stored() -> None:
 
 
 def test_another_key_finds_nothing_and_says_so_as_openai_does() -> None:
-    with live(Writing(*FACTS), "hermes", prompts=template()) as server:
+    with written(*FACTS) as (server, _):
         first = create(server.openai, False)
         other = another(server)
         for id in (first.id, "resp_nobody", "resp_" + "x" * 5000, "a/b", "\0"):
@@ -254,14 +254,11 @@ def test_a_response_is_retrieved_listed_and_deleted(client: openai.OpenAI) -> No
     assert page.has_more
     assert [item.id for item in page] == [item.id for item in reversed(items)], "the client asks for all pages"
     client.responses.delete(first.id)
-    for gone in (
-        lambda: client.responses.retrieve(first.id),
-        lambda: client.responses.delete(first.id),
-        lambda: create(client, False, previous_response_id=first.id),
-        lambda: create(client, False, previous_response_id=second.id),
-    ):
+    for gone in (client.responses.retrieve, client.responses.delete):
         with pytest.raises(openai.NotFoundError):
-            gone()
+            gone(first.id)
+    with pytest.raises(openai.NotFoundError):
+        create(client, False, previous_response_id=first.id)
     with pytest.raises(openai.NotFoundError, match=f"'{second.id}' continues a response that was deleted"):
         create(client, False, previous_response_id=second.id)
     assert client.responses.retrieve(second.id).id == second.id
@@ -306,8 +303,6 @@ def test_an_index_in_an_error_counts_the_requests_own_items(client: openai.OpenA
 
 
 def test_sealed_reasoning_of_stored_responses_needs_no_key(tmp_path: Path) -> None:
-    from unspool.request.sealed import Seal
-
     engine, file = Writing(*FACTS), tmp_path / "store.db"
     options: Any = {"prompts": template(), "dialect": "hermes"}
     with live(engine, **options, store=Store(file), seal=Seal([b"1" * 32])) as server:
@@ -344,37 +339,23 @@ def test_the_store_grows_with_the_turns_alone(session: bool) -> None:
     assert max(steps[1:]) < 1.05 * min(steps), "only the second turn has tokens of two"
 
 
-def test_large_tools_are_stored_once_for_all_turns_and_stay_with_those_that_are_left() -> None:
-    def tools(count: int) -> Any:
-        return [
-            {"type": "function", "name": f"t{i}", "description": "long " * 50, "parameters": {}} for i in range(count)
-        ]
-
-    store = Store()
-    ids: list[str] = []
-    sizes: list[int] = []
-    with live(Writing(*FACTS * 3), "hermes", prompts=template(), store=store) as server:
-        for count in (40, None, 40, None, 41, None):
-            given = {} if count is None else {"tools": tools(count)}
-            made = create(server.openai, False, previous_response_id=ids[-1] if ids else None, **given)
-            ids.append(made.id)
-            sizes.append(_size(store))
-            assert server.openai.responses.retrieve(made.id) == made
-        first, *steps = (b - a for a, b in itertools.pairwise([0, *sizes]))
-        assert [step > first / 2 for step in steps] == [False, False, False, True, False]
-        server.openai.responses.delete(ids[0])
-        assert [len(server.openai.responses.retrieve(id).tools) for id in ids[1:]] == [40, 40, 40, 41, 41]
-        for id in ids[:0:-1]:
-            server.openai.responses.delete(id)
-        with pytest.raises(openai.NotFoundError):
-            server.openai.responses.retrieve(ids[-1])
+def test_tools_that_every_response_repeats_count_once_against_what_a_request_may_be() -> None:
+    tools: Any = [
+        {"type": "function", "name": f"t{i}", "description": "long " * 50, "parameters": {}} for i in range(40)
+    ]
+    body = 2 * len(json.dumps(tools))
+    with live(Writing(*FACTS * 2), "hermes", prompts=template(), body=body) as server:
+        made = create(server.openai, False, tools=tools)
+        for _ in range(4):
+            made = create(server.openai, False, previous_response_id=made.id)
+            assert len(made.tools) == 40
+        long = create(server.openai, False, input="x" * (body // 2), previous_response_id=made.id)
+        with pytest.raises(openai.BadRequestError, match="the turns up to it have"):
+            create(server.openai, False, previous_response_id=long.id)
 
 
 def _size(store: Store) -> int:
-    def size(reading: Any) -> int:
-        return int(reading._db.execute("SELECT bytes FROM state").fetchone()[0])
-
-    return store.read(size)
+    return store.read(lambda reading: int(reading._db.execute("SELECT bytes FROM state").fetchone()[0]))
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
@@ -388,7 +369,7 @@ def test_a_full_store_fails_the_request_and_the_server_goes_on(streamed: bool, t
         pages = store._db.execute("PRAGMA page_count").fetchone()[0]
         store._db.execute(f"PRAGMA max_page_count = {pages + 5}")
         if streamed:
-            last = [json.loads(line[6:]) for line in _lines(server, stream=True) if line.startswith("data: ")][-1]
+            last = chunks(server.post("/v1/responses", input="x" * 100_000, stream=True).text)[-1]
             assert (last["type"], last["response"]["status"]) == ("response.failed", "failed")
             assert "could not be stored" in last["response"]["error"]["message"]
         else:
@@ -402,10 +383,6 @@ def test_a_full_store_fails_the_request_and_the_server_goes_on(streamed: bool, t
         assert create(server.openai, streamed, store=False, previous_response_id=first.id).status == "completed"
         store._db.execute(f"PRAGMA max_page_count = {pages + 500}")
         assert create(server.openai, streamed, previous_response_id=first.id).status == "completed"
-
-
-def _lines(server: Live, **body: Any) -> list[str]:
-    return server.post("/v1/responses", input="x" * 100_000, **body).text.split("\n")
 
 
 def test_turns_are_found_again_after_a_restart_but_not_by_another_model(tmp_path: Path) -> None:
@@ -546,15 +523,13 @@ def test_a_conversation_is_its_owners_alone() -> None:
         made = server.openai.conversations.create(items=[said])
         (item,) = server.openai.conversations.items.list(made.id).data
         other = another(server)
+        theirs, items = other.conversations, other.conversations.items
         for attempt in (
-            lambda: other.conversations.retrieve(made.id),
-            lambda: other.conversations.update(made.id, metadata={}),
-            lambda: other.conversations.delete(made.id),
-            lambda: other.conversations.items.list(made.id),
-            lambda: other.conversations.items.create(made.id, items=[said]),
-            lambda: other.conversations.items.retrieve(str(item.id), conversation_id=made.id),
-            lambda: other.conversations.items.delete(str(item.id), conversation_id=made.id),
-            lambda: create(other, False, conversation=made.id),
+            *(partial(ask, made.id) for ask in (theirs.retrieve, theirs.delete, items.list)),
+            *(partial(ask, str(item.id), conversation_id=made.id) for ask in (items.retrieve, items.delete)),
+            partial(theirs.update, made.id, metadata={}),
+            partial(items.create, made.id, items=[said]),
+            partial(create, other, False, conversation=made.id),
         ):
             with pytest.raises(openai.NotFoundError, match=f"Conversation with id '{made.id}' not found"):
                 attempt()
@@ -836,9 +811,8 @@ def test_items_that_no_later_request_could_read_are_refused_by_their_field(kind:
     values: list[Any] = [5, True, "", [], [5], {}, {"type": 5}, [{}], None]
     broken = [{**good, field: wrong} for field in ITEMS[kind] for wrong in values]
     asked: Any = {"type": "mcp_approval_request", **ITEMS["mcp_approval_request"]}
-    answers: Any = [
-        {"type": "mcp_approval_response", "approval_request_id": "p", "approve": yes} for yes in (True, False)
-    ]
+    answer = {"type": "mcp_approval_response", "approval_request_id": "p"}
+    answers: Any = [{**answer, "approve": yes} for yes in (True, False)]
     with live(Scripted(["Hello."]), "hermes") as server:
         client = server.openai
         first: Any = client.conversations.create(items=[asked])

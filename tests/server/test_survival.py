@@ -303,10 +303,8 @@ def test_anthropics_disable_parallel_tool_use_is_honoured() -> None:
 
 @pytest.mark.parametrize("reported", [None, Usage(prompt_tokens=11, completion_tokens=1)])
 def test_usage_is_reported_where_a_stop_string_ends_the_answer(reported: Usage | None) -> None:
-    pieces = [
-        Delta(text="a", token_ids=(1,), usage=reported),
-        *(Delta(text=t, token_ids=(2,)) for t in ["b", "c", "STOP", "d"]),
-    ]
+    later = (Delta(text=t, token_ids=(2,)) for t in ["b", "c", "STOP", "d"])
+    pieces = [Delta(text="a", token_ids=(1,), usage=reported), *later]
     with live(Scripted(pieces), "hermes") as server:
         whole = server.post(messages=HELLO, stop="STOP").json()["usage"]
         anthropic = server.post("/v1/messages", max_tokens=9, messages=HELLO, stop_sequences=["STOP"]).json()["usage"]

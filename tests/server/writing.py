@@ -32,7 +32,7 @@ Which city?\x20
 ANSWER = "<think>\nIt is warm.\n</think>\n\n20 degrees."
 
 
-TOKENIZER = byte_level(merges=[("a", "s"), ("as", "s")], special=MARKS)
+TOKENIZER = byte_level(merges=[("a", "s"), ("as", "s"), ("i", "n"), ("e", "r"), ("e", "a")], special=MARKS)
 
 
 class Writing:
@@ -75,7 +75,9 @@ def extends(engine: Writing, at: int, raw: str) -> bool:
         return False
     if engine.ids:
         ids = before.prompt_ids or TOKENIZER.encode(before.prompt, add_special_tokens=False).ids
-        whole = [*ids, *(i for c in raw for i in TOKENIZER.encode(c, add_special_tokens=False).ids)]
+        written = [i for c in raw for i in TOKENIZER.encode(c, add_special_tokens=False).ids]
+        assert written != TOKENIZER.encode(raw, add_special_tokens=False).ids, "the tokenizer would choose the same"
+        whole = [*ids, *written]
         assert now.prompt_ids is not None
         assert list(now.prompt_ids[: len(whole)]) == whole
         assert TOKENIZER.decode(list(now.prompt_ids), skip_special_tokens=False) == now.prompt

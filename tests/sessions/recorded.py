@@ -15,23 +15,9 @@ from .support import Model, check, made, trajectory, tree
 FOLDER: Final = Path(__file__).parent / "recorded"
 _LONG: Final = 100
 _KEPT: Final = (
-    "context_management",
-    "include",
-    "input",
-    "instructions",
-    "max_tokens",
-    "messages",
-    "model",
-    "output_config",
-    "parallel_tool_calls",
-    "reasoning",
-    "store",
-    "stream",
-    "system",
-    "thinking",
-    "tool_choice",
-    "tools",
-)
+    "context_management", "include", "input", "instructions", "max_tokens", "messages", "model", "output_config",
+    "parallel_tool_calls", "reasoning", "store", "stream", "system", "thinking", "tool_choice", "tools",
+)  # fmt: skip
 """The fields of requests that are kept. Others name the machine and the user."""
 
 
@@ -47,25 +33,10 @@ SHAPES: Final = {
     # 0 a title; 1 the task, which calls 2 and 3, a sub-agent, and goes on with 4; 5 the user's next turn;
     # 6 a summary of it all, with which 7 begins anew; 8 goes on from there, with another system prompt.
     "claude-code": Shape(
-        [
-            (None, None),
-            (None, None),
-            (None, None),
-            (2, None),
-            (1, None),
-            (4, None),
-            (4, None),
-            (None, None),
-            (7, "system"),
-        ],
-        [
-            ("agent", [2, 3]),
-            ("agent", [1, 4, 5]),
-            ("agent", [1, 4, 6]),
-            ("agent", [7]),
-            ("agent", [8]),
-            ("auxiliary", [0]),
-        ],
+        [(None, None), (None, None), (None, None), (2, None), (1, None), (4, None), (4, None), (None, None),
+         (7, "system")],
+        [("agent", [2, 3]), ("agent", [1, 4, 5]), ("agent", [1, 4, 6]), ("agent", [7]), ("agent", [8]),
+         ("auxiliary", [0])],
     ),
     # 0 the task, which starts 2 and 3, a sub-agent, waits for it in 1, and goes on with 4; 5 the user's next turn;
     # 6 a summary of it all, without tools, with which 7 begins anew; 8 goes on from there.
@@ -73,7 +44,7 @@ SHAPES: Final = {
         [(None, None), (0, None), (None, None), (2, None), (1, None), (4, None), (5, "tools"), (None, None), (7, None)],
         [("agent", [2, 3]), ("agent", [0, 1, 4, 5]), ("agent", [7, 8]), ("auxiliary", [6])],
     ),
-}
+}  # fmt: skip
 
 
 def shape(found: Any) -> Shape:

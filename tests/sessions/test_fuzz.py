@@ -17,6 +17,8 @@ from unspool.server.models import Served
 
 from ..server.support import CHAT, WEATHER, Live, live, until
 from ..server.writing import TEMPLATE, TOKENIZER, template
+from ..support import calling, function_call
+from ..wire.readers import Answer, agui_stream, chat_whole, messages_answer, messages_whole, responses_answer
 from .support import Model, check, made, trajectory
 
 AGENTS = 4
@@ -42,7 +44,8 @@ def writing(seed: int) -> Model:
     return Model(write)
 
 
-Asked = tuple[str, dict[str, Any], Callable[[httpx2.Response], dict[str, Any]]]
+Asked = tuple[str, dict[str, Any], Callable[[httpx2.Response], Answer]]
+"""A path, a request, and what reads its answer."""
 
 
 class Agent:
@@ -62,18 +65,16 @@ class Agent:
     def run(self, steps: int) -> None:
         for _ in range(steps):
             self.change()
-            message = self.ask()
-            if message is None:
+            answer = self.ask()
+            if answer is None:
                 continue
-            sent = {k: v for k, v in message.items() if k in ("role", "content", "tool_calls")}
-            if self.chance.random() < 0.3 and "reasoning_content" in message:
-                sent["reasoning_content"] = message["reasoning_content"]
-            self.history.append(sent)
-            for call in sent.get("tool_calls") or ():
-                arguments = json.loads(call["function"]["arguments"])
-                call["function"]["arguments"] = json.dumps(arguments, indent=self.chance.choice([None, 2]))
-                self.history.append({"role": "tool", "tool_call_id": call["id"], "content": "20 C"})
-            if not sent.get("tool_calls"):
+            thought = {"reasoning_content": answer.reasoning} if self.chance.random() < 0.3 and answer.reasoning else {}
+            indent = self.chance.choice([None, 2])
+            calls = [function_call(name, json.dumps(json.loads(a), indent=indent), id) for id, name, a in answer.calls]
+            sent = calling(*calls, content=answer.content, **thought)
+            self.history.append(sent if calls else {k: v for k, v in sent.items() if k != "tool_calls"})
+            self.history += [{"role": "tool", "tool_call_id": call["id"], "content": "20 C"} for call in calls]
+            if not calls:
                 self.history.append({"role": "user", "content": self.chance.choice(["And?", "Go on", "Thanks ☀"])})
 
     def change(self) -> None:
@@ -96,7 +97,7 @@ class Agent:
         elif what < 0.33:
             self.tools = [] if self.tools else [WEATHER]
 
-    def ask(self) -> dict[str, Any] | None:
+    def ask(self) -> Answer | None:
         headers = {"Authorization": f"Bearer {self.session['key']}", "x-stainless-retry-count": "0"}
         headers["Idempotency-Key"] = str(self.chance.random())  # another agent may ask the same
         path, body, read = self.chance.choice([self.chat, self.responses, self.messages, self.agui])()
@@ -119,19 +120,19 @@ class Agent:
         assert answers[0].status_code == 200, answers[0].text
         return read(answers[0])
 
-    # -- each protocol: its path, the request, and what reads the answer as a message of chat completions -----
+    # -- each protocol ---------------------------------------------------------------------------------------------
 
     def switch(self) -> dict[str, Any]:
         thinks = self.chance.choice([None, None, True, False])
         return {} if thinks is None else {"enable_thinking": thinks}
 
-    def chat(self) -> "Asked":
+    def chat(self) -> Asked:
         body: dict[str, Any] = {"messages": self.history, **self.switch()}
         if self.tools:
             body["tools"] = self.tools
-        return CHAT, body, lambda answer: self.chance.choice(answer.json()["choices"])["message"]
+        return CHAT, body, lambda answer: self.chance.choice(chat_whole(answer.content))
 
-    def responses(self) -> "Asked":
+    def responses(self) -> Asked:
         items: list[Any] = []
         history, previous = self.history, {}
         before = len(self.kept)
@@ -152,20 +153,13 @@ class Agent:
         elif previous:
             body["tools"] = []
 
-        def read(answer: httpx2.Response) -> dict[str, Any]:
-            found: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": []}
+        def read(answer: httpx2.Response) -> Answer:
             self.stored, self.kept = answer.json()["id"], asked
-            for item in answer.json()["output"]:
-                if item["type"] == "message":
-                    found["content"] += "".join(part["text"] for part in item["content"])
-                elif item["type"] == "function_call":
-                    function = {"name": item["name"], "arguments": item["arguments"]}
-                    found["tool_calls"].append({"id": item["call_id"], "type": "function", "function": function})
-            return found if found["tool_calls"] else {k: v for k, v in found.items() if k != "tool_calls"}
+            return responses_answer(answer.json())
 
         return "/v1/responses", body, read
 
-    def messages(self) -> "Asked":
+    def messages(self) -> Asked:
         turns: list[Any] = []
         for m in self.history[1:]:
             blocks = [{"type": "text", "text": m["content"]}] if m["content"] and m["role"] != "tool" else []
@@ -182,23 +176,9 @@ class Agent:
             named = self.tools[0]["function"]
             body["tools"] = [{"name": named["name"], "input_schema": named["parameters"]}]
 
-        def read(answer: httpx2.Response) -> dict[str, Any]:
-            content = answer.json()["content"]
-            found = {"role": "assistant", "content": "".join(b["text"] for b in content if b["type"] == "text")}
-            calls = [
-                {
-                    "id": b["id"],
-                    "type": "function",
-                    "function": {"name": b["name"], "arguments": json.dumps(b["input"])},
-                }
-                for b in content
-                if b["type"] == "tool_use"
-            ]
-            return {**found, "tool_calls": calls} if calls else found
+        return "/v1/messages", body, lambda answer: messages_answer(messages_whole(answer.content))
 
-        return "/v1/messages", body, read
-
-    def agui(self) -> "Asked":
+    def agui(self) -> Asked:
         sent: list[Any] = []
         for at, m in enumerate(self.history):
             one = {"id": str(at), "role": m["role"], "content": m["content"] or ""}
@@ -214,21 +194,7 @@ class Agent:
         body = {"threadId": "t", "runId": "r", "state": {}, "messages": sent, "tools": tools, "context": []}
         body["forwardedProps"] = {"model": self.chance.choice(["served", "late"])}
 
-        def read(answer: httpx2.Response) -> dict[str, Any]:
-            found: dict[str, Any] = {"role": "assistant", "content": ""}
-            calls: dict[str, Any] = {}
-            for line in answer.text.splitlines():
-                event = json.loads(line[6:]) if line.startswith("data: ") else {"type": ""}
-                if event["type"] == "TEXT_MESSAGE_CONTENT":
-                    found["content"] += event["delta"]
-                elif event["type"] == "TOOL_CALL_START":
-                    function = {"name": event["toolCallName"], "arguments": ""}
-                    calls[event["toolCallId"]] = {"id": event["toolCallId"], "type": "function", "function": function}
-                elif event["type"] == "TOOL_CALL_ARGS":
-                    calls[event["toolCallId"]]["function"]["arguments"] += event["delta"]
-            return {**found, "tool_calls": [*calls.values()]} if calls else found
-
-        return "/ag-ui", body, read
+        return "/ag-ui", body, lambda answer: agui_stream(answer.content)[0]
 
     def abort(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> None:
         with (

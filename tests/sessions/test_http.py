@@ -317,8 +317,7 @@ class Loading:
 
 
 @pytest.mark.parametrize(
-    ("path", "body"),
-    [(CHAT, {"messages": HI}), ("/v1/completions", {"prompt": "Hi"}), ("/tokenize", {"prompt": "Hi"})],
+    ("path", "body"), [(CHAT, {"messages": HI}), ("/v1/completions", {"prompt": "Hi"}), ("/tokenize", {"prompt": "Hi"})]
 )
 def test_a_tokenizer_that_is_not_there_yet_is_a_503(
     server: Live, model: Model, monkeypatch: pytest.MonkeyPatch, path: str, body: Any

@@ -38,8 +38,6 @@ pytestmark = pytest.mark.templates
 
 NAMES = [(package, name) for package, listed in manifest().items() for name in listed["files"]]
 ALL = pytest.mark.parametrize(("package", "name"), NAMES)
-WITHOUT: dict[str, str] = {}
-"""Templates that cannot write some conversation, and why."""
 
 
 @pytest.fixture(scope="session")
@@ -85,11 +83,7 @@ def test_no_message_is_missing_from_a_prompt_in_silence(made: Prompts, package: 
             told = tools and declares and messages[-1]["role"] not in ("tool", "function")  # some tell only users
             assert "The weather." in prompt or not told, f"{shape}: the tools are lost"
             assert not prompt.rstrip().endswith(words(messages)[-1]), f"{shape}: the model would go on with it"
-    assert not refused or name in WITHOUT, refused
-
-
-def test_every_listed_exception_names_a_template() -> None:
-    assert set(WITHOUT) <= {name for _, name in NAMES}
+    assert refused == []
 
 
 @ALL

@@ -67,15 +67,13 @@ def test_every_listed_exception_names_a_template() -> None:
     assert set(OTHERWISE) <= {s.file for s in SOURCES}
 
 
-def conversation(asked: str, weather: str) -> list[dict[str, Any]]:
-    call = function_call("get_weather", {"city": "Paris"}, "callid000")
-    return [
-        {"role": "user", "content": f"What now? {asked}"},
-        calling(call, content=None, reasoning_content="plan it"),
-        {"role": "tool", "tool_call_id": "callid000", "name": "get_weather", "content": f"20 degrees {weather}"},
-        {"role": "assistant", "content": "It is warm."},
-        {"role": "user", "content": [{"type": "text", "text": "And "}, {"type": "text", "text": f"then? {asked}"}]},
-    ]
+CONVERSATION: list[dict[str, Any]] = [
+    {"role": "user", "content": "What now?"},
+    calling(function_call("get_weather", {"city": "Paris"}, "callid000"), content=None, reasoning_content="plan it"),
+    {"role": "tool", "tool_call_id": "callid000", "name": "get_weather", "content": "20 degrees"},
+    {"role": "assistant", "content": "It is warm."},
+    {"role": "user", "content": [{"type": "text", "text": "And "}, {"type": "text", "text": "then?"}]},
+]
 
 
 def checked(source: Source, templates: dict[str, Path]) -> Prompts:
@@ -89,35 +87,11 @@ def checked(source: Source, templates: dict[str, Path]) -> Prompts:
 def test_a_conversation_with_tools_and_their_results_is_written(source: Source, templates: dict[str, Path]) -> None:
     made = checked(source, templates)
     prompt = made.render(
-        ChatRequest(messages=conversation("", ""), toolset=read_toolset(TOOLS), template=dict(source.variables))
+        ChatRequest(messages=CONVERSATION, toolset=read_toolset(TOOLS), template=dict(source.variables))
     )
     for text in ("What now?", "Paris", "20 degrees", "It is warm.", "And then?", "get_weather"):
         assert text in prompt
     assert "None" not in prompt
-
-
-@ALL
-def test_users_and_tools_can_spell_no_marker_of_the_template(source: Source, templates: dict[str, Path]) -> None:
-    made = checked(source, templates)
-    tokens = made.tokenizer.added
-    attack = " ".join(tokens) + "".join(tokens)
-    counts = []
-    for text in ("", attack):
-        variables = dict(source.variables)
-        asked = ChatRequest(messages=conversation(text, text), toolset=read_toolset(TOOLS), template=variables)
-        prompt = made.render(asked)
-        counts.append({token: prompt.count(token) for token in tokens})
-    assert counts[0] == counts[1]
-    assert any(counts[0].values())
-
-
-@ALL
-def test_a_final_assistant_message_is_continued(source: Source, templates: dict[str, Path]) -> None:
-    made = prompts(source, templates)
-    messages = [{"role": "user", "content": "What now?"}, {"role": "assistant", "content": "It is i"}]
-    fields: dict[str, Any] = {"messages": messages, "template": dict(source.variables)}
-    fields["begun"] = "messages"
-    assert made.render(ChatRequest(**fields)).endswith("It is i")
 
 
 @pytest.mark.parametrize("function", [{}, {"description": "Now."}, {"parameters": {"type": "object"}}])
@@ -127,8 +101,8 @@ def test_tools_need_neither_a_description_nor_parameters(
 ) -> None:
     tool = {"type": "function", "function": {"name": "now", **function}}
     made = checked(source, templates)
-    prompt = made.render(ChatRequest(messages=conversation("Hi?", "warm")[:1], toolset=read_toolset([tool])))
-    assert "Hi?" in prompt
+    prompt = made.render(ChatRequest(messages=CONVERSATION[:1], toolset=read_toolset([tool])))
+    assert "What now?" in prompt
 
 
 def test_tools_that_gpt_oss_was_trained_on_are_described_by_its_template(templates: dict[str, Path]) -> None:

@@ -20,46 +20,34 @@ def deep(levels: int) -> Any:
     return found
 
 
+BAD = [deep(60), {"type": "object", "description": "x" * 100_000}]
+NAMED = [{**GOOD, "name": name} for name in ("", "sp ace", "a" * 200, "good")]
+SCHEMAS: list[Any] = [{"type": "string"}, {}, None, 7, deep(150), {"type": "object", "properties": []}]
+FIELDS: list[dict[str, Any]] = [{"name": 7}, {"description": {}}, {"title": 7}, {"name": None}]
+SLOW = {**GOOD, "outputSchema": {"type": "object", "properties": {"a": {"pattern": "(a|a)*b"}}}}
+PAGES: dict[str, dict[str, Any]] = {
+    "endless-pages": {"tools": [GOOD], "nextCursor": "again"},
+    "many": {"tools": [{**GOOD, "name": f"tool{i}"} for i in range(1000)]},
+    "heavy": {"tools": [{"name": 7}] * 40_000},
+    "unreadable": {"tools": [*({"name": i} for i in range(2000)), GOOD]},
+    "lies": {"tools": [*map(schema, BAD), *NAMED, GOOD]},
+    "odd": {"tools": [*map(schema, SCHEMAS), *({**GOOD, **field} for field in FIELDS), SLOW, None, 7, []]},
+    "no-list": {"tools": "none"},
+}
+
+
 def page(cursor: str | None) -> dict[str, Any]:
     if FAULT == "pages":
         at = int(cursor or 0)
         rest = {"nextCursor": str(at + 1)} if at < 3 else {}
         return {"tools": [{**GOOD, "name": f"tool{at}"}], **rest}
-    if FAULT == "endless-pages":
-        return {"tools": [GOOD], "nextCursor": "again"}
-    if FAULT == "many":
-        return {"tools": [{**GOOD, "name": f"tool{i}"} for i in range(1000)]}
-    if FAULT == "heavy":
-        return {"tools": [{"name": 7}] * 40_000}
-    if FAULT == "unreadable":
-        return {"tools": [*({"name": i} for i in range(2000)), GOOD]}
-    if FAULT == "lies":
-        bad = [deep(60), {"type": "object", "description": "x" * 100_000}]
-        named = [{**GOOD, "name": name} for name in ("", "sp ace", "a" * 200, "good")]
-        return {"tools": [*map(schema, bad), *named, GOOD]}
-    if FAULT == "odd":
-        schemas: list[Any] = [{"type": "string"}, {}, None, 7, deep(150), {"type": "object", "properties": []}]
-        fields: list[dict[str, Any]] = [{"name": 7}, {"description": {}}, {"title": 7}, {"name": None}]
-        odd: list[Any] = [
-            {**GOOD, "outputSchema": {"type": "object", "properties": {"a": {"pattern": "(a|a)*b"}}}},
-            None,
-            7,
-            [],
-        ]
-        return {"tools": [*map(schema, schemas), *({**GOOD, **field} for field in fields), *odd]}
-    if FAULT == "no-list":
-        return {"tools": "none"}
-    return {"tools": [GOOD]}
+    return PAGES.get(FAULT, {"tools": [GOOD]})
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "initialize":
-        version = params["protocolVersion"]
-        return {
-            "protocolVersion": version,
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "bad", "version": "1"},
-        }
+        told = {"protocolVersion": params["protocolVersion"], "serverInfo": {"name": "bad", "version": "1"}}
+        return {**told, "capabilities": {"tools": {}}}
     if method == "tools/list":
         return page(params.get("cursor"))
     if method == "tools/call":
@@ -80,19 +68,11 @@ def call() -> dict[str, Any]:
     if FAULT == "nonsense":
         print("this is no JSON", flush=True)
         print('{"jsonrpc": "2.0", "id": 99999, "result": {}}', flush=True)
-    if FAULT == "parts":
-        return {"content": [{"type": "text", "text": ""}] * 40_000}
-    if FAULT == "brackets":
-        return {"content": [{"type": "text", "text": "[{" * 100_000}]}
-    if FAULT == "cut-texts":
-        return {
-            "content": [
-                {"type": "text", "text": text} for text in ("\ud83d", "\ud83d\ude00", "\ude00\\ud83d", "\udcff")
-            ]
-        }
     if FAULT == "no-result":
         return {"content": 7}
-    return {"content": [{"type": "text", "text": "done"}]}
+    texts: dict[str, list[str]] = {"parts": [""] * 40_000, "brackets": ["[{" * 100_000]}
+    texts["cut-texts"] = ["\ud83d", "\ud83d\ude00", "\ude00\\ud83d", "\udcff"]
+    return {"content": [{"type": "text", "text": text} for text in texts.get(FAULT, ["done"])]}
 
 
 if FAULT == "silent":

@@ -103,7 +103,8 @@ async def test_a_page_is_shown_in_numbered_lines_with_numbered_links(site: str) 
         assert "〖0†L1〗" in result.text  # what a page writes is not a citation
         assert "alert" not in result.text
         assert [(source.cursor, source.title) for source in result.sources] == [(0, "Ships & harbours")]
-        assert (await call("open", id=f"http://{site}/packed")).text.split("\n")[4:] == lines[4:]
+        for path in ("packed", "to/home"):  # a redirect within the list is followed
+            assert (await call("open", id=f"http://{site}/{path}")).text.split("\n")[4:] == lines[4:]
 
 
 async def test_links_are_opened_pages_are_scrolled_and_places_are_found(site: str) -> None:
@@ -113,24 +114,15 @@ async def test_links_are_opened_pages_are_scrolled_and_places_are_found(site: st
         assert other.text.startswith(f"[1] http://{site}/other\n")
         assert len(other.text) <= LIMITS.output
         later = await call("open", loc=400, num_lines=2)
-        assert later.text.split("\n")[1:] == [
-            "**viewing lines [400 - 401] of 500**",
-            "",
-            "L400: line 399",
-            "L401: line 400",
-        ]
+        lines = ["**viewing lines [400 - 401] of 500**", "", "L400: line 399", "L401: line 400"]
+        assert later.text.split("\n")[1:] == lines
         found = await call("find", pattern="LINE 49", cursor=1)
         assert "L0: # L50" in found.text
         assert "L1: line 49" in found.text
         again = await call("open", cursor=0, id="0")
         assert again.text.startswith("[3] ")
-        for wrong in (
-            {"id": 99, "cursor": 0},
-            {"cursor": 7},
-            {"loc": 9_999, "cursor": 1},
-            {"id": {"a": 1}},
-            {"loc": "x"},
-        ):
+        far = {"loc": 9_999, "cursor": 1}
+        for wrong in ({"id": 99, "cursor": 0}, {"cursor": 7}, far, {"id": {"a": 1}}, {"loc": "x"}):
             assert (await call("open", **wrong)).error, wrong
         assert (await call("find", pattern="")).error
 
@@ -172,11 +164,6 @@ async def test_unreadable_pages_are_refused(site: str, path: str, message: str) 
         assert message in result.text
 
 
-async def test_redirects_within_the_list_are_followed(site: str) -> None:
-    async with browsing([site]) as call:
-        assert f"(http://{site}/)" in (await call("open", id=f"http://{site}/to/home")).text
-
-
 @pytest.mark.tools
 async def test_a_page_that_is_made_to_keep_the_parser_busy_is_given_up(site: str) -> None:
     async with browsing([site]) as call:
@@ -212,11 +199,9 @@ async def test_an_address_that_changes_after_the_check_is_not_connected_to(
         assert "127.0.0.1 is not a public address" in (await call("open", id=f"http://127.0.0.1:{port}/")).text
 
 
+BASE = b"<base href='http://h/" + b"x" * 150_000 + b"/'>"
 HOSTILE = {
-    "a base that all links share": (
-        b"<base href='http://h/" + b"x" * 150_000 + b"/'>" + b"<a href=y>t</a>" * 3_000,
-        "text/html",
-    ),
+    "a base that all links share": (BASE + b"<a href=y>t</a>" * 3_000, "text/html"),
     "one word": (b"<" * 200_000, "text/plain"),
     "a slow codec": (b"a" * 200_000, "text/plain; charset=punycode"),
     "a codec that refuses": (b"a", "text/plain; charset=undefined"),
@@ -260,23 +245,18 @@ async def test_the_address_that_was_checked_is_the_one_connected_to(site: str, m
     assert asked == ["rebound.example"]
 
 
+FORGED = "http://example.com@evil.example/"
+
+
 @pytest.mark.parametrize(
     ("rules", "allowed", "refused"),
     [
-        (
-            ["example.com"],
-            ["http://example.com/", "https://EXAMPLE.com./x"],
-            ["http://a.example.com/", "http://example.com:8080/"],
-        ),
+        (["example.com"], ["http://example.com/", "https://EXAMPLE.com./x"], ["http://a.example.com/", FORGED]),
+        (["example.com"], [], ["http://example.com:8080/", "http://evil.example/example.com", "data:text/html,x"]),
         (["*.example.com"], ["http://a.example.com/"], ["http://example.com/", "http://aexample.com/"]),
         (["localhost:8000"], ["http://localhost:8000/"], ["http://localhost/", "http://localhost:80000/"]),
         (["*"], ["http://anything.example/"], ["http://anything.example:22/", "ftp://anything.example/", "http:///"]),
         ([], [], ["http://example.com/"]),
-        (
-            ["example.com"],
-            [],
-            ["http://example.com@evil.example/", "http://evil.example/example.com", "data:text/html,x"],
-        ),
     ],
 )
 def test_only_listed_hosts_may_be_read(rules: list[str], allowed: list[str], refused: list[str]) -> None:

@@ -14,6 +14,8 @@ from unspool.tools import Approval, Listing, ServerTool, ToolLimits, ToolResult,
 from unspool.tools.base import read_arguments, shortened
 from unspool.tools.targets import Program, Target
 
+from ..support import tool as declared
+
 
 class Server:
     """A server in this process that records its requests."""
@@ -49,10 +51,7 @@ class Working:
 
 
 def tool(server: str, name: str) -> ServerTool:
-    function = {"name": name, "parameters": {"type": "object"}}
-    return ServerTool(
-        name=name, server=server, original=name, kind="mcp", definition={"type": "function", "function": function}
-    )
+    return ServerTool(name=name, server=server, original=name, kind="mcp", definition=declared(name))
 
 
 def listed(tools: Tools, labels: Sequence[str] | None = None) -> Listing:
@@ -60,9 +59,8 @@ def listed(tools: Tools, labels: Sequence[str] | None = None) -> Listing:
 
 
 def test_clashing_names_are_prefixed_with_their_servers_labels() -> None:
-    listing = listed(
-        Tools([Server("a", "find", "open"), Server("b", "find", "shut"), Server("c", "a__find", "sp ace")])
-    )
+    servers = [Server("a", "find", "open"), Server("b", "find", "shut"), Server("c", "a__find", "sp ace")]
+    listing = listed(Tools(servers))
     assert [tool.name for tool in listing.tools] == ["a__find", "open", "b__find", "shut"]
     named = listing.tools[2]
     assert named.definition["function"]["name"] == "b__find"
@@ -125,11 +123,8 @@ async def test_a_session_asks_each_server_once_and_closes_what_it_opened() -> No
 def test_approvals_go_by_the_tools_own_name_and_by_that_after_its_label() -> None:
     servers = [Server("a", "find", "open"), Server("b", "find")]
     approval = Approval(always=frozenset(("b__find", "open")))
-    assert {tool.name: tool.approval for tool in listed(Tools(servers, approval)).tools} == {
-        "a__find": False,
-        "open": True,
-        "b__find": True,
-    }
+    found = {tool.name: tool.approval for tool in listed(Tools(servers, approval)).tools}
+    assert found == {"a__find": False, "open": True, "b__find": True}
 
 
 @pytest.mark.parametrize(
@@ -219,27 +214,29 @@ def test_wrong_flags_are_refused_with_what_is_allowed(arguments: list[str], mess
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
+    ("server", "message"),
     [
-        ([], "must be {"),
-        ({"mcpServers": {"a b": {"command": "x"}}}, "the label 'a b' must have"),
-        ({"mcpServers": {"a": {}}}, "mcpServers.a: must have either command or url"),
-        ({"mcpServers": {"a": {"command": "x", "url": "http://x/"}}}, "either command or url"),
-        ({"mcpServers": {"a": {"command": "x", "args": "y"}}}, "args: must be a list of strings"),
-        ({"mcpServers": {"a": {"command": "x", "env": {"A": 1}}}}, "env: must be an object of strings"),
-        ({"mcpServers": {"a": {"command": "${NOT_SET}"}}}, "the environment has no such variable"),
-        ({"mcpServers": {"a": {"url": "x"}}}, "'x' is not a URL"),
-        ({"mcpServers": {"a": {"url": "http://x/", "type": "ws"}}}, "type: 'ws' is not one of stdio"),
-        ({"mcpServers": {"a": {"url": "http://x/", "type": "stdio"}}}, "does not fit url"),
-        ({"mcpServers": {"a": {"command": "x", "require_approval": "ask"}}}, "require_approval: must be"),
-        ({"mcpServers": {"a": {"command": "x", "timeout": -1}}}, "timeout: must be a number"),
+        ({}, "mcpServers.a: must have either command or url"),
+        ({"command": "x", "url": "http://x/"}, "either command or url"),
+        ({"command": "x", "args": "y"}, "args: must be a list of strings"),
+        ({"command": "x", "env": {"A": 1}}, "env: must be an object of strings"),
+        ({"command": "${NOT_SET}"}, "the environment has no such variable"),
+        ({"url": "x"}, "'x' is not a URL"),
+        ({"url": "http://x/", "type": "ws"}, "type: 'ws' is not one of stdio"),
+        ({"url": "http://x/", "type": "stdio"}, "does not fit url"),
+        ({"command": "x", "require_approval": "ask"}, "require_approval: must be"),
+        ({"command": "x", "timeout": -1}, "timeout: must be a number"),
     ],
 )
-def test_a_wrong_configuration_is_refused_with_its_place(tmp_path: Path, config: object, message: str) -> None:
+def test_a_wrong_configuration_is_refused_with_its_place(tmp_path: Path, server: object, message: str) -> None:
     path = tmp_path / "mcp.json"
-    path.write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=message.replace("{", r"\{")):
+    path.write_text(json.dumps({"mcpServers": {"a": server}}))
+    with pytest.raises(ValueError, match=message):
         Tools.from_flags(mcp_config=path)
+    for config, why in (([], r"must be \{"), ({"mcpServers": {"a b": {"command": "x"}}}, "the label 'a b' must have")):
+        path.write_text(json.dumps(config))
+        with pytest.raises(ValueError, match=why):
+            Tools.from_flags(mcp_config=path)
 
 
 @pytest.mark.tools

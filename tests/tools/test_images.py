@@ -13,6 +13,7 @@ from tests.request.parts.test_places import BLIND, BLIND_RESULTS, SEEING, SPAN
 from tests.request.parts.test_reading import image
 from tests.server.support import chunks
 from tests.server.test_parts import KINDS, OUTPUT, TEXT, body, media_of, prompt_of, serving
+from tests.support import function_call
 from unspool.request.shapes import MOVED
 from unspool.tools import ToolLimits, ToolServer
 from unspool.tools.config import read_config
@@ -72,8 +73,7 @@ def test_a_result_in_ag_ui_has_the_images_that_the_model_gets_and_is_understood_
         asked = body("ag-ui", TEXT)
         events = chunks(server.post("/ag-ui", **asked).text)
         (result,) = [e for e in events if e["type"] == "TOOL_CALL_RESULT"]
-        call = {"name": "paint", "arguments": '{"colors": [1, 2]}'}
-        calls = [{"id": result["toolCallId"], "type": "function", "function": call}]
+        calls = [function_call("paint", '{"colors": [1, 2]}', result["toolCallId"])]
         back = [
             {"id": "a", "role": "assistant", "content": "", "toolCalls": calls},
             {"id": "r", "role": "tool", "toolCallId": result["toolCallId"], "content": result["content"]},
@@ -96,10 +96,9 @@ def test_a_result_in_ag_ui_has_the_images_that_the_model_gets_and_is_understood_
         again = server.post("/ag-ui", **{**asked, "messages": [*asked["messages"], *back]})
         assert "RUN_FINISHED" in again.text, again.text
         assert "Shade 1:\n[image left out]\nShade 2" in "".join(map(chr, scripted.asked[0]["prompt"]))
-        own = [{**calls[0], "function": {**call, "name": "draw"}}]
-        refused = server.post(
-            "/ag-ui", **{**asked, "messages": [*asked["messages"], {**back[0], "toolCalls": own}, back[1]]}
-        )
+        own = [function_call("draw", '{"colors": [1, 2]}', result["toolCallId"])]
+        messages = [*asked["messages"], {**back[0], "toolCalls": own}, back[1]]
+        refused = server.post("/ag-ui", **{**asked, "messages": messages})
         assert "takes text only" in refused.text, "what the client's own tools return is its own fault"
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.loopback import answering, free_port, listens, sends
 from tests.server.support import until
-from unspool.tools import Approval, ToolLimits, ToolResult, Tools, ToolServerError
+from unspool.tools import ToolLimits, ToolResult, Tools, ToolServerError
 from unspool.tools.config import read_list
 from unspool.tools.targets import Target
 
@@ -309,16 +309,6 @@ async def test_a_listing_that_is_cancelled_leaves_no_child(tmp_path: Path) -> No
             if children() == before:
                 return
         raise AssertionError("the child is still there")
-
-
-async def test_clashing_names_are_prefixed_and_approvals_apply_by_tool(tmp_path: Path) -> None:
-    one = program("bad_server.py", "none", require_approval="always")
-    async with aclosing(tools_of(tmp_path, one=one, two=program("bad_server.py", "none"))) as tools:
-        listing = await tools.list_tools()
-        assert [tool.name for tool in listing.tools] == ["one__good", "two__good"]
-        assert [tool.approval for tool in listing.tools] == [True, False]
-        assert (await call(tools, "two__good")).text == "done"
-    assert Approval.read("never") == Approval()
 
 
 async def test_a_hundred_sessions_at_once_share_one_child_and_each_has_its_answer(tmp_path: Path) -> None:

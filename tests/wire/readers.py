@@ -86,64 +86,50 @@ def joined(parts: list[str]) -> str:
 # -- chat completions --------------------------------------------------------------------------------------------------
 
 
-class ChatState:
-    """One choice as it grows."""
-
-    def __init__(self) -> None:
-        self.role: str | None = None
-        self.texts: dict[str, str] = {}
-        self.calls: list[dict[str, str]] = []
-        self.finish: str | None = None
-
-
 def chat_stream(stream: bytes, field: str = "reasoning_content") -> tuple[list[Answer], dict[str, Any] | None]:
     """The choices of a stream of chunks, and its usage. In a choice, the role may come only once, like a call's id."""
     chunks = [f.data for f in frames(stream, done=True)]
-    choices: dict[int, ChatState] = {}
+    ((_, kind, _, _),) = {(c["id"], c["object"], c["created"], c["model"]) for c in chunks}
+    assert kind == "chat.completion.chunk"
+    choices: list[dict[str, Any]] = []
     usage = None
-    identity = {(c["id"], c["object"], c["created"], c["model"]) for c in chunks}
-    assert len(identity) == 1
-    assert next(iter(identity))[1] == "chat.completion.chunk"
     for chunk in chunks:
         assert usage is None, "something follows the usage"
         usage = chunk.get("usage")
-        for choice in chunk["choices"]:
-            if choice["index"] not in choices:
-                assert choice["index"] == len(choices), "choices open in order"
-                choices[choice["index"]] = ChatState()
-            _chat_delta(choices[choice["index"]], choice)
-    return [_chat_answer(c, field) for c in choices.values()], usage
+        for sent in chunk["choices"]:
+            if sent["index"] == len(choices):  # choices open in order
+                choices.append({"tool_calls": [], "finish": None})
+            _chat_delta(choices[sent["index"]], sent)
+    return [_chat_answer(c, field) for c in choices], usage
 
 
-def _chat_delta(choice: ChatState, sent: dict[str, Any]) -> None:
-    assert choice.finish is None, "something follows the finish reason"
-    choice.finish = sent["finish_reason"]
+def _chat_delta(choice: dict[str, Any], sent: dict[str, Any]) -> None:
+    assert choice["finish"] is None, "something follows the finish reason"
+    choice["finish"] = sent["finish_reason"]
     for key, value in sent["delta"].items():
-        if key == "role":
-            assert choice.role is None, "the role is sent twice"
-            choice.role = value
-        elif key == "tool_calls":
+        if key == "tool_calls":
             for call in value:
-                _chat_call(choice, call)
+                _chat_call(choice["tool_calls"], call)
         elif value is not None:
-            choice.texts[key] = choice.texts.get(key, "") + value
+            assert key != "role" or key not in choice, "the role is sent twice"
+            choice[key] = choice.get(key, "") + value
 
 
-def _chat_call(choice: ChatState, call: dict[str, Any]) -> None:
-    if call["index"] == len(choice.calls):
+def _chat_call(calls: list[dict[str, str]], call: dict[str, Any]) -> None:
+    if call["index"] == len(calls):
         assert call["type"] == "function"
-        choice.calls.append({"id": call["id"], **call["function"]})
+        calls.append({"id": call["id"], **call["function"]})
         return
-    assert call["index"] == len(choice.calls) - 1, "one call after another"
+    assert call["index"] == len(calls) - 1, "one call after another"
     assert set(call) == {"index", "function"}
     assert set(call["function"]) == {"arguments"}
-    choice.calls[-1]["arguments"] += call["function"]["arguments"]
+    calls[-1]["arguments"] += call["function"]["arguments"]
 
 
-def _chat_answer(choice: ChatState, field: str) -> Answer:
-    assert choice.role == "assistant"
-    calls = tuple((c["id"], c["name"], c["arguments"]) for c in choice.calls)
-    return Answer(choice.texts.get(field, ""), choice.texts.get("content", ""), calls, choice.finish or "")
+def _chat_answer(choice: dict[str, Any], field: str) -> Answer:
+    assert choice["role"] == "assistant"
+    calls = tuple((c["id"], c["name"], c["arguments"]) for c in choice["tool_calls"])
+    return Answer(choice.get(field, ""), choice.get("content", ""), calls, choice["finish"] or "")
 
 
 def chat_whole(data: bytes, field: str = "reasoning_content") -> list[Answer]:

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -53,11 +54,17 @@ _SHOWN = 3  # examples of models
 
 
 def _listed(dialect: Dialect) -> tuple[str, str, str, str, str]:
-    models = list(dict.fromkeys(glob.strip("*-") for glob in dialect.models[:_SHOWN]))
-    more = ["…"] if len(dialect.models) > _SHOWN else []
+    models = list(dict.fromkeys(map(_named_by, dialect.models)))
+    more = ["…"] if len(models) > _SHOWN else []
     marker = start_marker(dialect).replace("\n", "\\n")
     family = dialect.description.partition("\n")[0].partition(": ")[0]
-    return dialect.name, family, ", ".join(models + more), marker, ", ".join(dialect.aliases)
+    return dialect.name, family, ", ".join(models[:_SHOWN] + more), marker, ", ".join(dialect.aliases)
+
+
+def _named_by(glob: str) -> str:
+    """A model's name that a glob means."""
+    name = re.sub(r"\[(\w)(?!-)[^]]*\]", r"\1", glob)  # the first of some characters
+    return re.sub(r"-*(\[[^]]*\]|\*)+-*", "-", name).strip("-")
 
 
 def start_marker(dialect: Dialect) -> str:

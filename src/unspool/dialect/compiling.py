@@ -181,6 +181,11 @@ def _has_token(pattern: Pattern) -> bool:
     return tag_of(pattern).startswith(("<|", "<｜"))
 
 
+def _has_tag(pattern: Pattern) -> bool:
+    """Whether a pattern begins with a tag that is no special token, which prose may contain."""
+    return pattern.first[:1] == "<" and not _has_token(pattern)
+
+
 class _Parts(msgspec.Struct, frozen=True, dict=True):
     """A dialect's markers, grouped by what they open or close."""
 
@@ -540,9 +545,14 @@ def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, nam
     marked = [c for c in called if c.marked] if calls else []
     others: list[Marker] = [*reasoning, *headers, *ends, *starts]
     content = [*called, *others] if calls else [*others, *_shared(called, [*frame_ends, *ends])]
+    # Where a call is a message of its own, a tag that is no token opens or closes none in a message with a header.
+    own = any(_unstarted(t.before, d.start) != t.before for t in d.call[:1])
+    loose = [c for c in called if own and _has_tag(c.pattern)]
+    framed = [o for o in content if o not in loose]
+    framed_strays = [s for s in strays if not (own and _has_tag(s.pattern))]
     undecided = reasoning if policy.reasoning_in_content != "text" else []
     in_thoughts = calls and policy.call_in_reasoning != "text"
-    thought_calls = parts.within(parts.thought_calls) if in_thoughts else []
+    thought_calls = [c for c in parts.within(parts.thought_calls) if in_thoughts and c not in loose]
     leads = [t.lead for t in _framed(d) if t.before]
     trails = [t.inner_trail for t in _framed(d)]
     margin = _margin([*(b.lead for b in parts.blocks if calls), *(t.lead for t in d.reasoning), *leads])
@@ -554,7 +564,7 @@ def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, nam
         text=Region(
             Scan(content, strays), "" if parts.frames else _longest([t.inner_trail for t in d.content]), margin
         ),
-        frame=Region(Scan([*frame_ends, *content], strays), _longest(trails), margin),
+        frame=Region(Scan([*frame_ends, *framed], framed_strays), _longest(trails), margin),
         reasoning=Region(
             Scan([*reasoning_ends, *_answers_ends(parts), *headers, *ends, *starts, *thought_calls]),
             _longest([t.inner_trail for t in d.reasoning]),
@@ -626,7 +636,7 @@ def _parameter(d: Dialect, t: Template, opening: Pattern, enders: set[str], riva
         held=_margin([t.inner_trail, gap]),
         vague=any(rival.first.startswith(opening.first) for rival in rivals),
         rivals=rivals,
-        loose=Loose(opening, tags) if len(tags) > 1 else None,
+        loose=Loose(opening, tags, own) if len(tags) > 1 else None,
         head=opening.first if _solid(opening)[1:2] == ["key"] else "",
         last=tags[-1].first if tags else "",
         token=token if own.first == f"{token}</" and _solid(own)[1:] == ["key", ">"] else "",

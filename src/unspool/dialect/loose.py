@@ -38,18 +38,20 @@ def value_tags(opening: Pattern) -> list[Pattern]:  # one pass that groups atoms
 
 class Loose(Pattern):
     """The opening of an argument whose key and value have several tags between them, of which one may be missing, and
-    each may be repeated. It matches as `Pattern` does. ``unopened`` is the same without what is before the key."""
+    each may be repeated. It matches as `Pattern` does. The value's closing may stand in place of the key's.
+    ``unopened`` is the same without what is before the key."""
 
-    __slots__ = ("_before", "_margin", "tags", "unopened")
+    __slots__ = ("_before", "_closing", "_margin", "tags", "unopened")
 
-    def __init__(self, opening: Pattern, tags: list[Pattern], *, opened: bool = True) -> None:
+    def __init__(self, opening: Pattern, tags: list[Pattern], closing: Pattern, *, opened: bool = True) -> None:
         super().__init__([])
         self.atoms = opening.atoms
         self.first = opening.first if opened else ""
         self.tags = tags
+        self._closing = closing
         key = next(i for i, a in enumerate(opening.atoms) if a.text == "key" and a.kind != LITERAL)
         self._before = spaced(a for a in opening.atoms[:key] if a.kind != SPACE) if opened else None
-        self.unopened = Loose(opening, tags, opened=False) if opened else self
+        self.unopened = Loose(opening, tags, closing, opened=False) if opened else self
         last = max(i for i, a in enumerate(opening.atoms) if a.kind == LITERAL and a.text == tags[-1].first)
         self._margin = opening.atoms[last - 1].text if opening.atoms[last - 1].kind == SPACE else ""
 
@@ -74,6 +76,10 @@ class Loose(Pattern):
             i = self._key(text, i, fields)
         if i < 0:
             return i
+        wrong = self._closing.match(text, i, {})
+        if wrong == MORE:
+            return MORE
+        i = max(i, wrong)  # in place of the first tag, which is missing
         for n, tag in enumerate(self.tags):
             counts[n] = 0
             while counts[n] < (MAX_AGAIN if n < len(self.tags) - 1 else 1):  # what follows the last is the value
@@ -91,10 +97,11 @@ class Loose(Pattern):
 
     def _key(self, text: str, begins: int, fields: dict[str, str]) -> int:
         """The end of the key that begins at an index: one of the tags is there."""
-        window = begins + MAX_FIELD + max(len(t.first) for t in self.tags)
-        ends = [p for t in self.tags if (p := text.find(t.first, begins, window)) >= 0]
+        firsts = [self._closing.first, *(t.first for t in self.tags)]
+        window = begins + MAX_FIELD + max(map(len, firsts))
+        ends = [p for first in firsts if (p := text.find(first, begins, window)) >= 0]
         i = min(ends, default=len(text))
-        key = text[begins:i].strip() if ends else without_beginning(text[begins:i], [t.first for t in self.tags])
+        key = text[begins:i].strip() if ends else without_beginning(text[begins:i], firsts)
         if "\n" in key or self.tags[0].first[0] in key or i - begins > MAX_FIELD or (ends and not key):
             return NO
         if self._before is None and not plain_name(key):

@@ -198,6 +198,12 @@ class Parameter(msgspec.Struct, eq=False, dict=True):
     token: str  # the token before each of its tags, if its closing names it; else ``""``
 
     @cached_property
+    def windows(self) -> "Parameter":
+        """The same, where the lines around its value end as on Windows."""
+        texts = {name: getattr(self, name).replace("\n", "\r\n") for name in ("lead", "trail", "gap", "held")}
+        return msgspec.structs.replace(self, **texts)
+
+    @cached_property
     def find(self) -> Finder:
         """Finds what may end its value."""
         return Finder(self.triggers)

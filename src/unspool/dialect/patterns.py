@@ -565,7 +565,7 @@ def _add_literal(atoms: list[Atom], text: str) -> None:
             atoms.append(Atom(LITERAL, text[at : m.start()]))
         _soft(atoms)
         if atoms and atoms[-1].kind == SPACE:
-            atoms[-1].text = m.group()
+            atoms[-1].text += m.group()
         at = m.end()
     if at < len(text):
         atoms.append(Atom(LITERAL, text[at:]))

@@ -72,6 +72,8 @@ class Blocks(Steps):
             if r == MORE and other >= 0 and within is not None:  # the output's end cuts its own closing
                 self._ledger.notice("missing_close", within.closing.first)
                 other = len(self._tape.buf)
+            elif other >= 0 and within is not None and look.first(self._plan.calls.bare_closings, j) == other:
+                self._ledger.notice("missing_close", self._tape.buf[j:other])  # brackets are optional, but one opened
             r = first_of((r, other))
         if r >= 0:
             self._close_block(r)

@@ -167,7 +167,7 @@ class Calls(Steps):
         if whole is None:
             return None
         name = whole.name
-        counts = marked and name.isprintable() if names is None else name in names
+        counts = marked and name.isprintable() and name == name.strip() if names is None else name in names
         if not counts or not (marked or defines(whole.arguments, 0, self._desk.tools.schema(name)) == NO):
             return None
         if form.syntax is not None and self._undecided(whole):
@@ -412,7 +412,7 @@ class Calls(Steps):
         if cut and not tape.final:
             return False
         closings = self._closings(call)
-        r = NO if call.status != "ok" else self._openings.surplus(j, closings)
+        r = NO if call.status == "invalid" else self._openings.surplus(j, closings)
         if r == MORE:
             return False
         if r >= 0:  # brackets that are too many; the closing follows

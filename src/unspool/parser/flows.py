@@ -353,9 +353,7 @@ def _markup(machine: Machine, fold: Fold, call: OpenCall, reader: MarkupReader) 
     if value is not None and not closing:
         if machine.ledger.at != tape.here:
             return None
-        parameter = value.parameter
-        strings = markup_values(parameter.find, parameter.heads, parameter.triggers, parameter.held)
-        return ValueFlow(machine, fold, call, strings)
+        return ValueFlow(machine, fold, call, markup_values(*value.ends(), value.parameter.held))
     if _marked(machine):
         return None
     held = reader.held()

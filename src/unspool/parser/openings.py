@@ -226,7 +226,7 @@ class Openings(msgspec.Struct, eq=False):
             return MORE if _JSON_KEY_MAYBE.match(buf, i) and not self.tape.final else NO
         key = m.group(1)
         if shape.name_is_key:
-            known = "\\" in key or self.declares(key)
+            known = "\\" in key or self.names is None or self.declares(key)
         else:
             known = key == "type" or key in ARGUMENT_KEYS | NAME_KEYS or any(k == key for k, _ in shape.keys)
         return i if known else NO
@@ -406,10 +406,16 @@ class Openings(msgspec.Struct, eq=False):
             return MORE
         return skip_separators(buf, r) if r >= 0 else j
 
-    def goes_on(self, i: int) -> int:
-        """The end of the opening of the next call of the same block at ``i``, with a marker or a declared name."""
+    def goes_on(self, i: int, *, marked: bool = False) -> int:
+        """The end of the opening of the next call of the same block at ``i``, with a marker or a declared name;
+        ``marked``: the block is, so that any object with a call's key is one."""
         inner = self.look.plan.calls.inner_bare.at(self.tape.buf, i)
-        return self._opens([o for o in inner if o.pattern.first or not o.marked], i, edge=True)
+        inner = [o for o in inner if o.pattern.first or not o.marked]
+        r = self._opens(inner, i, edge=True)
+        if r != NO or not marked:
+            return r
+        ends = ((o, self.look.stands(o.pattern, i)) for o in inner if o.form.shape is not None)
+        return self.look.settled(first_of(self._object_begins(o, o.form, end) if end >= 0 else end for o, end in ends))
 
     def _opens(self, openings: Iterable[CallOpening], i: int, *, edge: bool) -> int:
         return self.look.settled(first_of(self.match(o, i, edge=edge).end for o in openings))

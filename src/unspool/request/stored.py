@@ -28,10 +28,6 @@ _json: Final = msgspec.json.decode
 _RUN: Final = "run"
 LOST: Final = 30.0  # seconds after its last beat after which a process is taken to be gone
 _clock: Final = time.monotonic  # one for all processes of a machine, which nobody sets
-_COMMON: Final = "common"
-_REPEATED: Final = ("instructions", "text", "tools")
-"""Fields of a response that are large, and mostly the same for all turns of an agent: these keep them together."""
-_LARGE: Final = 1024  # bytes of these fields that are worth a record of their own
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +42,6 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     # background, streams: whether it was generated in the background, and whether its events are stored.
     background: bool = False
     streams: bool = False
-    common: str = ""  # the id of the record with fields that the stored JSON does not have; empty: it has all
 
     def items(self) -> list[dict[str, Any]]:
         """The items of the request and of the answer, as a later request has them in its ``input``."""
@@ -61,7 +56,13 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _decode: Final = msgspec.msgpack.Decoder(Saved).decode
-_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class _Items(msgspec.Struct):
+    output: msgspec.Raw
+
+
+_output: Final = msgspec.json.Decoder(_Items).decode
 
 
 class StoredConversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +94,6 @@ class Earlier(msgspec.Struct, frozen=True):
     turn: RememberedTurn | None = None
     packed: int = 0
     size: int = 0
-    common: str = ""  # see `Saved`
 
     def continued(self, fields: Fields) -> Fields:
         """The request with all items in its ``input``, and with the earlier tools if it has none of its own."""
@@ -135,14 +135,15 @@ def recall(reading: ReadTransaction, owner: bytes, fields: Fields, limits: Limit
         raise fields.wrong("previous_response_id", f"{previous} is {last.status}; wait until it is complete")
     if any(one.conversation for one in path):
         raise fields.wrong("previous_response_id", f"{previous} belongs to a conversation; use conversation instead")
-    size = sum(len(one.input) + len(one.response) for one in path[:-1]) + len(last.input) + len(last.response)
+    # Every response repeats the tools and the instructions, of which a later request has the last ones.
+    size = sum(len(one.input) + len(_output(one.response).output) for one in path) + len(last.response)
     if size > limits.body:
         text = f"the turns up to it have {size:,} bytes; allowed are {limits.body:,}"
         raise fields.wrong("previous_response_id", text)
     turn, packed = unpack(one.turn for one in path if one.turn is not None)
     items = [item for one in path for item in one.items()]
     tools = _json(last.response).get("tools")
-    return Earlier(items, tools, (RESPONSE, previous), None, turn, packed, size, last.common)
+    return Earlier(items, tools, (RESPONSE, previous), None, turn, packed, size)
 
 
 def _conversation(reading: ReadTransaction, owner: bytes, id: str, limits: Limits) -> Earlier:
@@ -150,14 +151,12 @@ def _conversation(reading: ReadTransaction, owner: bytes, id: str, limits: Limit
     if found.size > limits.body:
         raise BadRequest("conversation", f"its items have {found.size:,} bytes; allowed are {limits.body:,}")
     items = [_json(r.data) for r in reading.children(owner, ITEM, (CONVERSATION, id), limit=limits.messages + 1)]
-    parent, turn, packed, common = (CONVERSATION, id), None, 0, ""
+    parent, turn, packed = (CONVERSATION, id), None, 0
     path = reading.path(owner, RESPONSE, found.last) if found.last is not None else []
     if path:
         parent = path[-1].kind, path[-1].id
-        turns = _saved(path)
-        turn, packed = unpack(one.turn for one in turns if one.turn is not None)
-        common = turns[-1].common
-    return Earlier(items, None, parent, id, turn, packed, found.size, common)
+        turn, packed = unpack(one.turn for one in _saved(path) if one.turn is not None)
+    return Earlier(items, None, parent, id, turn, packed, found.size)
 
 
 def _saved(path: Iterable[Record]) -> list[Saved]:
@@ -169,11 +168,7 @@ def response_of(reading: ReadTransaction, owner: bytes, id: str) -> Saved:
     record = reading.get(owner, RESPONSE, id)
     if record is None:
         raise NotFound(f"Response with id {_quoted(id)}")
-    saved = _decode(record.data)
-    common = reading.get(owner, _COMMON, saved.common) if saved.common else None
-    if common is None:
-        return saved
-    return msgspec.structs.replace(saved, response=encode(_fields(saved.response) | _fields(common.data)))
+    return _decode(record.data)
 
 
 def conversation_of(reading: ReadTransaction, owner: bytes, id: str, param: str | None = None) -> StoredConversation:
@@ -273,31 +268,7 @@ def _with_status(saved: Saved, status: str, error: dict[str, str] | None = None)
 
 def save(writing: WriteTransaction, owner: bytes, id: str, saved: Saved, parent: Key | None = None) -> None:
     """Store a response below what it continues (a `StoreError` if that does not exist any more), or again."""
-    fields = _fields(saved.response)
-    repeated = {name: fields[name] for name in _REPEATED if name in fields}
-    common, at = encode(repeated), saved.common
-    known = writing.get(owner, _COMMON, at) if at else None
-    if len(common) < _LARGE:
-        at = ""
-    elif known is None or known.data != common:
-        at = id
-    if at:  # other fields keep their places
-        saved = msgspec.structs.replace(saved, response=encode(fields | dict.fromkeys(repeated)))
-    saved = msgspec.structs.replace(saved, common=at)
     writing.put(owner, RESPONSE, id, msgspec.msgpack.encode(saved), parent=parent)
-    if at == id:
-        writing.put(owner, _COMMON, id, common, parent=(RESPONSE, id))
-
-
-def forget(writing: WriteTransaction, owner: bytes, id: str) -> None:
-    """Delete a response. What those that continue it have in common with it stays for them."""
-    current(writing, owner, id)
-    for record in writing.children(owner, EVENTS, (RESPONSE, id), limit=2**31):
-        writing.delete(owner, EVENTS, record.id)
-    if not writing.children(owner, RESPONSE, (RESPONSE, id), limit=1):
-        writing.delete(owner, _COMMON, id)
-    end_run(writing, owner, id)
-    writing.delete(owner, RESPONSE, id)
 
 
 def add_items(

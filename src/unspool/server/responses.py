@@ -131,5 +131,4 @@ class _Stored(Deposit):
             conversation=self._earlier.conversation,
             background=self.background,
             streams=self._streams,
-            common=self._earlier.common,
         )

@@ -17,13 +17,15 @@ from ..request.protocols.responses import check_items
 from ..request.server_tools import Offer
 from ..request.stored import (
     CONVERSATION,
+    EVENTS,
     ITEM,
+    RESPONSE,
     StoredConversation,
     add_items,
     cancel,
     conversation_of,
     current,
-    forget,
+    end_run,
     input_items,
     item_key,
     items_before,
@@ -137,7 +139,15 @@ class _StoredPages:
 
     async def delete_response(self, asked: _Asked) -> bytes:
         id = asked.ids["response"]
-        await self._store.writing(lambda w: forget(w, asked.owner, id))
+
+        def delete(writing: WriteTransaction) -> None:
+            current(writing, asked.owner, id)
+            for record in writing.children(asked.owner, EVENTS, (RESPONSE, id), limit=2**31):
+                writing.delete(asked.owner, EVENTS, record.id)
+            end_run(writing, asked.owner, id)
+            writing.delete(asked.owner, RESPONSE, id)
+
+        await self._store.writing(delete)
         self._background.cancel(id)
         return encode({"id": id, "object": "response", "deleted": True})
 

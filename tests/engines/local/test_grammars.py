@@ -18,7 +18,7 @@ from unspool.infer.gguf import read_gguf
 from unspool.tokens import BYTES
 
 from ...server.support import Scripted, live
-from ...writing_gguf import MODEL, gguf
+from ...writing_gguf import gguf, of_bytes
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 SLOW = {"properties": {f"p{i}": {"type": "integer", "multipleOf": 9973} for i in range(20)}}
@@ -32,9 +32,8 @@ def required(schema: Any) -> Constraint:
 
 @pytest.fixture
 def vocabulary(tmp_path: Path) -> Vocabulary:
-    file, tokens = tmp_path / "m.gguf", ["<|im_end|>", *BYTES]
-    types = [3, *(1 for _ in BYTES)]
-    file.write_bytes(gguf({**MODEL, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types}))
+    file = tmp_path / "m.gguf"
+    file.write_bytes(gguf(of_bytes("<|im_end|>")))
     return Vocabulary(read_gguf(file, vocabulary=True), Address("http://127.0.0.1:9", "", "", ""))
 
 

@@ -22,10 +22,9 @@ from unspool.engines.local.process import _remove_abandoned
 from unspool.grammar import Constraint
 from unspool.grammar.nodes import Alternatives, Const, Grammar
 from unspool.infer.gguf import read_gguf
-from unspool.tokens import BYTES
 
 from ...small import need_small_model
-from ...writing_gguf import MODEL, gguf
+from ...writing_gguf import gguf, of_bytes
 
 WORDS = "word word word "
 PROGRAM = Path(__file__).with_name("stand_in.py")
@@ -36,9 +35,8 @@ StandIn = Callable[..., contextlib.AbstractAsyncContextManager[tuple[Local, Llam
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """Makes a context with an engine whose llama.cpp is a stand-in, and its process, which is being started."""
     monkeypatch.setattr("unspool.engines.local.process._CHILD", PROGRAM)
-    file, tokens = tmp_path / "m.gguf", ["<|im_end|>", *BYTES]
-    types = [3, *(1 for _ in BYTES)]
-    file.write_bytes(gguf({**MODEL, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types}))
+    file = tmp_path / "m.gguf"
+    file.write_bytes(gguf(of_bytes("<|im_end|>")))
 
     @contextlib.asynccontextmanager
     async def started(model: str = "m.gguf", **options: Any) -> AsyncIterator[tuple[Local, LlamaProcess]]:
@@ -232,13 +230,23 @@ async def test_a_grammar_that_cannot_be_compiled_gives_way_to_a_less_strict_one_
 
 
 async def test_a_model_that_cannot_be_loaded_is_one_sentence(stand_in: StandIn) -> None:
-    faults: list[str] = []
+    found: list[str] = []
     sentence = "unknown.gguf: cannot be loaded: this llama.cpp does not know the architecture 'lxama'"
-    async with stand_in("unknown.gguf", failed=faults.append) as (engine, _):
-        while not faults:
+    async with stand_in("unknown.gguf", failed=found.append) as (engine, _):
+        while not found:
             await asyncio.sleep(0.05)
-        assert faults == [sentence]
+        assert found == [sentence]
         assert await output(engine) == f"503: {sentence}"
+
+
+def faults(launch: Launch) -> list[str]:
+    """Why a model cannot be loaded."""
+    found: list[str] = []
+    process = LlamaProcess(launch, found.append)
+    process.start()
+    process._thread.join()
+    process.close()
+    return found
 
 
 _NORM = b"output_norm.weight" + struct.pack("<IQ", 1, 576)  # behind a tensor's name and shape comes its type
@@ -260,12 +268,8 @@ def test_the_cause_is_told_and_not_what_followed_from_it(
     for old, new in changed.items():
         content = content.replace(old, new, 1)
     file.write_bytes(content)
-    faults: list[str] = []
-    process = LlamaProcess(Launch(model=str(file), fields=fields, log=str(tmp_path / "log")), faults.append)
-    process.start()
-    process._thread.join()
-    process.close()
-    assert [fault.endswith(why) for fault in faults] == [True], faults
+    found = faults(Launch(model=str(file), fields=fields, log=str(tmp_path / "log")))
+    assert [fault.endswith(why) for fault in found] == [True], found
 
 
 def test_one_that_ends_without_a_word_is_told_with_its_exit_code(
@@ -273,23 +277,15 @@ def test_one_that_ends_without_a_word_is_told_with_its_exit_code(
 ) -> None:
     (tmp_path / "child.py").write_text("raise SystemExit(3)")
     monkeypatch.setattr("unspool.engines.local.process._CHILD", tmp_path / "child.py")
-    faults: list[str] = []
-    process = LlamaProcess(Launch(model="m.gguf"), faults.append)
-    process.start()
-    process._thread.join()
-    process.close()
-    assert faults == ["m.gguf: cannot be loaded: llama.cpp ended (exit code 3)"]
+    assert faults(Launch(model="m.gguf")) == ["m.gguf: cannot be loaded: llama.cpp ended (exit code 3)"]
 
 
 def test_an_empty_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need_small_model()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    faults: list[str] = []
-    process = LlamaProcess(Launch(model="m.gguf", given=[("n_batc", "1")]), faults.append)
-    process.start()
-    process._thread.join()
-    process.close()
-    assert faults == ["--llama: n_batc: is no field of llama.cpp's that can be set; did you mean n_batch?"]
+    assert faults(Launch(model="m.gguf", given=[("n_batc", "1")])) == [
+        "--llama: n_batc: is no field of llama.cpp's that can be set; did you mean n_batch?"
+    ]
     assert list(tmp_path.iterdir()) == []
 
 

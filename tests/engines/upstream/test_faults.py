@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from unspool.engines.upstream import Upstream
 from unspool.engines.upstream.answers import failure
 
 from ..generation import text_of
@@ -255,16 +254,6 @@ async def test_the_key_is_sent_and_never_logged(caplog: pytest.LogCaptureFixture
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
-
-
-async def test_a_missing_server_is_reported_at_once() -> None:
-    fake = Fake("vllm", says())
-    async with fake.running():
-        url = fake.url
-    engine = Upstream(url)
-    _, error = await fault(engine)
-    assert error.status == 503
-    await engine.close()
 
 
 async def _silent(connection: Connection, asked: Asked) -> None:

@@ -41,11 +41,7 @@ async def _tool_server(url: str) -> bytes:
         return (await http.get(url)).content
 
 
-CLIENTS: dict[str, Callable[[str], Awaitable[object]]] = {
-    "engine": _engine,
-    "page": _page,
-    "tool server": _tool_server,
-}
+CLIENTS: dict[str, Callable[[str], Awaitable[object]]] = {"engine": _engine, "page": _page, "tool server": _tool_server}
 
 
 @contextlib.asynccontextmanager

@@ -28,20 +28,7 @@ from unspool.wire import Usage
 
 from ...conftest import run
 from ..generation import text_of, until
-from .support import (
-    STREAM,
-    Answer,
-    Asked,
-    Fake,
-    collect,
-    connected,
-    event,
-    fails,
-    fault,
-    request,
-    says,
-    tells,
-)
+from .support import STREAM, Answer, Asked, Fake, collect, connected, event, fails, fault, request, says, tells
 
 OWNERS = {k.name: k.owner for k in KINDS.values()}
 

@@ -196,21 +196,6 @@ async def test_a_new_server_at_the_same_address_is_detected_anew() -> None:
     await engine.close()
 
 
-async def test_details_of_a_server_that_came_back_are_asked_for_anew() -> None:
-    fake = Fake("vllm", HI)
-    async with connected(fake, check_interval=0.05) as engine:
-        await collect(engine)
-
-        async def other(connection: Connection, asked: Asked) -> None:
-            await connection.json({"data": [{"id": "another", "owned_by": "vllm", "max_model_len": 9}]})
-
-        fake.routes["/v1/models"] = other
-        asked = len(fake.asked)
-        await until(lambda: [a.path for a in fake.asked[asked:]].count("/v1/models") > 1)
-        await collect(engine)
-    assert [a.body["model"] for a in fake.generated] == ["model-of-it", "another"]
-
-
 async def test_health_is_bad_if_the_kind_is_unknown_because_every_request_is_refused() -> None:
     async with connected(Fake("nobody", HI)) as engine:
         with pytest.raises(EngineError, match="cannot be detected") as caught:

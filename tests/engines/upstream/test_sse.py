@@ -21,16 +21,12 @@ STREAM = (
 EVENTS = ['{"text": "héllo 🌍"}'.encode(), b'{"no": "space"}', b"two\nlines", b" a space is kept", b"[DONE]"]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_pieces_of_any_size_give_the_same_events(size: int) -> None:
-    events = Events()
-    assert [e for i in range(0, len(STREAM), size) for e in events.feed(STREAM[i : i + size])] == EVENTS
-
-
-def test_every_cut_in_two_gives_the_same_events() -> None:
-    for cut in range(len(STREAM) + 1):
+def test_events_are_the_same_however_their_bytes_are_cut() -> None:
+    cuts = [[STREAM[:at], STREAM[at:]] for at in range(len(STREAM) + 1)]
+    cuts += [[STREAM[at : at + size] for at in range(0, len(STREAM), size)] for size in (1, 2, 3, 7)]
+    for pieces in cuts:
         events = Events()
-        assert events.feed(STREAM[:cut]) + events.feed(STREAM[cut:]) == EVENTS, cut
+        assert [event for piece in pieces for event in events.feed(piece)] == EVENTS, pieces
 
 
 @pytest.mark.parametrize("piece", [b"x", b"data: x\n", b"data:\n", b"data: " + b"x" * 50, b"\r", b"data: x\r"])

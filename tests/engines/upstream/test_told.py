@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from ..generation import until
-from .support import DONE, STREAM, Asked, Connection, Fake, chunk, collect, connected, request, said, says
+from .support import DONE, STREAM, Asked, Connection, Fake, chunk, collect, connected, request, said, says, tells
 
 HI = says(said("Hi", "stop"), DONE)
 
@@ -40,6 +40,9 @@ async def test_details_of_a_server_are_asked_for_again(caplog: pytest.LogCapture
         before = engine.context
         await engine.health()
         assert (before, engine.context) == (None, 4096)
-        fake.context = 8192
+        card = {"id": "another", "owned_by": "vllm", "max_model_len": 8192}
+        fake.routes["/v1/models"] = tells({"data": [card]})
         await until(lambda: engine.context == 8192)
-    assert "is now Served(model='model-of-it', context=8192)" in caplog.text
+        await collect(engine)
+    assert "now serves another, context: 8192" in caplog.text
+    assert [a.body["model"] for a in fake.generated] == ["another"]

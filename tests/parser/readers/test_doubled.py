@@ -113,14 +113,41 @@ def tags_between(dialect: Dialect) -> list[str]:
 def test_one_missing_tag_between_a_key_and_its_value_is_made_up_for(dialect: Dialect, second: str) -> None:
     tags = tags_between(dialect)
     assert len(tags) == 2
-    for i, tag in enumerate(tags):
-        arguments = [argument(dialect, "city", "how many days left").replace(tag, "", 1)]
-        arguments += [argument(dialect, "n", "3", "number").replace(tag, "", 1)] if second else []
+    # White space of the format is no part of a value whose own tag is missing, whether it is missing too.
+    for i, gone in [(i, gone) for i, tag in enumerate(tags) for gone in dict.fromkeys((tag, tag.strip()))]:
+        arguments = [argument(dialect, "city", "how many days left").replace(gone, "", 1)]
+        arguments += [argument(dialect, "n", "3", "number").replace(gone, "", 1)] if second else []
         raw = written(dialect, arguments)
         message = read(dialect, raw)
-        assert values(message) == [("h", {"city": "how many days left"} | ({"n": 3} if second else {}))], tag
+        assert values(message) == [("h", {"city": "how many days left"} | ({"n": 3} if second else {}))], gone
         assert notices(message) == ["missing_open"] * len(arguments), i
         assert values(read(dialect, raw, tools=None)) == values(message)
+
+
+@pytest.mark.parametrize(**named(PAIRS))
+def test_the_closing_of_a_value_may_stand_in_place_of_the_closing_of_a_key(dialect: Dialect) -> None:
+    """As pruned models of Hunyuan Hy3 write it."""
+    tag, wrong = tags_between(dialect)[0].strip(), written_around(dialect, "city")[1]
+    both = [argument(dialect, "city", "Paris"), argument(dialect, "n", "3", "number")]
+    for deviating in (1, 2):
+        raw = written(dialect, [a.replace(tag, wrong, 1) if i < deviating else a for i, a in enumerate(both)])
+        for tools in (TOOLS, None):
+            message = read(dialect, raw, tools=tools)
+            assert values(message) == [("h", {"city": "Paris", "n": 3})]
+            assert notices(message) == ["missing_open"] * deviating
+
+
+@pytest.mark.parametrize(**named(PAIRS))
+def test_a_key_without_a_value_is_skipped(dialect: Dialect) -> None:
+    tag, wrong = tags_between(dialect)[0].strip(), written_around(dialect, "city")[1]
+    first, second = argument(dialect, "city", "Paris"), argument(dialect, "n", "3", "number")
+    key = first[: first.index(tag)]
+    for after in ("", wrong):
+        raw = written(dialect, [key + after + second])
+        for tools in (TOOLS, None):
+            message = read(dialect, raw, tools=tools)
+            assert values(message) == [("h", {"n": 3})]
+            assert [n.detail for n in message.notices if n.kind == "skipped_member"] == ["city" + after]
 
 
 def written(dialect: Dialect, arguments: list[str]) -> str:

@@ -24,11 +24,12 @@ from tests.support import (
     random_split,
     readings,
     run,
+    splits,
     tool,
     values,
 )
 from tests.writing import fill, write_calls
-from unspool import Dialect, Parser, Stage, get_dialect, render
+from unspool import Dialect, Parser, Stage, get_dialect, parse, render
 from unspool.dialect.compiling import compile_plan
 from unspool.dialect.template import literal
 
@@ -389,6 +390,18 @@ def test_quotes_tell_a_string_from_json_where_the_dialect_says_so() -> None:
             raw = write_calls(muse, [("h", argument(muse, "x", written))])
             calls = every_way(muse, raw, tools=tools)
             assert calls == ([("h", {"x": meant})], ["ok"], []), written
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_lines_that_end_as_on_windows_around_a_value_are_not_its_own(dialect: Dialect) -> None:
+    values = {"city": "one\ntwo", "state": "TX"}
+    raw = write_calls(dialect, [("h", values)]).replace("\n", "\r\n")
+    tools = [tool("h", city="string", state="string")]
+    message = alike(dialect, raw, [list(raw), *splits(raw)], tools=tools)
+    assert json.loads(message.tool_calls[0].arguments) == {"city": "one\r\ntwo", "state": "TX"}
+    exact = {"city": "\r\none\r", "state": "\r"}
+    (found,) = parse(write_calls(dialect, [("h", exact)]), dialect, tools=tools).tool_calls
+    assert json.loads(found.arguments) == exact
 
 
 @pytest.mark.parametrize(**named(XML))

@@ -1,11 +1,24 @@
 """Calls that are one object: members that are neither the name, the id nor the arguments."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
-from tests.support import CALLING, calling, chunkings, function_call, named, notices, pieces, run, tool, values
+from tests.support import (
+    CALLING,
+    calling,
+    chunkings,
+    function_call,
+    is_marked,
+    named,
+    notices,
+    pieces,
+    run,
+    tool,
+    values,
+)
 from unspool import Dialect, get_dialect, render
 from unspool.parser.ledger import CAP
 
@@ -62,3 +75,82 @@ def test_arguments_beside_the_name_are_kept_up_to_the_cap() -> None:
             message, _ = run(get_dialect("hermes"), chunks, tools=[tool("look", x="string", y="integer")])
             assert json.loads(message.tool_calls[0].arguments) == ({"x": "a" * size, "y": 1} if kept else {})
             assert notices(message) == (["loose_arguments"] if kept else ["hold_overflow", "skipped_member"])
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if d.call[0].object is not None]))
+def test_a_call_that_lacks_its_bracket_ends_where_the_next_one_begins(dialect: Dialect) -> None:
+    tools = [*TOOLS, tool("now")]
+    calls = calling(function_call("look", {"x": 7}), function_call("now", {}), function_call("look", {"x": 8}))
+    whole = render(calls, dialect, tools=tools)
+    raw = re.sub(r"(7\})\s*\}", r"\1", whole, count=1)
+    assert raw != whole
+    for given in (tools, None) if is_marked(dialect) else (tools,):
+        for chunks in chunkings(raw):
+            message, _ = run(dialect, chunks, tools=given)
+            assert values(message) == [("look", {"x": 7}), ("now", {}), ("look", {"x": 8})]
+            assert "missing_close" in notices(message)
+            assert not message.content
+    assert not run(dialect, [raw], tools=[])[0].tool_calls
+    assert not run(dialect, [raw], tools=tools, tool_choice="none")[0].tool_calls
+
+
+@pytest.mark.parametrize(**named(SHAPED))
+@pytest.mark.parametrize("around", ["look ", " look", "\\nlook\\n"])
+def test_white_space_around_a_name_is_no_part_of_it(dialect: Dialect, around: str) -> None:
+    call, q, _ = written(dialect, TOOLS)
+    raw = call.replace(f"{q}look{q}", f"{q}{around}{q}")
+    assert raw != call
+    for tools in (TOOLS, None) if is_marked(dialect) else (TOOLS,):
+        for chunks in chunkings(raw):
+            message, _ = run(dialect, chunks, tools=tools)
+            assert values(message) == [("look", {"x": 7})]
+            assert "mended_name" in notices(message)
+    odd = [tool(json.loads(f'"{around}"'), x="integer")]
+    assert [c.name for c in run(dialect, [raw], tools=odd)[0].tool_calls] == [odd[0]["function"]["name"]]
+
+
+@pytest.mark.parametrize(**named([d for d in SHAPED if is_marked(d)]))
+def test_a_declared_name_may_be_the_key_of_its_arguments(dialect: Dialect) -> None:
+    call, q, key = written(dialect, TOOLS)
+    if call.count("look") > 1:
+        pytest.skip("its header has the name")
+    begin, end = call.index("{"), call.rindex("}") + 1
+    other = f"{call[:begin]}{{{q}look{q}: {{{q}x{q}: 7}}}}{call[end:]}"
+    for chunks in chunkings(other):
+        message, _ = run(dialect, chunks, tools=TOOLS)
+        assert values(message) == [("look", {"x": 7})]
+        assert "other_syntax" in notices(message)
+    assert not run(dialect, [other], tools=[tool("nope", x="integer")])[0].tool_calls
+    assert not run(dialect, [other], tools=None)[0].tool_calls
+    second = call.replace(key, f"{key}: {{{q}x{q}: 7}}, {q}now{q}")
+    message, _ = run(dialect, [second], tools=[*TOOLS, tool("now")])
+    assert [n.detail for n in message.notices if n.kind == "skipped_member"] == ["now"]
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if (s := d.call[0].object) is not None and s.name_is_key]))
+def test_a_format_whose_keys_are_names_reads_the_usual_keys_of_a_declared_tool(dialect: Dialect) -> None:
+    call = render(calling(function_call("look", {"x": 7})), dialect, tools=TOOLS)
+    begin, end = call.index("{"), call.rindex("}") + 1
+    usual = '{"name": "look", "arguments": {"x": 7}}'
+    for body in (usual, f'{{"type": "function", "function": {usual}}}'):
+        for chunks in chunkings(call[:begin] + body + call[end:]):
+            message, _ = run(dialect, chunks, tools=TOOLS)
+            assert values(message) == [("look", {"x": 7})]
+            assert "other_syntax" in notices(message)
+    own = [tool("name", x="integer")]
+    message, _ = run(dialect, [call.replace("look", "name")], tools=own)
+    assert values(message) == [("name", {"x": 7})]
+
+
+@pytest.mark.parametrize(**named([d for d in SHAPED if is_marked(d)]))
+@pytest.mark.parametrize("closing", ["", "q"])
+def test_the_key_of_arguments_may_lack_quotes(dialect: Dialect, closing: str) -> None:
+    call, q, key = written(dialect, TOOLS)
+    if not call[: call.index(key)].rstrip().endswith(","):
+        pytest.skip("it is the first key")
+    raw = call.replace(key, key.strip(q) + q * bool(closing))
+    for tools in (TOOLS, None):
+        for chunks in chunkings(raw):
+            message, _ = run(dialect, chunks, tools=tools)
+            assert values(message) == [("look", {"x": 7})]
+            assert [c.status for c in message.tool_calls] == ["repaired"]

@@ -57,11 +57,9 @@ def _messages(parts: Any, role: str = "user", arguments: str = "{}") -> dict[str
 def _agui(parts: Any, role: str = "user", arguments: str = "{}") -> dict[str, Any]:
     messages: list[Any] = [{"id": "1", "role": role, "content": parts}]
     if role == "tool":
-        messages = [
-            {"id": "0", **ASKED},
-            {"id": "1", "role": "assistant", "toolCalls": [function_call("look", arguments, "c1")]},
-            {"id": "2", "role": "tool", "toolCallId": "c1", "content": parts},
-        ]
+        called = {"id": "1", "role": "assistant", "toolCalls": [function_call("look", arguments, "c1")]}
+        answered = {"id": "2", "role": "tool", "toolCallId": "c1", "content": parts}
+        messages = [{"id": "0", **ASKED}, called, answered]
     return {"threadId": "t", "runId": "r", "messages": messages}
 
 
@@ -374,16 +372,8 @@ def test_other_roles_have_parts_of_text_only(protocol: str, role: str) -> None:
         ("chat", {"type": "file", "file": {"file_id": "file-1"}}, "no files are stored"),
         ("chat", {"type": "image", "sha256": "0" * 64, "media_type": "image/png"}, "is not supported"),
         ("responses", {"type": "input_image", "file_id": "file-1"}, "no files are stored"),
-        (
-            "messages",
-            {"type": "image", "source": {"type": "file", "file_id": "f"}},
-            "one of base64, data, url, text, content",
-        ),
-        (
-            "messages",
-            {"type": "document", "source": {"type": "content", "content": [{"type": "image"}]}},
-            r"\[0\]\.type",
-        ),
+        ("messages", {"type": "image", "source": {"type": "file", "file_id": "f"}}, "one of base64, data, url, text"),
+        ("messages", {"type": "document", "source": {**BLOCKS, "content": [{"type": "image"}]}}, r"\[0\]\.type"),
         ("messages", {"type": "document", "source": {"type": "text", "data": 5}}, "data"),
         ("ag-ui", {"type": "binary", "mimeType": "image/png"}, "url: is required"),
     ],

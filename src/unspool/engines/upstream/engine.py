@@ -363,8 +363,8 @@ class Upstream:
                 raise
             except EngineError:  # it is up, and its last description is used until it sends another
                 backend.served = before
-            if None not in (before, backend.served) and before != backend.served:
-                log.info("engine %s: is now %s", backend.url, backend.served)
+            if before is not None and (now := backend.served) is not None and before != now:
+                log.info("engine %s: now serves %s, context: %s", backend.url, now.model, now.context)
 
 
 def _with_more(kind: Kind, backend: Backend, request: Request) -> Kind:

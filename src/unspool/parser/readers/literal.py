@@ -578,6 +578,9 @@ class LiteralReader:
             if empty or (self._comma and self._may_end()):
                 return self._close(text, i, c)
             return self._fail(text, i, f"{c!r} where a key is expected")
+        if c == "{" and self.mode == FIRST_KEY and self._how.whole and self.stack == ["{"] and not self.repaired:
+            self._mended("doubled bracket")  # as in prompts that are made from templates; the closing one is surplus
+            return self._replace(text, i, i + 1)
         return self._key(text, i, c)
 
     def _colon(self, text: str, i: int, c: str) -> int:
@@ -752,9 +755,12 @@ class LiteralReader:
         m = _WORD.match(text, i)
         quoted = self._how.quoted and bool(self.stack)
         if m is None:
-            bare = quoted and c not in ":=,}])<"
+            marker = self._how.ends_call(text, i) if quoted and c == "<" else NO
+            if marker == MORE:
+                return MORE
+            bare = quoted and c not in ":=,}])" and marker == NO
             return self._open_bare(text, i) if bare else self._fail(text, i, f"{c!r} where a value is expected")
-        if quoted and m.end() < len(text):
+        if quoted and (m.end() < len(text) or m.end() - i > MAX_WORD):
             ends = self._how.bare_ends(text, m.end(), self._top()) if m.group() in self._how.words else NO
             if ends == MORE:
                 self.mode = WORD
@@ -1054,7 +1060,8 @@ class LiteralReader:
 
     def _bare_string(self, text: str, i: int) -> int:  # a line for each mark that may end it
         """Read a string whose opening quote is missing: it ends at its closing quote, where the call ends, or, outside
-        of brackets of its own, at the bracket around it or where the next key or item follows a comma."""
+        of brackets of its own, at the bracket around it or where the next key or item follows a comma; a key whose
+        value has a quote ends it everywhere."""
         assert self._how.bare is not None
         m = self._how.bare.search(text, i)
         assert m is not None
@@ -1072,10 +1079,10 @@ class LiteralReader:
             at = end - 1
             if mark in "<[◁":
                 follows = self._how.ends_call(text, at)
+            elif mark == "," and top != "[":  # inside of its own brackets, a key may be part of it
+                follows = self._how.key_follows(text, at, top, of_string=bool(self._nested))
             elif self._nested:  # its last bracket is the one around it all the same
                 follows = self._how.ends_call(text, end) if top + mark in _AROUND else NO
-            elif mark == "," and top != "[":
-                follows = self._how.key_follows(text, at, top)
             else:
                 follows = at if mark == "," or top + mark in _AROUND else NO
             if follows == MORE:

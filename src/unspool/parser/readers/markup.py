@@ -55,6 +55,8 @@ def plain_arguments(
         else:
             return found, i
         key, value = m.group("key", "value")
+        if value[:2] == "\r\n" and parameter.lead[:1] == "\n":
+            parameter = parameter.windows
         lead, trail = parameter.lead, parameter.trail
         start = len(lead) if value.startswith(lead) else common_prefix(value, lead)
         end = len(value)
@@ -175,8 +177,9 @@ class MarkupReader(CallReader):
         if self._closed and self._may_be(self._closed, j):
             return self._again(j, self._closed)
         stray = self._look.first(self._plan.arguments.stray_closings, j)
-        if stray == MORE and not tape.final:
-            return False
+        if stray == MORE:
+            tape.i = len(buf) if tape.final else j
+            return tape.final and self._over()
         if stray >= 0:
             self._call.notice("stray_close", buf[j:stray])
             self._strayed = len(self.containers.levels) == 1
@@ -420,9 +423,12 @@ class MarkupReader(CallReader):
         above = level.schema
         key = fields.get("key", "")
         head = parameter.head
-        while head and key.startswith(head) and not (above is not None and above.declares(key)):
-            key = fields["key"] = key[len(head) :].lstrip()
-            self._call.notice("doubled_marker", head)
+        while head and head in key and not (above is not None and above.declares(key)):
+            valueless, _, rest = key.partition(head)
+            if not rest.strip():
+                break
+            key = fields["key"] = rest.lstrip()
+            self._call.notice(*(("skipped_member", valueless.strip()) if valueless else ("doubled_marker", head)))
         schema = None if above is None else above.items() if level.bracket == "[" else above.property(key)
         self.containers.enter(key, schema, tape.here)
         self._value = self._value_of(parameter, fields, schema)
@@ -447,6 +453,12 @@ class MarkupReader(CallReader):
             if r != NO:
                 return r == 1
         lead = value.parameter.lead
+        if lead[:1] == "\n" and buf.startswith("\r", i):
+            if i + 1 == n and not tape.final:
+                return False
+            if buf.startswith("\n", i + 1):
+                value.parameter = value.parameter.windows
+                lead = value.parameter.lead
         k = common_prefix(buf, lead, i)
         if i + k == n and not tape.final and (k < len(lead) or plan.arguments.quoted):
             return False
@@ -532,20 +544,41 @@ class MarkupReader(CallReader):
         buf, i, parameter = tape.buf, tape.i, value.parameter
         p, r = first_ending(parameter, buf, i, lambda at: self._ends_or_opens(value, at))
         if r < 0:
-            self._push(value, p - held_suffix(buf, i, p, parameter.held))
+            self._push(value, self._undecided(value, i, p))
             if r == NO and tape.final:  # what may begin a closing is not emitted
                 tape.i = len(buf)
             return False
         if r > p:
             self._push(value, p - common_suffix(buf, tape.i, p, parameter.trail))
         else:  # its closing is missing: another opens, or what is around it closes
-            self._push(value, p - held_suffix(buf, i, p, parameter.gap))
+            end = self._named_closing(value, i, p)
+            self._push(value, p - held_suffix(buf, i, p, parameter.gap) if end == NO else end)
+            if end != NO:
+                self._call.notice("stray_close", value.tag)
         value.done(tape.here)
         if r == p:
             self._call.notice_at(tape.here, "missing_close", value.fields.get("key", ""))
         tape.i = r
         self._value = None
         return True
+
+    def _undecided(self, value: Value, i: int, p: int) -> int:
+        """Where the text begins that may belong to a closing at ``p``: white space, or a tag of the key's name."""
+        buf, held, tag = self._tape.buf, value.parameter.held, value.tag
+        end = self._named_closing(value, i, p)
+        begins = buf.rfind("<", max(i, p - len(tag)), p) if tag and end == NO else NO
+        if begins >= 0 and tag.startswith(buf[begins:p]):
+            return begins - held_suffix(buf, i, begins, held)
+        return p - held_suffix(buf, i, p, held) if end == NO else end - held_suffix(buf, i, end, held)
+
+    def _named_closing(self, value: Value, i: int, p: int) -> int:
+        """Where the text from ``i`` to ``p`` ends if a tag of the key's name closes it; else `NO`."""
+        buf, tag, parameter = self._tape.buf, value.tag, value.parameter
+        end = p - held_suffix(buf, i, p, parameter.held)
+        if not tag or not buf.endswith(tag, i, end):
+            return NO
+        end -= len(tag)
+        return end - common_suffix(buf, i, end, parameter.trail)
 
     def _ends_or_opens(self, value: Value, p: int) -> int:
         """The same as `_ends`, or ``p`` if another argument opens there."""
@@ -603,13 +636,16 @@ class MarkupReader(CallReader):
         level = self.containers.levels[-1]
         schema = level.schema
         breaks = plan.arguments.breaks
-        if schema is None or level.bracket == "[" or (breaks and not self._starts_line(value, p, breaks)):
+        named = self._named_closing(value, self._tape.i, p) != NO
+        sure = schema is not None and (not breaks or self._starts_line(value, p, breaks))
+        if level.bracket == "[" or not (named or sure):
             return NO
         found = NO
         for parameter in plan.arguments.parameters:
             fields: dict[str, str] = {}
             r = self._opens(parameter, p, fields)
-            if r >= 0 and fields["key"] not in level.given and schema.declares(fields["key"]):
+            declared = schema is None or schema.declares(fields.get("key", ""))
+            if r >= 0 and fields["key"] not in level.given and declared:
                 return p
             if r == MORE:
                 found = MORE

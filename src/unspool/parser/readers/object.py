@@ -6,7 +6,7 @@ from json.encoder import encode_basestring
 from typing import Final
 
 from ...dialect.markers import ARGUMENT_KEYS, NAME_KEYS, Form
-from ...dialect.patterns import MORE, NO, skip_space
+from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ...dialect.template import ObjectShape
 from ...regex import Regex
@@ -25,6 +25,8 @@ MAX_TOKEN: Final = 1024  # the longest key, name or id, in characters, with its 
 _DEFINITION: Final = "a tool's definition"
 
 _MAX_DEPTH: Final = 4  # the number of objects that may be around a call's name
+
+_UNQUOTED = Regex(r"([A-Za-z_]\w{0,63}+)[\"']?\s{0,64}+")
 
 _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
 
@@ -135,14 +137,14 @@ class ObjectReader(CallReader):
             self._expects = Expects.KEY
             tape.i = i + 1
             return True
-        return self._over(i) if c == "}" else self._lose(f"{c!r} in a call")
+        return self._over(i) if c == "}" else self._unclosed(i, f"{c!r} in a call")
 
     def _header(self) -> bool:
         """Read everything up to the arguments at once, if it is there and plain."""
         tape, call = self._tape, self._call
         plain = call.form.outside
         m = None if plain is None else plain.header.match(tape.buf, tape.i)
-        if plain is None or m is None or call.thought:
+        if plain is None or m is None or call.thought or m["name"] != self._trimmed(m["name"]):
             return False
         call.name = m["name"]
         if m.re.groups > 1:
@@ -175,19 +177,32 @@ class ObjectReader(CallReader):
         except ValueError:
             return "", NO
 
+    def _unquoted_at(self, i: int) -> tuple[str, int]:
+        """A key at ``i`` whose opening quote is missing, or both, and its end; else `NO` or `MORE`."""
+        buf = self._tape.buf
+        m = _UNQUOTED.match(buf, i)
+        if m is None or m.end() == len(buf):
+            return "", MORE if m is not None and not self._tape.final else NO
+        if buf[m.end()] != ":":
+            return "", NO
+        self._call.status = "repaired"
+        return m.group(1), m.end()
+
     def _syntax(self) -> str:
         return Syntax.PYTHON if self._quote == "'" else Syntax.JSON
 
     def _key(self, i: int) -> bool:
         key, end = self._string_at(i)
+        if end == NO and not self._bare:
+            key, end = self._unquoted_at(i)
         if end == MORE:
             return False
         if end == NO:
-            return self._lose("no key")
+            return self._unclosed(i, "no key")
         call = self._call
         shape = call.form.shape
         assert shape is not None
-        if shape.name_is_key and not call.name:
+        if self._names(key, shape):
             self.role, call.name = "arguments", key
         else:
             self.role = self._role_of(key, shape)
@@ -199,14 +214,25 @@ class ObjectReader(CallReader):
         self._tape.i = end
         return True
 
+    def _names(self, key: str, shape: ObjectShape) -> bool:
+        """Whether a key is the call's name, in this format or in the other one, which a declared name decides."""
+        if self._call.name or self._bare:
+            return shape.name_is_key and not self._call.name
+        usual = key == "type" or key in NAME_KEYS | ARGUMENT_KEYS or any(key == own for own, _ in shape.keys)
+        other = self._openings.names is not None and usual == shape.name_is_key != self._openings.declares(key)
+        if other:
+            self._call.late.append(("other_syntax", key))
+        return shape.name_is_key != other
+
     def _role_of(self, key: str, shape: ObjectShape) -> str:
         """What a member is to the call: as the shape says, else by the usual keys, or an argument beside them."""
         call, loose = self._call, self._loose
-        if not shape.name_is_key:
-            role = dict(shape.keys).get(key) or ("arguments" if key in ARGUMENT_KEYS else "")
-            if role:
-                return role
+        role = dict(shape.keys).get(key) or ("arguments" if key in ARGUMENT_KEYS else "")
+        if role:
+            return role
         self._skipped = self._skipped or key
+        if call.complete and self._openings.declares(key):  # a second call in one object
+            call.late.append(("skipped_member", key))
         schema = call.desk.tools.schema(call.name) if call.name and not call.complete else None
         if loose is not None and key not in loose and schema is not None and schema.declares(key):
             loose[key] = ""
@@ -226,7 +252,7 @@ class ObjectReader(CallReader):
             value, end = self._string_at(i)
             if end == MORE:
                 return False
-            if end >= 0 and self._openings.declares(value):
+            if end >= 0 and self._openings.declares(self._trimmed(value)):
                 self.role = "name"
         if self.role in ("name", "id") and c in "'\"" and not call.started:
             return self._name_or_id(i)
@@ -250,12 +276,19 @@ class ObjectReader(CallReader):
         if self.role == "id":
             call.id = value
             return True
-        call.name = value
+        call.name = self._trimmed(value)
+        if call.name != value:
+            call.late.append(("mended_name", value))
+        value = call.name
         # In reasoning, a name alone makes no call.
         waits = self._bare and self._openings.declares(value)  # any other name makes it text at once
         if value and not (self._id_may_come() or call.form.other or waits) and (call.complete or not call.thought):
             self.mode = Mode.NAMED
         return True
+
+    def _trimmed(self, name: str) -> str:
+        """A name without white space around it, unless a declared tool has it there."""
+        return name if self._openings.declares(name) else name.strip()
 
     def _id_may_come(self) -> bool:
         shape = self._call.form.shape
@@ -345,6 +378,21 @@ class ObjectReader(CallReader):
         elif self._skipped:
             self._call.notice("skipped_member", self._skipped)
         return self._done("{" + ", ".join([f"{encode_basestring(key)}: {value}" for key, value in loose.items()]) + "}")
+
+    def _unclosed(self, i: int, why: str) -> bool:
+        """Neither a member nor the object's end is at ``i``: if the next call is there, only its bracket is missing."""
+        call, tape = self._call, self._tape
+        following = self._openings.separated(i) if call.started and call.complete else NO
+        if following >= 0:
+            marked = call.block.marked
+            following = self._openings.goes_on(following, marked=marked) if following - i <= MAX_SPACE else NO
+        if following == MORE:
+            return False
+        if following == NO:
+            return self._lose(why)
+        call.notice_at(tape.here, "missing_close", call.name)
+        self.mode = Mode.DONE
+        return True
 
     def _lose(self, why: str) -> bool:
         """The object is broken outside of its arguments."""

@@ -82,11 +82,18 @@ class Spelling:
         rest = text[i : i + len(self.quote) + MAX_WORD]
         return MORE if any(value.startswith(rest) for value in (self.quote, *PYTHON_WORDS)) else NO
 
-    def key_follows(self, text: str, i: int, top: str) -> int:
-        """Whether a key follows at ``i``, in an object whose strings have a quote of their own."""
+    def key_follows(self, text: str, i: int, top: str, *, of_string: bool = False) -> int:
+        """Whether a key follows at ``i``, in an object whose strings have a quote of their own; ``of_string``: the key
+        of a string with that quote."""
         if top in ("", "["):
             return NO
-        return i if _NEXT_KEY.match(text, i) else MORE if _NEXT_KEY_MAYBE.match(text, i) else NO
+        m = _NEXT_KEY.match(text, i)
+        if m is None or not of_string:
+            return i if m else MORE if _NEXT_KEY_MAYBE.match(text, i) else NO
+        j = skip_space(text, m.end())
+        if j - m.end() > MAX_SPACE:
+            return NO
+        return i if text.startswith(self.quote, j) else MORE if rest_begins(self.quote, text, j) else NO
 
     def name_follows(self, text: str, i: int, top: str, *, in_number: bool = False) -> int:
         """Whether a keyword argument begins at ``i``, where a comma was left out."""

@@ -2,9 +2,11 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from functools import lru_cache
 from typing import Final
 
+from ...dialect.literals import Finder
 from ...dialect.markers import Parameter
 from ...dialect.plan import Plan
 from ...dialect.syntax import Syntax
@@ -45,6 +47,9 @@ class Value:
         self.parameter = parameter
         self.fields = fields
         self.schema = schema  # the value's, if it is known
+        key = fields.get("key", "")
+        # A tag of its key's name, which a model may write in place of its closing; ``""`` if that is its closing.
+        self.tag = f"</{key}>" if parameter.closing.alone and parameter.closing.first != f"</{key}>" else ""
         self.starting = True  # its text has not begun: what stands there may belong to its opening
         self.line_start = False  # none of its text was read yet, and it begins at the start of a line
         self.begun = False  # a piece of it was emitted
@@ -69,6 +74,13 @@ class Value:
         elif kind == ValueKind.TYPED and self._marked is Marked.NOT and kinds is not None:
             self._limit = limit_of(kinds)
         return kind
+
+    def ends(self) -> tuple[Finder, str, Set[str]]:
+        """What may end its text: a finder, the first characters of the markers that it finds, and these markers."""
+        parameter = self.parameter
+        if not self.tag:
+            return parameter.find, parameter.heads, parameter.triggers
+        return _with_tag(parameter.triggers, self.tag)
 
     def starts(self, *, line: bool, quoted: bool) -> None:
         """Its text begins: at the start of a line (``line``), with a quote."""
@@ -197,6 +209,12 @@ class Value:
         for note in literal.notes:
             self._call.notice(*note)
         return decoded
+
+
+@lru_cache(256)
+def _with_tag(triggers: frozenset[str], tag: str) -> tuple[Finder, str, Set[str]]:
+    found = triggers | {tag}
+    return Finder(found), "".join(sorted({trigger[0] for trigger in found})), found
 
 
 def kind_of(kinds: Kinds | None, marked: Marked) -> str:
