@@ -99,7 +99,7 @@ class ServerItems:
         tools."""
         kind = item.raw.get("type")
         if kind in self._clients:
-            self._pass()
+            self.give_up()
             return False
         if kind in OUTPUTS or (kind == "function_call_output" and item.text("call_id") in self._elsewhere):
             id = called_by(item)
@@ -109,7 +109,7 @@ class ServerItems:
             return True
         if kind not in ITEMS:
             if kind in ("reasoning", "function_call") or item.raw.get("role") == "assistant":
-                self._pass()
+                self.give_up()
             return False
         if kind == "mcp_list_tools":
             if not item.text("error", None):
@@ -129,8 +129,8 @@ class ServerItems:
             self._append(call.text("id"), call.text("name"), call.text("arguments"), call.text("result"))
         return True
 
-    def _pass(self) -> None:
-        """Drop pending calls, since the model went on: earlier approved calls were run, or never will be."""
+    def give_up(self) -> None:
+        """Drop pending calls, since the model went on, or has no such tools: they were run, or never will be."""
         for _, result in self._answers.values():
             result["content"] = _LOST
         self._answers = {}
