@@ -175,6 +175,24 @@ def test_an_approval_answers_a_stored_request() -> None:
         assert workshop.calls == [("guarded", {"a": 7})]
 
 
+def test_the_last_answer_to_a_request_for_approval_counts_and_the_call_is_run_once() -> None:
+    asks = f"May I?{call('guarded', a=7)}"
+    engine = model(guard_please=asks, was_not_allowed="Refused.", is_not_known="Unknown.", guarded="It was allowed.")
+    workshop = Workshop()
+    with live(engine, "hermes", servers=[workshop]) as server:
+        first = create(server.openai, False, input="guard please", tools=[MCP])
+        (id,) = (item.id for item in first.output if item.type == "mcp_approval_request")
+        yes, no = ({"type": "mcp_approval_response", "approval_request_id": id, "approve": a} for a in (True, False))
+        refused = create(server.openai, False, input=[yes, no], previous_response_id=first.id)
+        unknown = create(server.openai, False, input=[yes], previous_response_id=first.id, tools=[])
+        assert (refused.output_text, unknown.output_text, workshop.calls) == ("Refused.", "Unknown.", [])
+        second = create(server.openai, False, input=[no, yes], previous_response_id=first.id)
+        assert workshop.calls == [("guarded", {"a": 7})]
+        with pytest.raises(openai.BadRequestError, match="its call has been run"):
+            create(server.openai, False, input=[yes], previous_response_id=second.id)
+        assert len(workshop.calls) == 1
+
+
 def test_calls_that_were_not_approved_or_ran_elsewhere_are_in_the_prompt() -> None:
     engine = Scripted(["ok"])
     query = {"type": "search", "query": "rain", "queries": ["rain"], "sources": [{"type": "url", "url": "u"}]}

@@ -242,7 +242,7 @@ class Loop:
         if not whole:
             return "The answer ended before the call could be run."
         if call.name not in self._tools.tools:
-            return f"There is no tool {call.name[:128]!r}. There are: {', '.join(self._tools.tools)}."
+            return f"There is no tool {call.name[:128]!r}. There are: {', '.join(self._tools.tools) or 'none'}."
         if call.status not in ("ok", "repaired"):
             return f"The arguments are not one JSON object: {call.arguments[:200]}"
         if self._calls_left < 1:

@@ -99,7 +99,7 @@ class ServerItems:
         tools."""
         kind = item.raw.get("type")
         if kind in self._clients:
-            self._pass()
+            self.give_up()
             return False
         if kind in OUTPUTS or (kind == "function_call_output" and item.text("call_id") in self._elsewhere):
             id = called_by(item)
@@ -109,7 +109,7 @@ class ServerItems:
             return True
         if kind not in ITEMS:
             if kind in ("reasoning", "function_call") or item.raw.get("role") == "assistant":
-                self._pass()
+                self.give_up()
             return False
         if kind == "mcp_list_tools":
             if not item.text("error", None):
@@ -129,8 +129,8 @@ class ServerItems:
             self._append(call.text("id"), call.text("name"), call.text("arguments"), call.text("result"))
         return True
 
-    def _pass(self) -> None:
-        """Drop pending calls, since the model went on: earlier approved calls were run, or never will be."""
+    def give_up(self) -> None:
+        """Drop pending calls, since the model went on, or has no such tools: they were run, or never will be."""
         for _, result in self._answers.values():
             result["content"] = _LOST
         self._answers = {}
@@ -144,9 +144,10 @@ class ServerItems:
     def _answer(self, item: Fields, stored: bool) -> None:
         id = item.text("approval_request_id")
         if id not in self._asked:
-            if stored:  # the request was deleted from its conversation
+            if stored:  # the request was deleted from its conversation, or answered twice
                 return
-            raise item.wrong("approval_request_id", f"{id[:80]!r} is not an mcp_approval_request of the input")
+            told = f"{id[:80]!r} is not an mcp_approval_request of the input, or its call has been run"
+            raise item.wrong("approval_request_id", told)
         server, tool, arguments, result = self._asked[id]
         allowed = item.flag("approve")
         if allowed and not self._offer.approvals.answers(id, server, tool, arguments):
@@ -157,6 +158,7 @@ class ServerItems:
             self._answers[id] = None, result
             return
         result["content"] = "" if allowed else refused(item.text("reason", ""))
+        self._answers.pop(id, None)  # the last word counts
         if allowed:
             self._answers[id] = Pending(id, self._offer.name_of(server, tool), arguments, id), result
 
@@ -167,7 +169,7 @@ class ServerItems:
             output = told(item.raw.get("error")) or "The call failed."
         if approval in self._asked:
             self._answers.pop(approval, None)
-            self._asked[approval][3]["content"] = output
+            self._asked.pop(approval)[3]["content"] = output
             return
         name = self._offer.name_of(item.text("server_label"), item.text("name"))
         self._append(item.text("id"), name, item.text("arguments"), output)

@@ -97,6 +97,8 @@ class ResponsesProtocol(WireProtocol):
         if server_tools is not None:
             listed = tuple(one for one in server_tools.listed if one.server not in history.listed)
             server_tools = msgspec.structs.replace(server_tools, listed=listed, pending=history.pending)
+        else:
+            history.give_up()
         updated, (response_format, schema_at) = _updated(fields)
         think, template, places = thinking(updated)
         reasoning = Reasoning(
