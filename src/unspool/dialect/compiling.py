@@ -58,6 +58,7 @@ from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, parse_template, text_of, unstarted
 
 _M = TypeVar("_M", bound=Marker)
+_Loose = TypeVar("_Loose", CallOpening, Stray)
 _FENCE = Regex(r"```\w*")
 _TAG_OF_CALL = Regex(r"""(<[^<>]+\{name\}["']?)>\s*\{arguments\}.*?</[^<>]*>""", re.DOTALL)
 """A call from its tag, which ends with its name, to the tag's closing."""
@@ -181,9 +182,11 @@ def _has_token(pattern: Pattern) -> bool:
     return tag_of(pattern).startswith(("<|", "<｜"))
 
 
-def _has_tag(pattern: Pattern) -> bool:
-    """Whether a pattern begins with a tag that is no special token, which prose may contain."""
-    return pattern.first[:1] == "<" and not _has_token(pattern)
+def _loose_tags(d: Dialect, markers: list[_Loose]) -> list[_Loose]:
+    """The tags that are no special tokens, where a call is a message of its own: in a message with a header, which may
+    be prose, these open and close none."""
+    own = any(_unstarted(t.before, d.start) != t.before for t in d.call[:1])
+    return [o for o in markers if own and o.pattern.first[:1] == "<" and not _has_token(o.pattern)]
 
 
 class _Parts(msgspec.Struct, frozen=True, dict=True):
@@ -545,11 +548,8 @@ def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, nam
     marked = [c for c in called if c.marked] if calls else []
     others: list[Marker] = [*reasoning, *headers, *ends, *starts]
     content = [*called, *others] if calls else [*others, *_shared(called, [*frame_ends, *ends])]
-    # Where a call is a message of its own, a tag that is no token opens or closes none in a message with a header.
-    own = any(_unstarted(t.before, d.start) != t.before for t in d.call[:1])
-    loose = [c for c in called if own and _has_tag(c.pattern)]
-    framed = [o for o in content if o not in loose]
-    framed_strays = [s for s in strays if not (own and _has_tag(s.pattern))]
+    loose, loose_strays = _loose_tags(d, called), _loose_tags(d, strays)
+    framed, framed_strays = [o for o in content if o not in loose], [s for s in strays if s not in loose_strays]
     undecided = reasoning if policy.reasoning_in_content != "text" else []
     in_thoughts = calls and policy.call_in_reasoning != "text"
     thought_calls = [c for c in parts.within(parts.thought_calls) if in_thoughts and c not in loose]

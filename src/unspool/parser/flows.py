@@ -353,7 +353,8 @@ def _markup(machine: Machine, fold: Fold, call: OpenCall, reader: MarkupReader) 
     if value is not None and not closing:
         if machine.ledger.at != tape.here:
             return None
-        return ValueFlow(machine, fold, call, markup_values(*value.ends(), value.parameter.held))
+        p = value.parameter
+        return ValueFlow(machine, fold, call, markup_values(p.find, p.heads, p.triggers, p.held, value.tag))
     if _marked(machine):
         return None
     held = reader.held()

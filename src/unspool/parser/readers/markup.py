@@ -23,6 +23,7 @@ from ..lookout import first_ending, first_of
 from ..openings import Openings
 from ..white import common_prefix, common_suffix, held_suffix
 from .containers import Containers, Level
+from .pieces import begun_tag
 from .reader import CallReader, Mode, Whole
 from .value import Value, ValueKind, marked_by, plain_value
 from .whole import MAX_DEPTH
@@ -572,10 +573,9 @@ class MarkupReader(CallReader):
         """Where the text begins that may belong to a closing at ``p``: white space, or a tag of the key's name."""
         buf, held, tag = self._tape.buf, value.parameter.held, value.tag
         end = self._named_closing(value, i, p)
-        begins = buf.rfind("<", max(i, p - len(tag)), p) if tag and end == NO else NO
-        if begins >= 0 and tag.startswith(buf[begins:p]):
-            return begins - held_suffix(buf, i, begins, held)
-        return p - held_suffix(buf, i, p, held) if end == NO else end - held_suffix(buf, i, end, held)
+        if end == NO:
+            end = p - begun_tag(buf, i, p, tag)
+        return end - held_suffix(buf, i, end, held)
 
     def _named_closing(self, value: Value, i: int, p: int) -> int:
         """Where the text from ``i`` to ``p`` ends if a tag of the key's name closes it; else `NO`."""

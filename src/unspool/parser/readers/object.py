@@ -219,7 +219,8 @@ class ObjectReader(CallReader):
         if self._call.name or self._bare:
             return shape.name_is_key and not self._call.name
         usual = key == "type" or key in NAME_KEYS | ARGUMENT_KEYS or any(key == own for own, _ in shape.keys)
-        other = self._openings.names is not None and usual == shape.name_is_key != self._openings.declares(key)
+        declared = self._openings.declares(key)  # or a usual key, but not both: that is which format it is
+        other = self._openings.names is not None and usual == shape.name_is_key and usual != declared
         if other:
             self._call.late.append(("other_syntax", key))
         return shape.name_is_key != other

@@ -162,7 +162,13 @@ def quoted_strings(scan: re.Pattern[str], delimiter: str) -> StringKind:
     return _kind(("quoted", delimiter), split, delimiter[0])
 
 
-def markup_values(scan: Finder, heads: str, triggers: Set[str], margin: str) -> StringKind:
+def begun_tag(text: str, start: int, end: int, tag: str) -> int:
+    """How many characters before ``end`` are the beginning of a tag."""
+    at = text.rfind("<", max(start, end - len(tag)), end) if tag else -1
+    return end - at if at >= 0 and tag.startswith(text[at:end]) else 0
+
+
+def markup_values(scan: Finder, heads: str, triggers: Set[str], margin: str, tag: str = "") -> StringKind:
     """Arguments in markup.
 
     Args:
@@ -170,7 +176,10 @@ def markup_values(scan: Finder, heads: str, triggers: Set[str], margin: str) -> 
         heads: the first characters of those markers.
         triggers: the markers.
         margin: text that may belong to a marker that follows it.
+        tag: a tag that may end it too, or nothing.
     """
+    if tag and "<" not in heads:
+        heads += "<"
     first = heads if len(heads) == 1 else ""
 
     def split(text: str) -> Part | None:
@@ -180,9 +189,12 @@ def markup_values(scan: Finder, heads: str, triggers: Set[str], margin: str) -> 
             if m.end() < end or m.group() in triggers:
                 return None
             end = m.start()
+        if tag and tag in text:
+            return None
+        end = min(end, len(text) - begun_tag(text, 0, len(text), tag))
         if end and text[end - 1] in margin:
             end -= held_suffix(text, 0, end, margin)
         return (escaped(text), "") if end == len(text) else (escaped(text[:end]), text[end:])
 
     # JSON escapes control characters such as line breaks, so pieces that contain them are not plain anyway.
-    return _kind(("value", scan.pattern, margin), split, None if any(c >= " " for c in margin) else heads)
+    return _kind(("value", scan.pattern, margin, tag), split, None if any(c >= " " for c in margin) else heads)

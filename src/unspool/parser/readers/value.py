@@ -2,11 +2,9 @@
 
 import json
 import re
-from collections.abc import Mapping, Set
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Final
 
-from ...dialect.literals import Finder
 from ...dialect.markers import Parameter
 from ...dialect.plan import Plan
 from ...dialect.syntax import Syntax
@@ -74,13 +72,6 @@ class Value:
         elif kind == ValueKind.TYPED and self._marked is Marked.NOT and kinds is not None:
             self._limit = limit_of(kinds)
         return kind
-
-    def ends(self) -> tuple[Finder, str, Set[str]]:
-        """What may end its text: a finder, the first characters of the markers that it finds, and these markers."""
-        parameter = self.parameter
-        if not self.tag:
-            return parameter.find, parameter.heads, parameter.triggers
-        return _with_tag(parameter.triggers, self.tag)
 
     def starts(self, *, line: bool, quoted: bool, tagged: bool) -> None:
         """Its text begins: at the start of a line (``line``), with a quote, or with a tag of its key's name."""
@@ -211,12 +202,6 @@ class Value:
         for note in literal.notes:
             self._call.notice(*note)
         return decoded
-
-
-@lru_cache(256)
-def _with_tag(triggers: frozenset[str], tag: str) -> tuple[Finder, str, Set[str]]:
-    found = triggers | {tag}
-    return Finder(found), "".join(sorted({trigger[0] for trigger in found})), found
 
 
 def kind_of(kinds: Kinds | None, marked: Marked) -> str:
