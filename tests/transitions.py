@@ -42,6 +42,12 @@ RARE = [
     ("minimax-m3", "reasoning", f"hm{_WHOLE}{_BROKEN}", Policy()),
     ("hermes", "content", "Well<think>hm<|im_end|>", Policy(reasoning_in_content="closed")),
     (
+        "hermes",
+        "reasoning",
+        'hm<tool_call>{"name": "now", "arguments": {}}</tool_call><tool_call>\n{"x": 1}\n</tool_call> more</think>x',
+        Policy(),
+    ),
+    (
         "apriel-1.5",
         "reasoning",
         '<tool_calls>[{"name": "now", "arguments": {"a": 1, "b"\n[BEGIN FINAL RESPONSE]\nx\n[END FINAL RESPONSE]',
