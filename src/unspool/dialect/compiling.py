@@ -58,7 +58,7 @@ from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, parse_template, text_of, unstarted
 
 _M = TypeVar("_M", bound=Marker)
-_Loose = TypeVar("_Loose", CallOpening, Stray)
+_Firm = TypeVar("_Firm", CallOpening, Stray)
 _FENCE = Regex(r"```\w*")
 _TAG_OF_CALL = Regex(r"""(<[^<>]+\{name\}["']?)>\s*\{arguments\}.*?</[^<>]*>""", re.DOTALL)
 """A call from its tag, which ends with its name, to the tag's closing."""
@@ -182,11 +182,11 @@ def _has_token(pattern: Pattern) -> bool:
     return tag_of(pattern).startswith(("<|", "<｜"))
 
 
-def _loose_tags(d: Dialect, markers: list[_Loose]) -> list[_Loose]:
-    """The tags that are no special tokens, where a call is a message of its own: in a message with a header, which may
-    be prose, these open and close none."""
+def _firm(d: Dialect, markers: list[_Firm]) -> list[_Firm]:
+    """Markers without the tags that are no special tokens, where a call is a message of its own: in a message with a
+    header, which may be prose, these open and close none."""
     own = any(_unstarted(t.before, d.start) != t.before for t in d.call[:1])
-    return [o for o in markers if own and o.pattern.first[:1] == "<" and not _has_token(o.pattern)]
+    return [o for o in markers if not own or o.pattern.first[:1] != "<" or _has_token(o.pattern)]
 
 
 class _Parts(msgspec.Struct, frozen=True, dict=True):
@@ -541,37 +541,47 @@ def _forced_calls() -> list[CallOpening]:
 def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, named: bool) -> Outline:
     """The markers that count when calls are read, or those that count when calls are text."""
     # A line for each field.
-    policy, ends, frame_ends, reasoning_ends = parts.policy, parts.ends, parts.frame_ends, parts.reasoning_ends
-    starts = parts.within(parts.starts) if parts.frames else []
-    headers, reasoning = parts.within(parts.headers), parts.within(parts.reasoning)
+    ends, reasoning = parts.ends, parts.within(parts.reasoning)
     called = parts.within(parts.calls)
+    openings = [*parts.within(parts.headers), *ends, *(parts.within(parts.starts) if parts.frames else [])]
+    others: list[Marker] = [*reasoning, *openings]
+
+    def content(called: list[CallOpening]) -> list[Marker]:
+        return [*called, *others] if calls else [*others, *_shared(called, [*parts.frame_ends, *ends])]
+
+    undecided = reasoning if parts.policy.reasoning_in_content != "text" else []
     marked = [c for c in called if c.marked] if calls else []
-    others: list[Marker] = [*reasoning, *headers, *ends, *starts]
-    content = [*called, *others] if calls else [*others, *_shared(called, [*frame_ends, *ends])]
-    loose, loose_strays = _loose_tags(d, called), _loose_tags(d, strays)
-    framed, framed_strays = [o for o in content if o not in loose], [s for s in strays if s not in loose_strays]
-    undecided = reasoning if policy.reasoning_in_content != "text" else []
-    in_thoughts = calls and policy.call_in_reasoning != "text"
-    thought_calls = [c for c in parts.within(parts.thought_calls) if in_thoughts and c not in loose]
-    leads = [t.lead for t in _framed(d) if t.before]
-    trails = [t.inner_trail for t in _framed(d)]
-    margin = _margin([*(b.lead for b in parts.blocks if calls), *(t.lead for t in d.reasoning), *leads])
+    margin = _margin([*(b.lead for b in parts.blocks if calls), *(t.lead for t in d.reasoning), *_leads(d)])
+    trail = "" if parts.frames else _longest([t.inner_trail for t in d.content])
     begins = [*_untagged_thoughts(parts), *parts.others]
     edge = _edge([*parts.calls, *_untagged(parts), *begins], parts.forced, named=named) if calls else begins
     return Outline(
         calls=calls,
         edge=Candidates(edge),
-        text=Region(
-            Scan(content, strays), "" if parts.frames else _longest([t.inner_trail for t in d.content]), margin
+        text=Region(Scan(content(called), strays), trail, margin),
+        frame=Region(
+            Scan([*parts.frame_ends, *content(_firm(d, called))], _firm(d, strays)),
+            _longest([t.inner_trail for t in _framed(d)]),
+            margin,
         ),
-        frame=Region(Scan([*frame_ends, *framed], framed_strays), _longest(trails), margin),
-        reasoning=Region(
-            Scan([*reasoning_ends, *_answers_ends(parts), *headers, *ends, *starts, *thought_calls]),
-            _longest([t.inner_trail for t in d.reasoning]),
-            _margin([*([margin] if in_thoughts else leads), *trails]),  # an answer's closing may end reasoning
-        ),
-        undecided=Scan([*reasoning_ends, *undecided, *marked, *ends]),
+        reasoning=_thoughts(d, parts, openings, margin, calls=calls),
+        undecided=Scan([*parts.reasoning_ends, *undecided, *marked, *ends]),
         strays=Candidates(strays),
+    )
+
+
+def _leads(d: Dialect) -> list[str]:
+    return [t.lead for t in _framed(d) if t.before]
+
+
+def _thoughts(d: Dialect, parts: _Parts, openings: list[Marker], margin: str, *, calls: bool) -> Region:
+    interrupted = calls and parts.policy.call_in_reasoning != "text"
+    called = _firm(d, parts.within(parts.thought_calls)) if interrupted else []
+    margins = [margin] if interrupted else _leads(d)
+    return Region(
+        Scan([*parts.reasoning_ends, *_answers_ends(parts), *openings, *called]),
+        _longest([t.inner_trail for t in d.reasoning]),
+        _margin([*margins, *(t.inner_trail for t in _framed(d))]),  # an answer's closing may end reasoning
     )
 
 

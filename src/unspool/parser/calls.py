@@ -156,19 +156,14 @@ class Calls(Steps):
 
     def _whole(self, form: Form, block: Block, match: Match) -> Whole | None:  # each condition leaves it to the machine
         """The call whose opening matches, if all of it is there and plain."""
-        policy = self._plan.policy
         if not form.arguments or form.forced or form.syntax == Syntax.TEXT:
             return None
-        buf, i, names = self._tape.buf, match.end, self._openings.names
+        buf, i, policy = self._tape.buf, match.end, self._plan.policy
         if len(buf) - i < _SOON and buf.find(form.closing.first, i) < 0:
             return None
         marked = form.marked or block.marked
         whole = self._plain(form, match, buf, bare=not marked)
-        if whole is None:
-            return None
-        name = whole.name
-        counts = marked and name.isprintable() and name == name.strip() if names is None else name in names
-        if not counts or not (marked or defines(whole.arguments, 0, self._desk.tools.schema(name)) == NO):
+        if whole is None or not self._names_tool(whole, marked=marked):
             return None
         if form.syntax is not None and self._undecided(whole):
             return None
@@ -180,6 +175,12 @@ class Calls(Steps):
             return None
         whole.end = end
         return whole
+
+    def _names_tool(self, whole: Whole, *, marked: bool) -> bool:
+        name, names = whole.name, self._openings.names
+        if names is None:
+            return marked and name.isprintable() and name == name.strip()
+        return name in names and (marked or defines(whole.arguments, 0, self._desk.tools.schema(name)) == NO)
 
     def unopened(self, i: int) -> int:  # each condition leaves it to the text
         """Read the call at ``i`` that lacks its opening, if it names a declared tool, is plain, and is closed soon: its
