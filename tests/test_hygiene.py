@@ -132,6 +132,8 @@ def test_the_list_of_packages_for_contributors_is_that_of_the_layers() -> None:
     contracts = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
         "contracts"
     ]
-    layers = [name for layer in contracts[0]["layers"] for name in layer.split(" | ")]
+    *packages, modules = contracts[0]["layers"]
+    layers = [name for layer in packages for name in layer.split(" | ")]
     table = (root / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("| package |")[2].partition("\n\n")[0]
     assert re.findall(r"`unspool\.(\w+)`", table)[: len(layers)] == layers
+    assert modules.split(" : ") == sorted(p.stem for p in SOURCE.glob("[!_]*.py"))
