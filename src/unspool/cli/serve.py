@@ -237,7 +237,7 @@ class LocalProcesses:
             raise SystemExit(128 + number)
 
     def _ended(self) -> None:
-        """End by the signal, as this is what asked for it, behind all that had to be closed."""
+        """End by the signal, as this is what asked for it, after all that had to be closed."""
         if self._ending:
             signal.signal(self._ending, signal.SIG_DFL)
             signal.raise_signal(self._ending)

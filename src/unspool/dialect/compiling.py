@@ -318,7 +318,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
 
 
 def _behind_brackets(forms: list[Form]) -> list[Pattern]:
-    """The closings of calls that open with a bracket, behind that which closes it, and one that is too many."""
+    """The closings of calls that open with a bracket, with its closing bracket before them, also with one too many."""
     brackets = [[pattern((bracket,)) for bracket in written] for written in (")", "))", ")]", ")}")]
     return [joined(*each, f.closing) for f in forms if f.closing and f.bracketed for each in brackets]
 
@@ -599,7 +599,7 @@ def _answers_ends(parts: _Parts) -> list[Closing]:
 
 
 def _argument(d: Dialect, t: Template) -> Pattern:
-    """The opening of an argument. Its key also ends at what other spellings that begin alike write behind it."""
+    """The opening of an argument. Its key also ends at what other spellings that begin alike write after it."""
     at = next((n for n, piece in enumerate(t.before, 1) if not isinstance(piece, str)), len(t.before))
     others = [u.before for u in d.argument if u.spelled and u.before != t.before and u.before[:at] == t.before[:at]]
     ends = tuple(end for before in others for end in before[at : at + 1] if isinstance(end, str))

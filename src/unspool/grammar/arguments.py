@@ -417,7 +417,7 @@ def _factored(found: list[tuple[str, Node]]) -> list[tuple[str, Node]]:
 
 
 def _forbidding(parameters: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Parameters without other arguments of some names, if they may come first, alone, or behind a name."""
+    """Parameters without other arguments of some names, if they may come first, alone, or after a name."""
     properties = parameters.get("properties")
     needed = any(key != NAME for key in parameters.get("required") or ())
     if properties is None or needed or parameters.get("additionalProperties") is False:

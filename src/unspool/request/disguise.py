@@ -1,7 +1,7 @@
 """Proves that the special tokens of a prompt are the template's own.
 
 Values of a request contain no special token, but a template may make one of them: it may write ``<`` before a key and
-``>`` behind it, join two values, or change them. So a conversation whose values could take part in that is rendered a
+``>`` after it, join two values, or change them. So a conversation whose values could take part in that is rendered a
 second time, in disguise: other letters and signs stand in for those of which special tokens consist, one for one. What
 the template writes itself is in both prompts, at the same place; a special token that is in the first one only comes
 from values, and is broken up there.

@@ -77,7 +77,7 @@ class ExaminedTemplate:
         return found
 
     def tools_of(self, request: ChatRequest) -> list[Any]:
-        """The tools that the template is told."""
+        """The tools that the template gets."""
         if request.toolset.kind == "none":
             return []
         built_in = self._built_in(request)
@@ -234,7 +234,7 @@ class ExaminedTemplate:
         return _Examined(traits, guards, switches_in(texts), places, beginnings, tuple(self._thoughts()), Kept(*_FORMS))
 
     def _ends_answers(self, traits: Traits) -> bool:
-        """Whether the template does not go on with an answer at the end behind something that it writes there alone,
+        """Whether the template does not go on with an answer at the end after something that it writes there alone,
         such as the opening of a thought."""
         say = {"role": "assistant", "content": "Zqsay"}
         at_end, inside = (
@@ -265,7 +265,7 @@ class ExaminedTemplate:
             yield text_of(template.before).strip(), text_of(template.after).strip()
 
     def openings(self) -> set[str]:
-        """The special tokens with which the dialect's thoughts and answers begin, behind what opens a turn."""
+        """The special tokens with which the dialect's thoughts and answers begin, after what opens a turn."""
         dialect = self._dialect
         frames = () if dialect is None else (*dialect.reasoning, *dialect.content)
         texts = [unstarted(t.opening, dialect.start).strip() for t in frames if dialect is not None]

@@ -244,7 +244,7 @@ class _StoredPages:
     async def _checked(
         self, asked: _Asked, given: list[Any], earlier: Sequence[dict[str, Any]]
     ) -> list[dict[str, Any]]:
-        """Items that a request adds to a conversation, after checking them behind the earlier ones that they name."""
+        """Items that a request adds to a conversation, checked together with the earlier ones that they name."""
         if len(given) > _ITEMS:
             raise asked.fields.wrong("items", f"{len(given):,} items; allowed are {_ITEMS}")
         if given:

@@ -50,7 +50,7 @@ def monty(limits: ToolLimits) -> Sequence[str]:
 class Interpreter:
     """A child process that runs cells in one namespace. The first cell starts it, as does the first after its end. It
     reads cells and writes answers line by line (see `monty_driver`). An answer that is not the cell's own ends it,
-    since those behind it would be wrong too."""
+    since those after it would be wrong too."""
 
     def __init__(self, command: Sequence[str], limits: ToolLimits) -> None:
         self._command = command

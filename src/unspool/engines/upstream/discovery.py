@@ -138,8 +138,8 @@ def _ollama(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> D
     template = _text(shown, "template")
     if path is not None or "{%" not in template:
         return msgspec.structs.replace(found, path=path)
-    told = server.ask("/api/show", {"model": found.model, "verbose": True}).get("model_info")
-    info = told if isinstance(told, dict) else {}
+    details = server.ask("/api/show", {"model": found.model, "verbose": True}).get("model_info")
+    info = details if isinstance(details, dict) else {}
     texts = info.get("tokenizer.ggml.tokens")
     tokens = [one if isinstance(one, str) else "" for one in texts] if isinstance(texts, list) else []
     special = {}

@@ -599,7 +599,7 @@ class LiteralReader:
         return i + 1
 
     def _may_end(self) -> bool:
-        """Whether a container may end behind a comma."""
+        """Whether a container may end after a comma."""
         if not self._how.strict:
             self._fix("trailing comma")
         return not self._how.strict
@@ -888,7 +888,7 @@ class LiteralReader:
         return i
 
     def _name_follows(self, text: str, i: int) -> int:
-        """Whether a name begins at ``i``, behind a number that may be over; by the rules of `Spelling.name_follows`."""
+        """Whether a name begins at ``i``, after a number that may be over; by the rules of `Spelling.name_follows`."""
         begins = self._number in _COMPLETE and (text[i].isalpha() or text[i] == "_")
         return self._how.name_follows(text, i, self._top(), in_number=True) if begins else NO
 

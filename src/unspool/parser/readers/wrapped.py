@@ -127,7 +127,7 @@ _LONGEST: Final = 256  # the longest beginning of a wrapper, in characters, whit
 
 
 class Unwrapping:
-    """JSON that is either the call's arguments, or an object that contains them, also as a string, alone or behind the
+    """JSON that is either the call's arguments, or an object that contains them, also as a string, alone or after the
     call's name."""
 
     def __init__(self, schema: Schema, call: str) -> None:
