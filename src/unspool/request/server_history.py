@@ -272,7 +272,7 @@ def resumed(
     open_calls = [c for m in messages for c in m.get("tool_calls", ()) if c["id"] not in answered]
     results: dict[str, dict[str, Any]] = {}
     pending: list[Pending] = []
-    marked = _Marked(open_calls, tools) if fields.has("resume") and tools is not None else None
+    marked = _MarkedCalls(open_calls, tools) if fields.has("resume") and tools is not None else None
     for entry in fields.objects("resume", ()):
         id = entry.text("interruptId")
         found = None if marked is None else marked.take(id, results)
@@ -294,7 +294,7 @@ def resumed(
     return _with(messages, results), tuple(pending)
 
 
-class _Marked:
+class _MarkedCalls:
     """Calls by the marks of their approvals, so that all answers find their calls in one pass. The client knows tools
     by their own names, which may be the same on several servers."""
 

@@ -184,7 +184,7 @@ class ConversationWriter:
         if not after.startswith(tail[:start]):
             raise NoBridge("the chat template writes the answer differently")
         bridge = Bridge(tuple(map(clean, found.closings)), clean(after[start:]))
-        return _Found(bridge, [_Piece(messages, generate, bridge.text)])
+        return _Found(bridge, [_Continuation(messages, generate, bridge.text)])
 
     def _shown(
         self,
@@ -377,7 +377,7 @@ def _any(texts: Iterable[str]) -> str:
     return "|".join(map(re.escape, texts)) or "(?!)"
 
 
-class _Piece(NamedTuple):
+class _Continuation(NamedTuple):
     """A conversation, whether the next answer opens after it, and the text with which its prompt ends."""
 
     messages: Sequence[Mapping[str, Any]]
@@ -389,7 +389,7 @@ class _Found(NamedTuple):
     """A bridge, and its pieces."""
 
     bridge: Bridge
-    pieces: Sequence[_Piece]
+    pieces: Sequence[_Continuation]
 
 
 def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:

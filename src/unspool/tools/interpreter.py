@@ -31,7 +31,7 @@ class InterpreterError(Exception):
     """The interpreter cannot be started; the message says why, and what would help."""
 
 
-class _Answer(msgspec.Struct):
+class _CellAnswer(msgspec.Struct):
     cell: str = ""
     text: str = ""
     error: bool = False
@@ -104,12 +104,12 @@ class Interpreter:
             text += _LOST
         return ToolResult(text=text, error=answer.error)
 
-    async def _answer(self, process: asyncio.subprocess.Process) -> _Answer | None:
+    async def _answer(self, process: asyncio.subprocess.Process) -> _CellAnswer | None:
         """The next line of the child; ``None`` if there is none, or if it is malformed."""
         assert process.stdout is not None
         line = await process.stdout.readline()
         try:
-            return msgspec.json.decode(line, type=_Answer)
+            return msgspec.json.decode(line, type=_CellAnswer)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
 
