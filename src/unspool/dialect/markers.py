@@ -416,5 +416,4 @@ def tag_of(pattern: Pattern) -> str:
 
 @lru_cache(256)
 def literals_of(pattern: Pattern) -> str:
-    """The literals of a pattern."""
     return "".join(a.text for a in pattern.atoms if a.kind == LITERAL)

@@ -28,7 +28,7 @@ import msgspec
 
 from ..chat_templates.bridge import Bridge
 from ..chat_templates.pool import AwaitedRendering
-from ..engines.kept import Kept
+from ..engines.cache import Cache
 from ..engines.media import Medium, placed
 from ..message import Message
 from ..tokens import added_tokens, counted, encoded
@@ -115,7 +115,7 @@ class Turns:
         self.prompts = prompts
         self._tokenizer = tokenizer
         self._literals = {} if tokenizer is None else {id: text for text, id in added_tokens(tokenizer).items()}
-        self._kept: Kept[_Entry] = Kept(_COUNT, settings.turn_memory)
+        self._kept: Cache[_Entry] = Cache(_COUNT, settings.turn_memory)
         # Another model, template or tokenizer cannot continue a turn.
         of_model = [settings.model, settings.dialect.name, prompts.source, sorted(self._literals.items())]
         self._secret = hmac.digest(secret or os.urandom(32), json_bytes(of_model), "sha256")

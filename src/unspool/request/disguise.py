@@ -149,7 +149,7 @@ def _changed(
 
 
 def _another(name: str, at: int) -> str:
-    """A name of the same length for a key whose own is taken, since several signs have the same one stand in."""
+    """Another name of the same length for a key, because disguised keys may become equal."""
     tail = "".join(chr(ord("\u0430") + digit % 32) for digit in (at >> 10, at >> 5, at))[-len(name) :]
     return name[: -len(tail)] + tail
 

@@ -15,7 +15,7 @@ from ..chat_templates.worker import Limits, Rendered
 from ..dialect.file import Dialect
 from ..dialect.registry import list_dialects
 from ..dialect.template import text_of, unstarted
-from ..engines.kept import Kept
+from ..engines.cache import Cache
 from ..engines.media import is_medium
 from ..errors import TemplateError
 from ..infer.sources import SPECIAL
@@ -231,7 +231,7 @@ class ExaminedTemplate:
         # A token with an open part is known by its beginning, which a template and a dialect may write differently.
         others = {w for w in {*words, *FORGED} if not any(w.startswith(s) or s.startswith(w) for s in said)}
         beginnings = SpecialTokens(others, alone - said)
-        return _Facts(traits, guards, switches_in(texts), places, beginnings, tuple(self._thoughts()), Kept(*_FORMS))
+        return _Facts(traits, guards, switches_in(texts), places, beginnings, tuple(self._thoughts()), Cache(*_FORMS))
 
     def _ends_answers(self, traits: Traits) -> bool:
         """Whether the template does not go on with an answer at the end after something that it writes there alone,
@@ -319,7 +319,7 @@ class _Facts(NamedTuple):
     places: Places
     others: SpecialTokens
     thoughts: tuple[tuple[str, str], ...]
-    forms: Kept["array[int]"]
+    forms: Cache["array[int]"]
 
 
 class _Banned(NamedTuple):

@@ -129,7 +129,7 @@ class _RetriedAnswer:
             self._leave(client)
 
     def _count(self) -> None:
-        """Be counted for more, or no longer be kept whole, if this one or all of them are too large."""
+        """Count more bytes, or stop keeping the whole answer if it, or all together, are too large."""
         more = self.size + _STEP - self.counted
         self._whole = self._whole and self.size <= _SIZE and self._retries.take(more)
         if self._whole:
@@ -194,7 +194,7 @@ class _RetriedAnswer:
             self._clients = [client for client in self._clients if client.parts > self._dropped]
 
     def _leave(self, client: _AnswerReader) -> None:
-        """A client is gone, which may come again if nothing was sent."""
+        """Drop a client that has disconnected; it may retry if nothing was sent."""
         client.send = _nowhere  # the connection is not kept with the answer
         if client in self._clients:
             self._clients.remove(client)
@@ -270,7 +270,7 @@ class Retries:
         return fits
 
     def give_back(self, bytes: int) -> None:
-        """Count bytes of an answer no longer."""
+        """Release bytes of an answer."""
         self._size -= bytes
 
     def _forget(self) -> None:

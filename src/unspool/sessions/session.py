@@ -298,7 +298,7 @@ class Session:
             await asyncio.wait([asyncio.wrap_future(self._write())])
 
     def _remember(self, found: Remembered) -> None:
-        """Keep an answer of several rounds, as which the agent will send them back."""
+        """Keep an answer of several rounds in the form in which the agent will send it back."""
         size = len(msgspec.msgpack.encode(found))
         if not self._has_room(size):
             return  # what continues it will be a fork

@@ -190,7 +190,7 @@ class Tree(Turns):
     # -- what a call is known by -------------------------------------------------------------------------------------
 
     def remember(self, prompt: Continued, written: Written) -> None:
-        """Nothing: the session records calls itself."""
+        """Do nothing, because the session records calls itself."""
 
     def identify(self, record: Recorded, request: ChatRequest, prompt: Continued, written: Written) -> None:
         """Fill in by what a call will be found."""

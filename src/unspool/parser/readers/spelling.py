@@ -163,7 +163,7 @@ class Spelling:
         return min(follows, end)
 
     def ends_apart(self, text: str, i: int) -> bool:
-        """Whether a line ends, or white space and another string follow, after a quote: something lacks there."""
+        """Whether a line ends, or white space and another string follow, after a quote: something is missing there."""
         j = skip_space(text, i)
         return "\n" in text[i:j] or (j > i and text.startswith('"', j))
 

@@ -226,7 +226,7 @@ def _answered(fields: Fields, content: Any, thoughts: Iterable[Any]) -> dict[str
 
 
 def _says(value: Any, role: str) -> bool:
-    """Whether a field that only answers have says something: clients fill in those of which they know no value. In an
+    """Whether a field that only answers have is not empty: clients fill in those of which they know no value. In an
     answer, blank text is a text."""
     if isinstance(value, str):
         return role == "assistant" or bool(value.strip())
