@@ -53,7 +53,6 @@ def recordings_in(argument: str, text: str) -> "list[Recording] | None":
 
 
 def open_recordings(argument: str, path: str) -> "list[Recording]":
-    """The recordings of a file or a folder."""
     from ..engines import read_recordings  # what engines need is slow to import
 
     with blaming(argument, path, ValueError):
@@ -61,7 +60,6 @@ def open_recordings(argument: str, path: str) -> "list[Recording]":
 
 
 def recorded_dialect(argument: str, recording: "Recording") -> Dialect | None:
-    """The dialect that a recording names, if it names one."""
     try:
         return recording.dialect
     except (UnknownDialect, DialectError) as error:

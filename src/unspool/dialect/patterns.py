@@ -50,7 +50,7 @@ _KINDS = {
     "any": ANY,
 }
 
-# White space is soft where a template has some, except behind the sign that begins a tag, and before and after a tag.
+# White space is soft where a template has some, except after the sign that begins a tag, and before and after a tag.
 _SOFT = Regex(r"(?<!<)(?<!</)\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]>])|(?<=\})(?=\[/?\w)")
 
 
@@ -558,7 +558,7 @@ def _add_field(atoms: list[Atom], name: str, before: str, after: str) -> None:
 
 
 def _add_literal(atoms: list[Atom], text: str) -> None:
-    """Add a literal, in which there may be white space where the template writes some, and behind a tag."""
+    """Add a literal, in which there may be white space where the template writes some, and after a tag."""
     at = 0
     for m in _SOFT.finditer(text):
         if m.start() > at:

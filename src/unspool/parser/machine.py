@@ -5,7 +5,7 @@ from typing import Any, Final
 from ..events import Stage
 from . import states
 from .blocks import Blocks
-from .call import CallSink, Desk
+from .call import CallContext, CallSink
 from .calls import Calls
 from .ledger import CAP, Ledger, Tape, Why
 from .lookout import ALWAYS, Lookout, first_ending, first_of
@@ -38,16 +38,16 @@ class Machine:
         prose: steps in reasoning and content.
     """
 
-    def __init__(self, tape: Tape, desk: Desk, openings: Openings) -> None:
-        plan = self._plan = desk.plan
-        ledger: Ledger = desk.ledger
+    def __init__(self, tape: Tape, context: CallContext, openings: Openings) -> None:
+        plan = self._plan = context.plan
+        ledger: Ledger = context.ledger
         look: Lookout = openings.look
         self.tape = tape
         self.ledger = ledger
         self.look = look
         self.openings = openings
         parts = self.parts = Parts(plan, tape, ledger, look)
-        calls = self.calls = Calls(plan, tape, ledger, look, parts, openings, desk)
+        calls = self.calls = Calls(plan, tape, ledger, look, parts, openings, context)
         prose = self.prose = Prose(plan, tape, ledger, look, parts, openings, calls)
         blocks = self._blocks = Blocks(plan, tape, ledger, look, parts, openings, calls)
         self._owners: tuple[Any, ...] = (prose, blocks, calls)

@@ -132,7 +132,7 @@ class Openings(msgspec.Struct, eq=False):
         return Match(MORE, fields) if declared else _NONE
 
     def _without_arguments(self, o: CallOpening, form: Form, end: int, fields: dict[str, str], *, cut: bool) -> Match:
-        """How an opening matches without arguments behind it; ``cut``: they may still come."""
+        """How an opening matches without arguments after it; ``cut``: they may still come."""
         final = self.tape.final
         if not cut and form.syntax is None:
             glued = self._key_in_name(end, fields)
@@ -158,7 +158,7 @@ class Openings(msgspec.Struct, eq=False):
         form = o.form
         if form.shape is not None or not form.opening.after_name:
             return False
-        # Text that is read again may be cut off behind it.
+        # Text that is read again may be cut off after it.
         again = self.tape.base + i < self.text_until
         return again or (self._outside(o, form) and self.look.stands(o.pattern, i) >= 0)
 

@@ -12,7 +12,7 @@ from ..message import Fold, Message
 from ..policy import Policy
 from ..toolset import ToolChoice, Toolset, read_toolset
 from ..validation import check, check_ids, check_prompt, check_tokenizer, described, wrong_type
-from .call import Desk, MakeId
+from .call import CallContext, MakeId
 from .flows import Flow, Stretch, flow_of
 from .ledger import Ledger, Tape
 from .lookout import Lookout
@@ -82,7 +82,7 @@ class Parser:
         look = Lookout(plan, plan.reading if calls else plan.plain, tape, ledger)
         names = request.names
         openings = Openings(look, tape, names, request.name)
-        machine = self._machine = Machine(tape, Desk(ledger, plan, request, names, ids), openings)
+        machine = self._machine = Machine(tape, CallContext(ledger, plan, request, names, ids), openings)
         self._fold = Fold()
         self._dialect = plan.dialect
         self._tokenizer = tokenizer
@@ -129,7 +129,7 @@ class Parser:
         """The message so far."""
         if self._flow is not None:
             self._flow.joins(self._at)
-            self._tell_spans()
+            self._add_spans()
         return self._fold.message()
 
     @property
@@ -251,7 +251,7 @@ class Parser:
         flow, self._flow = self._flow, None
         if flow is not None:
             flow.stop(self._at)
-            self._tell_spans()
+            self._add_spans()
 
     def _catch_up(self) -> None:
         """Let the machine read what waits, which may be the opening of a call."""
@@ -259,12 +259,12 @@ class Parser:
             self._stop_flow()
             self._machine.run()
 
-    def _tell_spans(self) -> None:
+    def _add_spans(self) -> None:
         """Add the token spans of what flowed to the message."""
         tokens = self._tokens
         if tokens is not None:
-            self._fold.claim(tokens.told, tokens.claimed)
-            tokens.told = tokens.claimed
+            self._fold.claim(tokens.folded, tokens.claimed)
+            tokens.folded = tokens.claimed
 
     def _stop_stretch(self) -> None:
         """Let what is open go on from where its stretch has come."""
@@ -305,7 +305,7 @@ class Parser:
         events = self._machine.ledger.take()
         if self._tokens is not None:
             self._tokens.span(events)
-            self._tokens.told = self._tokens.claimed
+            self._tokens.folded = self._tokens.claimed
         self._fold.extend(events)
         return events
 

@@ -29,7 +29,7 @@ class TokenFeed:
         self.pieces = self._decoder.pieces
         self.whole = False  # the text so far ends with a whole character, so that the text of known ids is certain
         self.claimed = 0  # the number of tokens that events have claimed
-        self.told = 0  # how many of them are in the message
+        self.folded = 0  # how many of them are in the message
 
     def read(self, ids: tuple[int, ...]) -> list[tuple[str, str]]:
         """Decode ids: stretches of text, each with the literal of the added token after it (``""`` at the end)."""

@@ -144,7 +144,7 @@ class ArgumentsReader(CallReader):
         if not self._looked:
             self._looked = True
             if call.started and not UNWRAPPED.match(fragment):
-                self._unwrapping = unwrapping(call.desk.tools.schema(call.name), call.name)
+                self._unwrapping = unwrapping(call.context.tools.schema(call.name), call.name)
         watch = self._unwrapping
         if watch is not None:
             passed = watch.push(fragment)

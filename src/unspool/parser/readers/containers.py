@@ -112,7 +112,6 @@ class Containers:
         self._emit(fragment, end)
 
     def value(self, held: Held, end: int) -> None:
-        """Add a whole value."""
         if self.dropped >= 0:
             self._call.put("", end)
         elif self._hold < 0:
@@ -127,7 +126,7 @@ class Containers:
         return "".join(self._parts) if self._hold >= 0 and self.dropped < 0 else None
 
     def leave(self) -> None:
-        """A value ends."""
+        """End the value of the open argument."""
         if self.dropped == len(self.levels):
             self.dropped = -1
 
@@ -222,7 +221,6 @@ class Containers:
         return text
 
     def let_out(self, end: int) -> None:
-        """Emit the held text."""
         text = self.take()
         if text is not None:
             self._call.put(text, end)

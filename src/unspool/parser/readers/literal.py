@@ -599,7 +599,7 @@ class LiteralReader:
         return i + 1
 
     def _may_end(self) -> bool:
-        """Whether a container may end behind a comma."""
+        """Whether a container may end after a comma."""
         if not self._how.strict:
             self._fix("trailing comma")
         return not self._how.strict
@@ -751,15 +751,18 @@ class LiteralReader:
         self._undecided.append(len(self.out) - 1)
         return "p"
 
+    def _sign(self, text: str, i: int, c: str, *, quoted: bool) -> int:
+        marker = self._how.ends_call(text, i) if quoted and c == "<" else NO
+        if marker == MORE:
+            return MORE
+        bare = quoted and c not in ":=,}])" and marker == NO
+        return self._open_bare(text, i) if bare else self._fail(text, i, f"{c!r} where a value is expected")
+
     def _word(self, text: str, i: int, c: str) -> int:  # a word may be whole, cut, or joined to a name
         m = _WORD.match(text, i)
         quoted = self._how.quoted and bool(self.stack)
         if m is None:
-            marker = self._how.ends_call(text, i) if quoted and c == "<" else NO
-            if marker == MORE:
-                return MORE
-            bare = quoted and c not in ":=,}])" and marker == NO
-            return self._open_bare(text, i) if bare else self._fail(text, i, f"{c!r} where a value is expected")
+            return self._sign(text, i, c, quoted=quoted)
         if quoted and (m.end() < len(text) or m.end() - i > MAX_WORD):
             ends = self._how.bare_ends(text, m.end(), self._top()) if m.group() in self._how.words else NO
             if ends == MORE:
@@ -885,7 +888,7 @@ class LiteralReader:
         return i
 
     def _name_follows(self, text: str, i: int) -> int:
-        """Whether a name begins at ``i``, behind a number that may be over; by the rules of `Spelling.name_follows`."""
+        """Whether a name begins at ``i``, after a number that may be over; by the rules of `Spelling.name_follows`."""
         begins = self._number in _COMPLETE and (text[i].isalpha() or text[i] == "_")
         return self._how.name_follows(text, i, self._top(), in_number=True) if begins else NO
 

@@ -99,7 +99,7 @@ class MarkupReader(CallReader):
         self._searched = 0  # the offset up to which no closing names an argument
         self._opened = ""  # the last opening, and ``_closed`` the last closing, as they are written, if they may repeat
         self._closed = ""
-        self._refused: deque[int] = deque(maxlen=MAX_AGAIN)  # the last offsets behind closings that nothing may follow
+        self._refused: deque[int] = deque(maxlen=MAX_AGAIN)  # the last offsets after closings that nothing may follow
 
     def read(self) -> bool:
         value = self._value
@@ -663,7 +663,7 @@ class MarkupReader(CallReader):
         return buf.endswith(breaks, i, p) or (value.line_start and f"\n{buf[i:p]}" in breaks)
 
     def _counts(self, tag: str, i: int) -> int:  # a repeated closing counts as each of its copies would
-        """As `_follows`, behind an argument's closing, which may be repeated as it is written (``tag``)."""
+        """As `_follows`, after an argument's closing, which may be repeated as it is written (``tag``)."""
         tape = self._tape
         buf, end = tape.buf, i
         for _ in range(MAX_AGAIN):

@@ -22,11 +22,9 @@ class Figures:
         self._ended: str | None = None  # the first number that ended since `mark`; empty: a long one
 
     def begin(self, text: str = "") -> None:
-        """A number begins."""
         self._text, self._size = text, None
 
     def add(self, text: str) -> None:
-        """The number goes on."""
         self._text += text
         if len(self._text) > SHORT:
             self._count()
@@ -36,7 +34,6 @@ class Figures:
         return self._count().infinite() if self._size is not None else not is_finite(self._text)
 
     def end(self) -> None:
-        """The number ends."""
         if self._ended is None:
             self._ended = self._text if self._size is None else ""
 

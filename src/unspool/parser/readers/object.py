@@ -234,7 +234,7 @@ class ObjectReader(CallReader):
         self._skipped = self._skipped or key
         if call.complete and self._openings.declares(key):  # a second call in one object
             call.late.append(("skipped_member", key))
-        schema = call.desk.tools.schema(call.name) if call.name and not call.complete else None
+        schema = call.context.tools.schema(call.name) if call.name and not call.complete else None
         if loose is not None and key not in loose and schema is not None and schema.declares(key):
             loose[key] = ""
             return "argument"
@@ -305,7 +305,7 @@ class ObjectReader(CallReader):
             return self._lose(none)
         if call.name and not call.started:
             tape = self._tape
-            schema = call.desk.tools.schema(call.name) if self._bare else None
+            schema = call.context.tools.schema(call.name) if self._bare else None
             quoted = defines(tape.buf, i, schema, described=self._described, final=tape.final)
             if quoted != NO:
                 return quoted != MORE and self._lose(_DEFINITION)

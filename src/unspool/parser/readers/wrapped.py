@@ -127,7 +127,7 @@ _LONGEST: Final = 256  # the longest beginning of a wrapper, in characters, whit
 
 
 class Unwrapping:
-    """JSON that is either the call's arguments, or an object that contains them, also as a string, alone or behind the
+    """JSON that is either the call's arguments, or an object that contains them, also as a string, alone or after the
     call's name."""
 
     def __init__(self, schema: Schema, call: str) -> None:
@@ -232,8 +232,8 @@ _HEAD: Final = 256  # the longest of these beginnings, in characters, white spac
 def defines(  # a line for each sign
     text: str, i: int, schema: Schema | None, *, described: bool = False, final: bool = True
 ) -> int:
-    """Whether the object at ``i`` tells of arguments, as where a tool is quoted: it is their schema, or in an object
-    that is ``described``, it has one for each. ``i``, `NO`, or `MORE`."""
+    """Whether the object at ``i`` declares arguments, as in a quoted tool: it is their schema, or, in an object that
+    is ``described``, has one for each. ``i``, `NO`, or `MORE`."""
     if schema is None or not schema.names_members():
         return NO
     head = "".join(text[i : i + _HEAD].split()).replace("'", '"')
