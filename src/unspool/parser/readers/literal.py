@@ -57,9 +57,9 @@ _EQUALS = Regex(r"([A-Za-z_][\w.-]{0,255}+)\s{0,64}+=\s{0,64}+")
 
 _ITEMS = Regex(
     r'(?:(?:"[^"\\\x00-\x1f]*+"|-?(?:0|[1-9][0-9]{0,200}+)(?:\.[0-9]{1,90}+)?|true|false|null)'
-    r"[ \t\n\r]*+,[ \t\n\r]*+)++"
+    r"[ \t\n\r]*+,[ \t\n\r]*+){1,256}"
 )
-"""Matches items of an array, each with the comma after it."""
+"""Matches items of an array, each with the comma after it. Not possessive: see `unspool.regex`."""
 
 _COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))  # the states in which a number may end
 _AFTER_DIGITS = {
