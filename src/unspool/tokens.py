@@ -16,7 +16,7 @@ valid text. Changes that some tokenizers make around added tokens (mostly of spa
 import contextlib
 import json
 import weakref
-from codecs import getincrementaldecoder
+from codecs import utf_8_decode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -338,13 +338,12 @@ def _text_or_bytes(data: bytes) -> str | bytes:
 class _TokenBytes:
     """Looks up the bytes of each id."""
 
-    __slots__ = ("_backend", "_decoder", "_holding", "_start", "_vocabulary", "pieces", "whole")
+    __slots__ = ("_backend", "_held", "_start", "_vocabulary", "pieces", "whole")
 
     def __init__(self, vocabulary: _Vocabulary, backend: Any) -> None:
         self._backend = backend
         self._vocabulary = vocabulary
-        self._decoder = getincrementaldecoder("utf-8")("replace")
-        self._holding = False
+        self._held = b""  # the beginning of a character
         self._start = vocabulary.first_differs
         self.pieces = vocabulary.pieces
         self.whole = not self._start
@@ -358,13 +357,14 @@ class _TokenBytes:
             if isinstance(piece, str):
                 piece = self._vocabulary.decode(self._backend, [token])
         if isinstance(piece, str):
-            if not self._holding or not piece:
-                self.whole = not (self._holding or self._start)
+            if not self._held or not piece:
+                self.whole = not (self._held or self._start)
                 return piece
             piece = piece.encode("utf-8", "replace")
-        text = self._decoder.decode(piece)
-        self._holding = bool(self._decoder.getstate()[0])
-        self.whole = not (self._holding or self._start)
+        held = self._held + piece
+        text, used = utf_8_decode(held, "replace", False)
+        self._held = held[used:]
+        self.whole = not (self._held or self._start)
         return text
 
     def _look_up(self, token: int) -> str | bytes:
@@ -378,9 +378,9 @@ class _TokenBytes:
         return piece
 
     def flush(self) -> tuple[str, bool]:
-        cut, self._holding = self._holding, False
+        held, self._held = self._held, b""
         self.whole = not self._start
-        return self._decoder.decode(b"", final=True), cut
+        return held.decode(errors="replace"), bool(held)
 
     def interrupt(self) -> None:
         self._start = False

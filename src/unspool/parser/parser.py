@@ -340,13 +340,16 @@ class Parser:
             TypeError: these are not token ids.
         """
         tokens = self._tokens
-        # Most pieces are one token whose text is known: it needs no decoding.
-        if tokens is not None and tokens.whole and stage is None and isinstance(ids, _LISTS) and len(ids) == 1:
-            text = tokens.pieces.get(ids[0]) if ids[0].__class__ is int else None
-            if text.__class__ is str and not self._closed:
+        # Most pieces are one token that is known: only its neighbours may need decoding.
+        if tokens is not None and stage is None and isinstance(ids, _LISTS) and len(ids) == 1 and not self._closed:
+            piece = tokens.pieces.get(ids[0]) if ids[0].__class__ is int else None
+            if piece is not None:
                 starts = tokens.starts
                 at = tokens.total
                 starts.append(at)
+                text: Any = piece if tokens.whole and piece.__class__ is str else tokens.joined(ids[0])
+                if not text:
+                    return []
                 tokens.total = at + len(text)
                 events = self.feed(text)
                 if events and events[0].token_start < 0:

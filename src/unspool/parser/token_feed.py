@@ -66,6 +66,12 @@ class TokenFeed:
         self.whole = decoder.whole
         return found
 
+    def joined(self, token: int) -> str:
+        """The text that a known id completes."""
+        text, _ = self._decoder.push(token)
+        self.whole = self._decoder.whole
+        return text
+
     def flush(self) -> tuple[str, bool]:
         """The rest of the text at the end, and whether it is an incomplete character."""
         text, cut = self._decoder.flush()
