@@ -282,9 +282,7 @@ class Pattern:
         return ""
 
     def longer_name(self, text: str, i: int) -> str:
-        """The run of name characters at ``i`` if the pattern takes only a part of it as the name; otherwise ``""``."""
-        if not self.splits_name:
-            return ""
+        """The run of name characters at ``i``, of which the pattern takes only a part as the name."""
         begins = self._place(text, i, self.splits_name - 1)
         m = _NAME.match(text, begins) if begins >= 0 else None
         return "" if m is None else m.group()

@@ -174,47 +174,32 @@ class Desk(msgspec.Struct, eq=False):
         return given
 
 
-class OpenCall:
-    """One call.
+class OpenCall(msgspec.Struct, eq=False):
+    """One call."""
 
-    Attributes:
-        desk: what all calls share.
-        form, block: the templates by which it is written.
-        start: the offset of its first character, including the block's opening if it has one.
-        index: its number; -1 until it is announced.
-        sink: where its text goes.
-        started: its name is known, and was emitted or is being dropped.
-        complete: its arguments have closed themselves.
-        early: arguments that came before the name.
-        inside: the offset up to which a literal was read; what became no JSON at its end belongs to it all the same.
-        late: the notices of its literals, which wait for its end: their place in a literal depends on how it is cut.
-        thought: it is inside reasoning.
-        place: where the machine returns if it turns out not to be a call.
-        margin: the offset of the white space before it, which is text then.
-    """
-
-    def __init__(
-        self, desk: Desk, form: Form, block: Block, start: int, fields: dict[str, str], place: object, margin: int
-    ) -> None:
-        self.desk = desk
-        self.early: list[str] = []
-        self.inside = 0
-        self.late: list[tuple[str, str]] = []
-        self.form = form
-        self.block = block
-        self.start = start
-        self.fields = fields
-        self.index = -1
-        self.name = fields.get("name", "")
-        self.id = ""
-        self.known: bool | None = None
-        self.status: Status = "ok"
-        self.sink = CallSink.CALL
-        self.started = False
-        self.complete = False
-        self.thought = desk.ledger.thinking or desk.ledger.paused
-        self.place = place
-        self.margin = margin
+    desk: Desk  # what all calls share
+    # form, block: the templates by which it is written.
+    form: Form
+    block: Block
+    start: int  # the offset of its first character, including the block's opening if it has one
+    fields: dict[str, str]
+    place: object  # where the machine returns if it turns out not to be a call
+    margin: int  # the offset of the white space before it, which is text then
+    thought: bool  # it is inside reasoning
+    name: str = ""
+    id: str = ""
+    index: int = -1  # its number; -1 until it is announced
+    known: bool | None = None  # whether it is of a declared tool; ``None``: the tools are unknown
+    status: Status = "ok"
+    sink: str = CallSink.CALL  # where its text goes
+    started: bool = False  # its name is known, and was emitted or is being dropped
+    complete: bool = False  # its arguments have closed themselves
+    early: list[str] = []  # arguments that came before the name
+    inside: int = (
+        0  # the offset up to which a literal was read; what became no JSON at its end belongs to it all the same
+    )
+    # The notices of its literals, which wait for its end: their place in a literal depends on how it is cut.
+    late: list[tuple[str, str]] = []
 
     def announce(self, end: int) -> None:  # the steps of a header, in their order
         """The name is known and its header ends at an offset: send the call, or do what the policy says."""

@@ -101,9 +101,10 @@ class Calls(Steps):
         if state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
             ledger.markup(base + i)
             start = base + i
-        call = self.call = OpenCall(self._desk, form, block, start, match.fields, place, margin)
+        thought, name = ledger.thinking or ledger.paused, match.fields.get("name", "")
+        call = self.call = OpenCall(self._desk, form, block, start, match.fields, place, margin, thought, name)
         self.within = block
-        parts.leaves("")
+        parts.margin, parts.seen = "", True
         if form.shape is None:
             self._mend_name(call, base + end)
             call.announce(base + end)
@@ -278,7 +279,7 @@ class Calls(Steps):
             if self.announce_object(self.call):
                 reader.mode = Mode.READING
             return going
-        return self._object_settled(self.call, reader, going=going)
+        return going if reader.mode == Mode.READING else self._object_settled(self.call, reader, going=going)
 
     def _object_settled(self, call: OpenCall, reader: ObjectReader, *, going: bool) -> bool:
         """Act on the mode of the object's reader; ``going``: it has taken a step."""
@@ -313,17 +314,10 @@ class Calls(Steps):
         return reader if isinstance(reader, ArgumentsReader) and reader.literal is not None else None
 
     def inside(self) -> bool:
-        """In arguments that are one literal, or written one by one."""
-        assert self.reader is not None
-        return self._read_on(self.reader)
-
-    def recover(self) -> bool:
-        """In the rest of a broken call: it ends at a marker, or where its brackets close."""
-        assert self.broken is not None
-        return self._read_on(self.broken)
-
-    def _read_on(self, reader: CallReader) -> bool:
+        """In arguments that are one literal or written one by one, or in the rest of a broken call."""
+        reader = self.broken or self.reader
         assert self.call is not None
+        assert reader is not None
         going = reader.read()
         if reader.mode != Mode.READING:
             self._after(self.call, reader.mode)
@@ -451,7 +445,7 @@ class Calls(Steps):
         call = self.call
         assert call is not None
         ledger = self._ledger
-        doubtful = ledger.doubtful
+        doubtful = ledger.doubtful if ledger.holds else None
         if doubtful is not None:
             if not closed or end - ledger.holds[0].start > CAP:
                 self._back_to_text(doubtful, end)
@@ -656,7 +650,7 @@ class Calls(Steps):
     def release_space(self) -> None:
         """Emit markup inside a call, which must not wait without limit."""
         call = self.call
-        here = self._tape.here
+        here = self._tape.base + self._tape.i
         if call is None or here - self._ledger.at <= MAX_SPACE or self._ledger.held_for(Why.HEADER):
             return
         if call.sink != CallSink.CALL:

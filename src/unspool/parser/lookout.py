@@ -155,7 +155,8 @@ class Lookout(msgspec.Struct, eq=False):
 
     def soonest(self, patterns: Iterable[Pattern], i: int) -> int:
         """As `first`, but settled: `MORE` as soon as one of them may match, and `NO` at the output's end."""
-        return self.settled(self.first(patterns, i, soon=True))
+        r = self.first(patterns, i, soon=True)
+        return NO if r == MORE and self._tape.final else r
 
     def marker(self, marker: Marker, i: int) -> int:
         """The end of a marker at ``i``, if it counts."""

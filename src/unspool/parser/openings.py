@@ -183,7 +183,7 @@ class Openings(msgspec.Struct, eq=False):
 
         A longer declared name is not split (`{name}.{name}`, `{name}:{index}`).
         """
-        if self.declares(o.pattern.longer_name(self.tape.buf, i)):
+        if o.pattern.splits_name and self.declares(o.pattern.longer_name(self.tape.buf, i)):
             return False
         name = fields.get("name", "")
         return self.declares(name) or (o.marked and names_call(name))

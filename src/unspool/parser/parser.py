@@ -247,7 +247,8 @@ class Parser:
 
     def _stop_flow(self) -> None:
         """Let the machine go on from here."""
-        self._stop_stretch()
+        if self._stretch is not None:
+            self._stop_stretch()
         flow, self._flow = self._flow, None
         if flow is not None:
             flow.stop(self._at)
@@ -279,7 +280,8 @@ class Parser:
             return []
         if stage is not None:
             self._catch_up()
-        self._stop_flow()
+        if self._flow is not None:
+            self._stop_flow()
         if not self._nonblank and not text.isspace():
             self._nonblank = True
         tape = self._tape

@@ -6,6 +6,8 @@ to be the arguments themselves. Held text is emitted as soon as it is certain, o
 
 from typing import NamedTuple
 
+import msgspec
+
 from ...dialect.markers import Parameter
 from ...schema import Schema, collected, declared_object
 from ..call import OpenCall
@@ -22,29 +24,20 @@ class Held(NamedTuple):
     fits: bool = True  # whether it fits its schema
 
 
-class Level:
+class Level(msgspec.Struct, eq=False):
     """An open container: the outermost one is the arguments object itself."""
 
-    def __init__(
-        self,
-        bracket: str,
-        parameter: Parameter | None,
-        fields: dict[str, str],
-        schema: Schema | None,
-        *,
-        children: bool = False,
-    ) -> None:
-        self.bracket = bracket  # its opening in JSON
-        # parameter, fields: the template of its own opening, and its fields.
-        self.parameter = parameter
-        self.fields = fields
-        self.schema = schema
-        self.children = children  # its members have no schema, so a repeated key makes a list
-        self.empty = True  # nothing in it was emitted yet
-        self.given: set[str] = set()  # the keys so far
-        # While the container is held, the values that were not emitted yet, by key.
-        self.held: dict[str, list[Held]] | None = None
-        self.wrapper = ""  # the key of a first argument that may contain all arguments
+    bracket: str  # its opening in JSON
+    # parameter, fields: the template of its own opening, and its fields.
+    parameter: Parameter | None
+    fields: dict[str, str]
+    schema: Schema | None
+    children: bool = False  # its members have no schema, so a repeated key makes a list
+    empty: bool = True  # nothing in it was emitted yet
+    given: set[str] = msgspec.field(default_factory=set)  # the keys so far
+    # While the container is held, the values that were not emitted yet, by key.
+    held: dict[str, list[Held]] | None = None
+    wrapper: str = ""  # the key of a first argument that may contain all arguments
 
     @property
     def begun(self) -> bool:

@@ -262,7 +262,7 @@ class MarkupReader(CallReader):
         """The place of the next argument: after a comma at ``i``, if arguments have one between them; or `MORE`."""
         buf = self._tape.buf
         comma = self._plan.arguments.comma
-        if not comma:
+        if not comma.atoms:
             return i
         r = self._look.stands(comma, i)
         if r >= 0:

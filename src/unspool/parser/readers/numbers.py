@@ -13,13 +13,12 @@ _FAR: Final = 10**18  # a larger exponent counts as this one: no text is long en
 _PLACES: Final = 18
 
 
-class Figures:
+class Figures(msgspec.Struct, eq=False):
     """The text of one number of a literal after the other; a long one is only counted."""
 
-    def __init__(self) -> None:
-        self._text = ""  # of the open number, or of the last one, as far as ``_size`` does not count it
-        self._size: Magnitude | None = None  # counts a number that is not short
-        self._ended: str | None = None  # the first number that ended since `mark`; empty: a long one
+    _text: str = ""  # of the open number, or of the last one, as far as ``_size`` does not count it
+    _size: "Magnitude | None" = None  # counts a number that is not short
+    _ended: str | None = None  # the first number that ended since `mark`; empty: a long one
 
     def begin(self, text: str = "") -> None:
         """A number begins."""

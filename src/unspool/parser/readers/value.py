@@ -59,19 +59,13 @@ class Value:
         self._limit = CAP  # how many may be held
         self._literal: LiteralReader | None = None  # checks whether the text is JSON
         self._rest = ""  # the text that this has not consumed
-        self._kinds = None if schema is None else schema.kinds()
+        kinds = self._kinds = None if schema is None else schema.kinds()
         self._marked = marked(fields)
-        self.kind = self._choose()  # how its text becomes JSON
-
-    def _choose(self) -> str:
-        """Choose how the value's text becomes JSON, by markup and schema."""
-        kinds = self._kinds
-        kind = kind_of(kinds, self._marked)
+        kind = self.kind = kind_of(kinds, self._marked)  # how its text becomes JSON
         if kind == ValueKind.GUESS:
             self._literal = LiteralReader(Syntax.JSON, Root.ANY)
         elif kind == ValueKind.TYPED and self._marked is Marked.NOT and kinds is not None:
             self._limit = limit_of(kinds)
-        return kind
 
     def starts(self, *, line: bool, quoted: bool, tagged: bool) -> None:
         """Its text begins: at the start of a line (``line``), with a quote, or with a tag of its key's name."""
