@@ -626,7 +626,7 @@ def _parameter(d: Dialect, t: Template, opening: Pattern, enders: set[str], riva
     return Parameter(
         opening=opening,
         closing=own,
-        closings=closings,
+        closings=sorted(closings, key=lambda p: -p.weight),  # one may begin another: the longest counts
         lead=t.inner_lead,
         trail=t.inner_trail,
         triggers=triggers,

@@ -155,10 +155,8 @@ class Desk(msgspec.Struct, eq=False):
     def mended(self, name: str) -> str:
         """The declared tool whose name, with the dialect's id or prefix written wrongly around it, is an undeclared
         one; ``""`` if there is none, or more than one."""
-        if not self.names or name in self.names:
-            return ""
         around = self.plan.naming
-        found = [own for own in self.names if len(own) < len(name) and _written_around(own, name, *around)]
+        found = [own for own in self.names or () if len(own) < len(name) and _written_around(own, name, *around)]
         found.sort(key=len, reverse=True)
         return found[0] if found and len(found[0]) > len(found[-1] if found[1:] else "") else ""
 

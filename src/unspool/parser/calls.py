@@ -106,7 +106,8 @@ class Calls(Steps):
         self.within = block
         parts.margin, parts.seen = "", True
         if form.shape is None:
-            self._mend_name(call, base + end)
+            if self._desk.names and name not in self._desk.names:
+                self._mend_name(call, base + end)
             call.announce(base + end)
             self._begin_arguments(call, end)
         elif form.forced and self._openings.named and self._openings.wrapped(end) == 0:
@@ -430,7 +431,7 @@ class Calls(Steps):
             return r
         broken = call.status != "ok" and call.form.shape is not None  # brackets may be missing
         others = [*self._closings(call)[1:], *([own.unbracketed()] if broken else [])]
-        return first_of((r, *(self._look.stands(c, j, dict(call.fields)) for c in others)))
+        return first_of((r, self._look.first(others, j, fields=call.fields)))
 
     def _end_unclosed(self, call: OpenCall, i: int) -> None:
         """The call ends at ``buf[i]`` without its closing."""

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -460,8 +461,8 @@ class Openings(msgspec.Struct, eq=False):
             closed: the block is closed as well.
         """
         inside = closing == ARGUMENT_END
-        kinds = (kind for kind in FOLLOWERS[closing] if kind != ARGUMENT and not (closed and kind == BLOCK_END))
-        r = first_of(self._stands(kind, i, inside=inside) for kind in kinds)
+        kinds = [kind for kind in FOLLOWERS[closing] if kind != ARGUMENT and not (closed and kind == BLOCK_END)]
+        r = first_of(map(partial(self._stands, i=i, inside=inside), kinds))
         return i if r >= 0 else r
 
     def _stands(self, kind: str, i: int, *, inside: bool) -> int:

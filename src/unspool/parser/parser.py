@@ -129,7 +129,8 @@ class Parser:
         """The message so far."""
         if self._flow is not None:
             self._flow.joins(self._at)
-            self._tell_spans()
+            if self._tokens is not None:
+                self._tell_spans(self._tokens)
         return self._fold.message()
 
     @property
@@ -252,7 +253,8 @@ class Parser:
         flow, self._flow = self._flow, None
         if flow is not None:
             flow.stop(self._at)
-            self._tell_spans()
+            if self._tokens is not None:
+                self._tell_spans(self._tokens)
 
     def _catch_up(self) -> None:
         """Let the machine read what waits, which may be the opening of a call."""
@@ -260,12 +262,10 @@ class Parser:
             self._stop_flow()
             self._machine.run()
 
-    def _tell_spans(self) -> None:
+    def _tell_spans(self, tokens: TokenFeed) -> None:
         """Add the token spans of what flowed to the message."""
-        tokens = self._tokens
-        if tokens is not None:
-            self._fold.claim(tokens.told, tokens.claimed)
-            tokens.told = tokens.claimed
+        self._fold.claim(tokens.told, tokens.claimed)
+        tokens.told = tokens.claimed
 
     def _stop_stretch(self) -> None:
         """Let what is open go on from where its stretch has come."""

@@ -52,7 +52,7 @@ class Containers:
         self.levels = [Level("{", None, {}, schema)]  # the open containers
         self.key = ""  # the key of the last argument that was opened, in the innermost container
         self.dropped = -1  # how many containers were open when the value that is being dropped began (-1: none)
-        self._call = call
+        self.call = call
         self._hold = -1  # the outermost held container (-1: none); all inside it are held too
         self._weight = 0  # how many characters are held
         self._parts: list[str] = []  # pieces of the value that is being read
@@ -94,7 +94,7 @@ class Containers:
                 self._first(level, key, schema)
             level.given.add(key)
         elif not self._collects(level, key, schema):
-            self._call.notice("duplicate_arguments", key)
+            self.call.notice("duplicate_arguments", key)
             self.dropped = len(self.levels)
 
     def piece(self, fragment: str, end: int, *, first: bool) -> None:
@@ -107,7 +107,7 @@ class Containers:
     def value(self, held: Held, end: int) -> None:
         """Add a whole value."""
         if self.dropped >= 0:
-            self._call.put("", end)
+            self.call.put("", end)
         elif self._hold < 0:
             self._emit(self._prefix(len(self.levels) - 1, self.key) + held.json, end)
             self.levels[-1].empty = False
@@ -126,9 +126,9 @@ class Containers:
 
     def _emit(self, fragment: str, end: int) -> None:
         if self.dropped >= 0:
-            self._call.put("", end)
+            self.call.put("", end)
         elif self._hold < 0:
-            self._call.put(fragment, end)
+            self.call.put(fragment, end)
         else:
             self._parts.append(fragment)
             self._weigh(len(fragment), end)
@@ -142,7 +142,7 @@ class Containers:
     def _weigh(self, more: int, end: int) -> None:
         self._weight += more
         if self._weight > CAP:
-            self._call.notice("hold_overflow", self.key)
+            self.call.notice("hold_overflow", self.key)
             self.let_out(end)
 
     def hold(self, level: Level) -> None:
@@ -167,16 +167,16 @@ class Containers:
         level = self.levels[-1]
         if self.dropped >= 0:
             self.levels.pop()
-            self._call.put("", end)
+            self.call.put("", end)
         elif level.held is None:
             self.levels.pop()
-            self._call.put("]" if level.bracket == "[" else "}", end)
+            self.call.put("]" if level.bracket == "[" else "}", end)
         else:
             json = self._composed(level)
             self.levels.pop()
             if self._hold == len(self.levels):  # its own opening was emitted
                 self._hold = -1
-                self._call.put(_after(level, json), end)
+                self.call.put(_after(level, json), end)
             else:
                 self.key = level.fields.get("key", "")
                 self._store(self.key, Held(json), end)
@@ -218,7 +218,7 @@ class Containers:
         """Emit the held text."""
         text = self.take()
         if text is not None:
-            self._call.put(text, end)
+            self.call.put(text, end)
 
     def _prefix(self, i: int, key: str) -> str:
         """The text before a value of a container."""
@@ -241,14 +241,14 @@ class Containers:
         """The JSON text of all values of one key."""
         if len(values) == 1:
             if not values[0].fits:
-                self._call.notice("value_type", key)
+                self.call.notice("value_type", key)
             return values[0].json
         schema = None if level.schema is None else level.schema.property(key)
         if schema is None:
             return f"[{', '.join(value.json for value in values)}]"
         text, fits = collected([value.json if value.text is None else value.text for value in values], schema.items())
         if not fits:
-            self._call.notice("value_type", key)
+            self.call.notice("value_type", key)
         return text
 
     def _unwrapped(self, level: Level) -> str:

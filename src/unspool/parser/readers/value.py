@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...dialect.markers import Parameter
-from ...dialect.plan import Plan
 from ...dialect.syntax import Syntax
 from ...schema import Kinds, Marked, Schema, decode, is_json_value, repeated_key
-from ..call import OpenCall
 from ..ledger import CAP
 from ..openings import NULL
 from .containers import Containers, Held, is_list
@@ -33,13 +31,7 @@ class Value:
     """The text of one argument, which arrives piece by piece."""
 
     def __init__(
-        self,
-        call: OpenCall,
-        plan: Plan,
-        containers: Containers,
-        parameter: Parameter,
-        fields: dict[str, str],
-        schema: Schema | None,
+        self, containers: Containers, parameter: Parameter, fields: dict[str, str], schema: Schema | None
     ) -> None:
         # parameter, fields: the template of its opening, and its fields.
         self.parameter = parameter
@@ -51,8 +43,7 @@ class Value:
         self.starting = True  # its text has not begun: what stands there may belong to its opening
         self.line_start = False  # none of its text was read yet, and it begins at the start of a line
         self.begun = False  # a piece of it was emitted
-        self._call = call
-        self._plan = plan
+        self._call = containers.call
         self._containers = containers
         self._held: list[str] = []
         self._size = 0  # how many characters are held
@@ -162,8 +153,10 @@ class Value:
             return Held(json_string(unquoted(text)), text)
         else:
             kinds = self._kinds
-            decoded, fits = decode(unquoted(text) if self._plan.arguments.quoted else text, kinds, self._marked)
-            if not text and self._plan.arguments.items and kinds is not None:
+            decoded, fits = decode(
+                unquoted(text) if self._call.desk.plan.arguments.quoted else text, kinds, self._marked
+            )
+            if not text and self._call.desk.plan.arguments.items and kinds is not None:
                 # An empty container and an empty text look alike; the schema decides.
                 empty = "[]" if "array" in kinds.types else "{}" if "object" in kinds.types else ""
                 decoded, fits = (empty, True) if empty else (decoded, fits)
