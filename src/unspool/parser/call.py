@@ -29,7 +29,7 @@ class CallIds(msgspec.Struct, eq=False):
 
     _template: str
     _make: MakeId | None
-    _given: dict[str, int] = {}  # the ids given so far, with the index of the call that has each
+    given: dict[str, int] = {}  # the ids given so far, with the index of the call that has each
 
     def of(self, index: int, name: str, fields: Mapping[str, str]) -> str:
         """The id of a call: its own, from its template's fields, or a generated one."""
@@ -48,19 +48,15 @@ class CallIds(msgspec.Struct, eq=False):
             return fill_id(template, name, number)
         return self._new(index, name) if self._make is None else self._make(index, name)
 
-    def give(self, call_id: str, index: int, name: str) -> str:
-        """An id that no earlier call has: this one if it is free."""
-        given = self._given
-        if given.get(call_id, index) < index:
-            number = index
-            made = self._new(number, name, call_id)
-            while given.get(made, index) < index:
-                number += 1
-                another = self._new(number, name, call_id)
-                made = another if another != made else f"{call_id}-{number}"
-            call_id = made
-        given[call_id] = index
-        return call_id
+    def instead(self, call_id: str, index: int, name: str) -> str:
+        """An id that no earlier call has, instead of one that is taken."""
+        number = index
+        made = self._new(number, name, call_id)
+        while self.given.get(made, index) < index:
+            number += 1
+            another = self._new(number, name, call_id)
+            made = another if another != made else f"{call_id}-{number}"
+        return made
 
     def _new(self, index: int, name: str, instead: str = "") -> str:
         """An id in the dialect's form: random, or determined by the id that it replaces (``instead``)."""
@@ -166,10 +162,11 @@ class Desk(msgspec.Struct, eq=False):
         if ids is None:
             ids = self._ids = CallIds(self.plan.dialect.id, self._make_id)
         call_id = own if own and own.isprintable() else ids.of(index, name, fields)
-        given = ids.give(call_id, index, name)
-        if given != call_id:
+        if ids.given.get(call_id, index) < index:
             self.ledger.notice("duplicate_id", call_id)
-        return given
+            call_id = ids.instead(call_id, index, name)
+        ids.given[call_id] = index
+        return call_id
 
 
 class OpenCall(msgspec.Struct, eq=False):
@@ -207,7 +204,7 @@ class OpenCall(msgspec.Struct, eq=False):
         self.known = known = None if desk.names is None else self.name in desk.names
         self.started = True
         holds = ledger.holds
-        header = ledger.held_for(Why.HEADER)
+        header = bool(holds) and holds[-1].why == Why.HEADER
         refused = self._refused()
         if refused:
             self.sink = CallSink.DROP if policy.unknown_tool == "drop" and known is False else CallSink.TEXT

@@ -13,7 +13,7 @@ from .call import CallSink, Desk, OpenCall
 from .ledger import CAP, Hold, Why
 from .lookout import first_of
 from .openings import Match
-from .parts import Origin, Steps
+from .parts import Steps
 from .readers.arguments import ArgumentsReader, whole_literal
 from .readers.broken import BrokenReader
 from .readers.literal import LiteralReader
@@ -96,7 +96,11 @@ class Calls(Steps):
         start = max(ledger.at, 0)
         tape.keep()
         place = parts.place()
-        self._hold_opening(form, match, place)
+        if form.shape is not None:
+            ledger.hold(Why.HEADER, place)  # until its name is known
+        elif match.doubtful and not (ledger.thinking or ledger.paused):
+            ledger.hold(Why.UNCLOSED_CALL, place)
+            self._doubted = base + end
         margin = ledger.at
         if state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
             ledger.markup(base + i)
@@ -114,15 +118,6 @@ class Calls(Steps):
             self._begin_forced(call, end - 1)
         else:
             self._begin_object(call, form.shape, end)
-
-    def _hold_opening(self, form: Form, match: Match, place: Origin) -> None:
-        """Hold a call until its name is known, or one that is text if it is never closed."""
-        ledger = self._ledger
-        if form.shape is not None:
-            ledger.hold(Why.HEADER, place)
-        elif match.doubtful and not (ledger.thinking or ledger.paused):
-            ledger.hold(Why.UNCLOSED_CALL, place)
-            self._doubted = self._tape.base + match.end
 
     def _mend_name(self, call: OpenCall, end: int) -> None:
         """If the name is a declared one with the id written wrongly around it, it is that one; its header ends at an
@@ -401,7 +396,7 @@ class Calls(Steps):
         r = self._closes(call, j)
         if r >= 0:
             tape.i = r
-            self._end_call(call.status, tape.here)
+            self._end_call(call.status, tape.base + r)
             return True
         cut = r == MORE
         if cut and not tape.final:
@@ -466,17 +461,18 @@ class Calls(Steps):
             call.cover()
             ledger.end_call(call.index, status, call.start, end)
             call.notice_late()
-            if ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):
+            why = ledger.holds[-1].why if ledger.holds else ""
+            if why == Why.THOUGHT_CALL and status not in ("ok", "repaired"):
                 self.back_to_thought(self.discard())
                 return
-            self._settle(call, status, end)
+            self._settle(call, status, end, why)
         self._parts.state = states.BLOCK
         self.let_go()
 
-    def _settle(self, call: OpenCall, status: Status, end: int) -> None:
-        """A call that was sent has ended: commit what was held because of its arguments, or discard it."""
+    def _settle(self, call: OpenCall, status: Status, end: int, why: str) -> None:
+        """A call that was sent has ended: commit what was held because of its arguments (``why``), or discard it."""
         ledger = self._ledger
-        if ledger.held_for(Why.BAD_CALL) and status == "invalid":
+        if why == Why.BAD_CALL and status == "invalid":
             hold = self.discard()
             if self._plan.policy.bad_arguments == "text":
                 ledger.edge(hold.place.margin, end)
@@ -485,7 +481,7 @@ class Calls(Steps):
                 ledger.markup(end)
             ledger.notice("bad_arguments", call.name)
             return
-        if ledger.held_for(Why.THOUGHT_CALL, Why.BAD_CALL):
+        if why in (Why.THOUGHT_CALL, Why.BAD_CALL):
             ledger.holds.pop()
             ledger.commit_thought()
         ledger.count_call()

@@ -187,7 +187,7 @@ class Openings(msgspec.Struct, eq=False):
         if o.pattern.splits_name and self.declares(o.pattern.longer_name(self.tape.buf, i)):
             return False
         name = fields.get("name", "")
-        return self.declares(name) or (o.marked and names_call(name))
+        return (self.names is not None and name in self.names) or (o.marked and names_call(name))
 
     def _begins_name(self, text: str) -> bool:
         """Whether a text may be the name of a declared tool, or its beginning."""

@@ -146,7 +146,7 @@ class MarkupReader(CallReader):
         buf = tape.buf
         i = skip_space(buf, tape.i)
         level = self.containers.levels[-1]
-        j = self._past_comma(i) if level.begun else i
+        j = self._past_comma(i) if self._plan.arguments.comma.atoms and level.begun else i
         if j == MORE or j == len(buf):
             tape.i = i if j == MORE and not tape.final else len(buf)
             return self._over()
@@ -474,11 +474,13 @@ class MarkupReader(CallReader):
         """Take the value's opening, or its last tag, written again: 1 if it is here, 0 to wait, or `NO`."""
         tape, tag = self._tape, self._opened
         buf = tape.buf
-        types = None if value.schema is None else value.schema.types
-        nests = self._plan.arguments.items and (types is None or types & {"array", "object"})
         j = skip_space(buf, tape.i)
-        if not tag or nests or j - tape.i > MAX_SPACE:
+        if not tag or j - tape.i > MAX_SPACE:
             return NO
+        if self._plan.arguments.items:
+            types = None if value.schema is None else value.schema.types
+            if types is None or types & {"array", "object"}:
+                return NO
         at = tag.rfind(value.parameter.last, 1) if value.parameter.last else -1
         last = tag[max(at, 0) :]
         if not tape.final and (rest_begins(tag, buf, j) or rest_begins(last, buf, j)):
