@@ -32,6 +32,8 @@ _NAMELESS = Regex(
 )
 """An object that is cut before its name is complete, with nothing but short values before it."""
 _ID = Regex(r"[\w.\-:/]++")
+_PROSE: Final = (states.TEXT, states.REASONING)
+_IN_BLOCK: Final = (states.BLOCK, states.BLOCK_TEXT)
 _AS_TEXT: Final = {states.EDGE: states.TEXT, states.BLOCK: states.BLOCK_TEXT}  # where text goes on that is given back
 _UNOPENED: Final = 4096  # how long a call that lacks its opening may be
 _SOON: Final = 256  # so near the end of the text, a call without its closing is not looked at as a whole
@@ -69,7 +71,7 @@ class Calls(Steps):
         if not ledger.prose and not waits:
             return False
         self._look.outline = self._plan.plain
-        if self._parts.state in (states.TEXT, states.REASONING):
+        if self._parts.state in _PROSE:
             ledger.text(tape.base + i)
             tape.i = i
         ledger.notice("call_markers_as_text", "prose before a call")
@@ -81,14 +83,13 @@ class Calls(Steps):
         state = parts.state
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
         base = tape.base
-        if look.spared:
-            look.spared.clear()  # a new part begins
+        look.spared.clear()  # a new part begins
         self._opens_block = o.block is not None
         if self._opens_block:
             self.given_back = False
-        sure = not (ledger.holds or ledger.thinking or ledger.paused or look.marks is not None)
-        whole = self._whole(form, block, match) if sure else None
-        if state is states.TEXT or state is states.REASONING:
+        thought = ledger.thinking or ledger.paused
+        whole = None if ledger.holds or thought or look.marks is not None else self._whole(form, block, match)
+        if state in _PROSE:
             parts.text_before(i, block.margin, look.outline.reasoning.inner if ledger.thinking else "")
         if whole is not None:
             self._take_whole(whole, form, block, match, ledger.at if state is states.BLOCK else base + i)
@@ -98,20 +99,19 @@ class Calls(Steps):
         place = parts.place()
         if form.shape is not None:
             ledger.hold(Why.HEADER, place)  # until its name is known
-        elif match.doubtful and not (ledger.thinking or ledger.paused):
+        elif match.doubtful and not thought:
             ledger.hold(Why.UNCLOSED_CALL, place)
             self._doubted = base + end
         margin = ledger.at
-        if state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
+        if state not in _IN_BLOCK:
             ledger.markup(base + i)
             start = base + i
-        thought, name = ledger.thinking or ledger.paused, match.fields.get("name", "")
+        name = match.fields.get("name", "")
         call = self.call = OpenCall(self._desk, form, block, start, match.fields, place, margin, thought, name)
         self.within = block
         parts.margin, parts.seen = "", True
         if form.shape is None:
-            if self._desk.names and name not in self._desk.names:
-                self._mend_name(call, base + end)
+            self._mend_name(call, base + end)
             call.announce(base + end)
             self._begin_arguments(call, end)
         elif form.forced and self._openings.named and self._openings.wrapped(end) == 0:
@@ -122,7 +122,8 @@ class Calls(Steps):
     def _mend_name(self, call: OpenCall, end: int) -> None:
         """If the name is a declared one with the id written wrongly around it, it is that one; its header ends at an
         offset, and an id that contains the name stays as written."""
-        mended = self._desk.mended(call.name)
+        names = self._desk.names
+        mended = self._desk.mended(call.name) if names and call.name not in names else ""
         if mended:
             self._ledger.notice("mended_name", call.name)
             if "{name}" in self._plan.dialect.id:

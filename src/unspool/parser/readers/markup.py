@@ -146,7 +146,7 @@ class MarkupReader(CallReader):
         buf = tape.buf
         i = skip_space(buf, tape.i)
         level = self.containers.levels[-1]
-        j = self._past_comma(i) if self._plan.arguments.comma.atoms and level.begun else i
+        j = self._past_comma(i) if level.begun else i
         if j == MORE or j == len(buf):
             tape.i = i if j == MORE and not tape.final else len(buf)
             return self._over()
