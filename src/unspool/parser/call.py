@@ -290,11 +290,6 @@ class OpenCall(msgspec.Struct, eq=False):
             self.desk.ledger.markup(end)
         self.notice(kind, detail)
 
-    def notice_late(self) -> None:
-        """Emit the notices that wait for the call's end."""
-        for kind, detail in self.late:
-            self.notice(kind, detail)
-
     def notice_surplus(self, brackets: str) -> None:
         """Emit a notice if there are brackets before its closing that are too many."""
         too_many = self.form.surplus(brackets)

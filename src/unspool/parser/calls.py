@@ -454,14 +454,17 @@ class Calls(Steps):
             self._overflow()  # its end comes too late to decide, however the text is cut
         self._let_out(call)
         self._forget()
-        if call.sink != CallSink.CALL:
-            call.pass_by(end)
-            call.notice_late()
-            self.given_back = self.given_back or (call.sink == CallSink.TEXT and self._opens_block)
-        else:
+        sent = call.sink == CallSink.CALL
+        if sent:
             call.cover()
             ledger.end_call(call.index, status, call.start, end)
-            call.notice_late()
+        else:
+            call.pass_by(end)
+        for kind, detail in call.late:
+            call.notice(kind, detail)
+        if not sent:
+            self.given_back = self.given_back or (call.sink == CallSink.TEXT and self._opens_block)
+        else:
             why = ledger.holds[-1].why if ledger.holds else ""
             if why == Why.THOUGHT_CALL and status not in ("ok", "repaired"):
                 self.back_to_thought(self.discard())

@@ -561,7 +561,7 @@ class MarkupReader(CallReader):
             self._push(value, p - held_suffix(buf, i, p, parameter.gap) if end == NO else end)
             if end != NO:
                 self._call.notice("stray_close", value.tag)
-        value.done(tape.here)
+        value.done(tape.base + tape.i)
         if r == p:
             self._call.notice_at(tape.here, "missing_close", value.fields.get("key", ""))
         tape.i = r
