@@ -30,7 +30,11 @@ def an_unknown_field(t: TemplateText) -> Iterator[Found]:
             yield found(t.key, field=field, allowed=", ".join(f"{{{a}}}" for a in FIELDS[t.kind]))
 
 
-@TEMPLATES.row("every template", "{{{field}}} is not allowed in the first alternative", ", because that one is written")
+@TEMPLATES.row(
+    "the first template of every key but `id`",
+    "{{{field}}} is not allowed in the first alternative",
+    ", because that one is written",
+)
 def a_skipped_field_that_is_written(t: TemplateText) -> Iterator[Found]:
     for field in t.fields if t.first else ():
         if field == "any" or (field == "name" and t.kind == "content"):
