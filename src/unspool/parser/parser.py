@@ -6,13 +6,14 @@ from typing import Any, Final
 
 from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
+from ..dialect.ids import MakeId
 from ..dialect.registry import as_dialect
 from ..events import Event, Stage, ToolCallDelta
 from ..message import Fold, Message
 from ..policy import Policy
 from ..toolset import ToolChoice, Toolset, read_toolset
 from ..validation import check, check_ids, check_prompt, check_tokenizer, described, wrong_type
-from .call import Desk, MakeId
+from .call import Desk
 from .flows import Flow, Stretch, flow_of
 from .ledger import Ledger, Tape
 from .lookout import Lookout
