@@ -343,14 +343,15 @@ class Parser:
             TypeError: these are not token ids.
         """
         tokens = self._tokens
-        # Most pieces are one token that is known: only its neighbours may need decoding.
+        # Most pieces are one token that came before, after the same: it needs no decoding.
         if tokens is not None and stage is None and isinstance(ids, _LISTS) and len(ids) == 1 and not self._closed:
-            piece = tokens.pieces.get(ids[0]) if ids[0].__class__ is int else None
-            if piece is not None:
+            stream = tokens.stream
+            step = stream.after.get(ids[0]) if ids[0].__class__ is int else None
+            if step is not None:
+                text, stream.after = step
                 starts = tokens.starts
                 at = tokens.total
                 starts.append(at)
-                text: Any = piece if tokens.whole and piece.__class__ is str else tokens.joined(ids[0])
                 if not text:
                     return []
                 tokens.total = at + len(text)
