@@ -1,5 +1,7 @@
 """Token ids give the same message as text, with spans of tokens and markers that are known by their ids."""
 
+import copy
+import pickle
 import random
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -345,6 +347,22 @@ def test_characters_of_many_bytes_are_never_broken(text: str) -> None:
         assert (message.reasoning, message.content, values(message)) == (text, text, [("f", {"a": text})])
         assert "\ufffd" not in repr(events)
         assert notices(message) == []
+
+
+@pytest.mark.parametrize("make", [make_byte_level, make_byte_fallback])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))], ids=["copy", "pickle"])
+def test_a_copy_in_the_middle_of_a_character_goes_on(make: Callable[[], Tokenizer], copied: Any) -> None:
+    tokenizer = make()
+    ids = encode(tokenizer, "Köln 北京 🌧️.")
+    for at in range(len(ids)):
+        parser = Parser("hermes", tokenizer=tokenizer)
+        for token in ids[:at]:
+            parser.feed_tokens([token])
+        for one in (copied(parser), parser):
+            for token in ids[at:]:
+                one.feed_tokens([token])
+            one.close()
+            assert one.message.content == "Köln 北京 🌧️."
 
 
 @pytest.mark.parametrize("make", [make_byte_level, make_byte_fallback, make_metaspace, make_deepseek])

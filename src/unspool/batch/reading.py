@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ..check import load_dialect
 from ..dialect.file import Dialect
+from ..dialect.ids import fill_id, fill_letters
 from ..dialect.registry import as_dialect, get_dialect
 from ..errors import DialectError
 from ..grammar.validity import Validators
@@ -21,7 +22,6 @@ from ..infer.gguf import read_gguf
 from ..infer.pieces import Pieces
 from ..message import Message
 from ..parser import Parser, parse
-from ..parser.call import fill_id, fill_letters
 from ..policy import Policy
 from ..tokens import backend_of
 from ..toolset import Toolset, read_toolset

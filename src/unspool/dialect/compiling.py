@@ -417,7 +417,7 @@ def _self_closing(d: Dialect) -> list[Template]:
     texts = {_TAG_OF_CALL.sub(r"\1 />", t.text): t for t in d.call if t.object is None}
     known = {solid(t.text) for t in d.call}
     return [
-        msgspec.structs.replace(parse_template("call", text, d.name, first=False), spelled=t.spelled)
+        msgspec.structs.replace(parse_template("call", text, d.name), spelled=t.spelled)
         for text, t in texts.items()
         if solid(text) not in known
     ]
@@ -636,7 +636,7 @@ def _parameter(d: Dialect, t: Template, opening: Pattern, enders: set[str], riva
     return Parameter(
         opening=opening,
         closing=own,
-        closings=closings,
+        closings=sorted(closings, key=lambda p: -p.weight),  # one may begin another: the longest counts
         lead=t.inner_lead,
         trail=t.inner_trail,
         triggers=triggers,

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Any, Final
 
+import msgspec
+
 from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...dialect.syntax import KEYWORD
 from ...regex import Prefix, Regex
@@ -83,18 +85,17 @@ _SPREAD = Regex(r"\*(?:\*\s{0,64}+(\{?)|\Z)")
 _BRACES = Regex(r"[{}]")
 
 
-class Doubt:
+class Doubt(msgspec.Struct, eq=False):
     """The part of a reader's output that is held until it is certain."""
 
-    def __init__(self) -> None:
-        # The index from which the output is undecided (-1: none is), because an object may be a set, a key may be
-        # repeated, or (repair) a key may have no value.
-        self.since = -1
-        # How many brackets were open when the value that is being dropped began (-1: no value is dropped).
-        self.dropping = -1
-        self.maybe_set = False  # whether the open object may be a set
-        self.size = 0  # how many characters were held when the last reading ended
-        self.start = 0  # where the last reading began
+    # The index from which the output is undecided (-1: none is), because an object may be a set, a key may be
+    # repeated, or (repair) a key may have no value.
+    since: int = -1
+    # How many brackets were open when the value that is being dropped began (-1: no value is dropped).
+    dropping: int = -1
+    maybe_set: bool = False  # whether the open object may be a set
+    size: int = 0  # how many characters were held when the last reading ended
+    start: int = 0  # where the last reading began
 
     def wait(self, since: int, i: int, *, maybe_set: bool = False) -> None:
         """Hold the output from ``since`` on, because it may still change. Its text begins at ``i``."""
