@@ -20,6 +20,7 @@ from ..support import (
     PYTHON,
     QUOTED,
     THINKING,
+    VERBATIM,
     XML,
     alike,
     calling,
@@ -920,6 +921,19 @@ def test_in_a_message_that_was_not_ended_a_special_token_opens_the_next(dialect:
             assert (message.reasoning + message.content).strip() == "It is 4."
     quoted = f"{opened['content']}Write `{opened['content']}`"
     assert read(quoted, dialect).content.strip() == f"Write `{opened['content']}`"
+
+
+@pytest.mark.parametrize(**named(VERBATIM))
+@pytest.mark.parametrize("fence", ["```json\n{}\n```", "```\n{}```", "```json\n{}"])
+def test_json_arguments_may_be_in_a_fence_also_inside_a_string(dialect: Dialect, fence: str) -> None:
+    plain = json.dumps({"cmd": "ls"})
+    call = write_calls(dialect, [("bash", {"cmd": "ls"}), ("bash", {"cmd": "ls"})])
+    fenced = fence.replace("{}", plain)
+    for given in (fenced, json.dumps(fenced)):
+        if given != fenced or (dialect.call[0].object is None and "```" not in call):
+            message = alike(dialect, raw := call.replace(plain, given), many_cuts(raw), tools=TOOLS)
+            assert (values(message), message.content.strip()) == ([("bash", {"cmd": "ls"})] * 2, "")
+            assert {c.status for c in message.tool_calls} == {"ok"}
 
 
 @pytest.mark.parametrize(**named(PYTHON))

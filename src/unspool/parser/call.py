@@ -185,6 +185,7 @@ class OpenCall:
         sink: where its text goes.
         started: its name is known, and was emitted or is being dropped.
         complete: its arguments have closed themselves.
+        fenced: they are in a fence, which is still open.
         early: arguments that came before the name.
         inside: the offset up to which a literal was read; what became no JSON at its end belongs to it all the same.
         late: the notices of its literals, which wait for its end: their place in a literal depends on how it is cut.
@@ -212,6 +213,7 @@ class OpenCall:
         self.sink = CallSink.CALL
         self.started = False
         self.complete = False
+        self.fenced = False
         self.thought = desk.ledger.thinking or desk.ledger.paused
         self.place = place
         self.margin = margin
