@@ -103,6 +103,8 @@ def marked(parts: tuple[Piece, ...], anywhere: tuple[str, ...] = ()) -> bool:
         return True
     if parts and isinstance(parts[0], str) and parts[0].startswith("```"):
         text = _FENCE.sub("", text, count=1)
+    if parts and not isinstance(parts[0], str) and text.lstrip(" .")[:1].isalnum():
+        return False  # a name and a word, as in code and prose
     return worded(text)
 
 
@@ -129,7 +131,8 @@ def _form(t: Template, before: tuple[Piece, ...], d: Dialect, discount: int = 0)
     elif d.codec.quote != '"':
         syntax = Syntax.QUOTE
     else:
-        syntax = Syntax.PYTHON if d.codec.name == "python" else Syntax.JSON
+        keywords = t is not d.call[0] and t.opening.endswith("(") and t.closing.startswith(")")
+        syntax = Syntax.PYTHON if keywords or d.codec.name == "python" else Syntax.JSON
     known = marked(before, d.anywhere) or (before != t.before and marked(t.before, d.anywhere))
     return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known, discount=discount, template=t)
 

@@ -70,6 +70,18 @@ def rest_begins(literal: str, text: str, i: int) -> bool:
     return len(text) - i <= len(literal) and literal.startswith(text[i:])
 
 
+_FENCE = Regex(r"```\w{0,16}\s{0,64}+(?=[{\"])")
+_FENCE_MAYBE = Regex(r"`{1,3}(?:(?<=```)\w{0,16}\s{0,64}+)?")
+
+
+def fence(text: str, i: int, *, final: bool) -> int:
+    """The end of a fence's opening at ``i`` around JSON, before its bracket or quote; `NO` or `MORE`."""
+    m = _FENCE.match(text, i)
+    if m is not None:
+        return m.end()
+    return MORE if not final and _FENCE_MAYBE.fullmatch(text, i) else NO
+
+
 def skip_separators(text: str, i: int) -> int:
     """The end of the white space, commas and semicolons that begin at ``i``."""
     return _SEPARATORS.match(text, i).end()

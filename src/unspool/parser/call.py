@@ -94,10 +94,10 @@ class OpenCall(msgspec.Struct, eq=False):
     sink: str = CallSink.CALL  # where its text goes
     started: bool = False  # its name is known, and was emitted or is being dropped
     complete: bool = False  # its arguments have closed themselves
+    fenced: bool = False  # they are in a fence, which is still open
     early: list[str] = []  # arguments that came before the name
-    inside: int = (
-        0  # the offset up to which a literal was read; what became no JSON at its end belongs to it all the same
-    )
+    # The offset up to which a literal was read; what became no JSON at its end belongs to it all the same.
+    inside: int = 0
     # The notices of its literals, which wait for its end: their place in a literal depends on how it is cut.
     late: list[tuple[str, str]] = []
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from ..dialect.markers import Block, CallOpening, Form
-from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
+from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, rest_begins, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
 from ..events import Status
@@ -31,6 +31,7 @@ _NAMELESS = Regex(
     r"""(?:["'][\w.\-]{0,256}+(?:["']\s?(?::\s{0,64}+(?:["'][\w.\-:/]{0,1024}+["']?)?)?)?)?\s{0,64}+"""
 )
 """An object that is cut before its name is complete, with nothing but short values before it."""
+_TICKS: Final = "```"
 _ID = Regex(r"[\w.\-:/]++")
 _PROSE: Final = (states.TEXT, states.REASONING)
 _IN_BLOCK: Final = (states.BLOCK, states.BLOCK_TEXT)
@@ -386,10 +387,17 @@ class Calls(Steps):
         assert call is not None
         tape = self._tape
         i = tape.i
+        j = skip_space(tape.buf, i)
+        if call.fenced and j - i <= MAX_SPACE:
+            if rest_begins(_TICKS, tape.buf, j) and not tape.final:
+                return False
+            call.fenced = False
+            if tape.buf.startswith(_TICKS, j):
+                tape.i = j + len(_TICKS)
+                return True
         if not call.form.closing.atoms:
             self._end_call(call.status, tape.base + i)
             return True
-        j = skip_space(tape.buf, i)
         if j - i > MAX_SPACE:
             self._end_unclosed(call, i)
             return True

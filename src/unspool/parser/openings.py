@@ -30,6 +30,7 @@ from ..dialect.patterns import (
     NO,
     SPACES,
     Pattern,
+    fence,
     names_call,
     rest_begins,
     skip_brackets,
@@ -290,6 +291,9 @@ class Openings(msgspec.Struct, eq=False):
     def _literal_begins(self, syntax: str, i: int) -> int:
         """Whether arguments that are one literal begin at ``i``: an object, an object in a string, or null."""
         buf = self.tape.buf
+        if buf[i] == "`" and syntax == Syntax.JSON:
+            at = fence(buf, i, final=self.tape.final)
+            return min(at, i)
         if buf[i] == "{" or (buf[i] == '"' and syntax == Syntax.JSON) or (buf[i] == "(" and syntax == Syntax.QUOTE):
             return i
         if syntax == Syntax.JSON and NULL.startswith(buf[i : i + len(NULL)]):

@@ -20,7 +20,7 @@ from .lookout import Lookout
 from .machine import Machine
 from .openings import Openings
 from .prompt import decode_ids, prompt_end, prompt_tail
-from .token_feed import TokenFeed, closes, is_marker
+from .token_feed import TokenFeed, closes, ends_turn, is_marker
 
 
 class Parser:
@@ -402,7 +402,7 @@ class Parser:
         if is_marker(literal, plan):
             machine.look.mark(at)
             if machine.look.counted and machine.calls.call is not None and closes(literal, plan):
-                machine.end_string()
+                machine.end_string(turn=ends_turn(literal, plan))
         if foreign and machine.calls.call is None:
             machine.ledger.foreign_spans.append((at, at + len(literal)))
         return self._feed(literal, stage)

@@ -116,3 +116,8 @@ def closes(literal: str, plan: Plan) -> bool:
     """Whether an added token begins a closing of a call, a block or the turn."""
     patterns = (*plan.calls.closings, *plan.calls.bare_closings, *(o.pattern for o in plan.ends))
     return any(p.first.startswith(literal) for p in patterns)
+
+
+def ends_turn(literal: str, plan: Plan) -> bool:
+    """Whether an added token ends the turn, and closes no call or block."""
+    return any(o.pattern.first == literal for o in plan.ends) and all(c.first != literal for c in plan.calls.closings)

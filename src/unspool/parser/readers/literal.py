@@ -630,7 +630,10 @@ class LiteralReader:
         return self._fail(text, i, f"{c!r} where a key is expected")
 
     def _keyword(self, text: str, i: int) -> int:
-        """Read the name of a keyword argument."""
+        """Read the name of a keyword argument, or the opening of an object in place of all."""
+        if text[i] == "{" and self.mode == FIRST_KEY:
+            self.stack.append("d")
+            return i + 1
         spread = _SPREAD.match(text, i) if self._how.mend and text[i] == "*" else None
         if spread is not None:
             if spread.end() == len(text) and not spread.group(1):
