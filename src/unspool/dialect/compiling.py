@@ -399,18 +399,17 @@ def _forms(d: Dialect) -> list[Form]:
         forms += [_form(t, before, d, discount) for before in _openings(t, d)]
     forms += _text_forms(d)
     named = {literals_of(f.opening) for f in forms if ANY not in [a.kind for a in f.opening.atoms]}
+    with_word = {f.opening.first for f in forms if _has_word(f.opening)}
     for form in forms:
-        kinds = [a.kind for a in form.opening.atoms if a.kind in (ANY, NAME)]
-        form.demands = kinds[:1] == [ANY] and literals_of(form.opening) in named
-        form.wordless = any(_lacks_word(form.opening, other.opening) for other in forms)
+        kinds = [a.kind for a in form.opening.atoms if a.kind != SPACE]
+        form.demands = [k for k in kinds if k in (ANY, NAME)][:1] == [ANY] and literals_of(form.opening) in named
+        form.wordless = kinds == [LITERAL, NAME] and form.opening.first in with_word
     return forms
 
 
-def _lacks_word(opening: Pattern, other: Pattern) -> bool:
-    """Whether an opening is a tag and a name, where another one has a word between them."""
-    words = [a.text for a in other.atoms if a.kind == LITERAL][1:]
-    kinds = [a.kind for a in opening.atoms if a.kind != SPACE]
-    return kinds == [LITERAL, NAME] and other.first == opening.first and any(map(worded, words))
+def _has_word(opening: Pattern) -> bool:
+    """Whether an opening has a word behind its first literal; others are that literal and a name."""
+    return any(map(worded, [a.text for a in opening.atoms if a.kind == LITERAL][1:]))
 
 
 def _self_closing(d: Dialect) -> list[Template]:

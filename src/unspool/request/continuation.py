@@ -167,7 +167,7 @@ class Turns:
 
     def _check(self, request: ChatRequest) -> None:
         if request.media:
-            self.prompts.known.places.check(request.messages, self._engine(), request.messages_at)
+            self.prompts.known.places.check(request.messages, request.media, self._engine())
 
     def _fits(self, prompt: str, request: ChatRequest) -> bool:
         """Whether a prompt that repeats turns has one placeholder for each medium, and nothing else like one."""

@@ -258,8 +258,9 @@ class _StoredPages:
 
     async def item(self, asked: _Query) -> bytes:
         ids, owner = asked.ids, asked.owner
-        found = await self._store.reading(lambda r: _item(r, owner, ids["conversation"], ids["item"]))
-        return encode(shown(msgspec.json.decode(found.data)))
+        at = ids["conversation"], ids["item"]
+        found = await self._store.reading(lambda r: msgspec.json.decode(_item(r, owner, *at).data))
+        return encode(shown(found))
 
     async def delete_item(self, asked: _Query) -> bytes:
         id = asked.ids["conversation"]

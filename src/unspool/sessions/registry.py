@@ -114,8 +114,11 @@ class Sessions:
 
     async def all(self, after: int | None = None, limit: int = 100) -> list[tuple[int, About]]:
         """Sessions, in the order in which they were made, each with its place in that order, from a place on."""
-        found = await self._store.reading(lambda r: r.children(OWNER, SESSION, after=after, limit=limit))
-        return [(record.at, _about(record)) for record in found]
+
+        def read(r: ReadTransaction) -> list[tuple[int, About]]:
+            return [(one.at, _about(one)) for one in r.children(OWNER, SESSION, after=after, limit=limit)]
+
+        return await self._store.reading(read)
 
     async def delete(self, session: Session) -> None:
         """Forget a session with all its calls, and what is stored under its key; `SessionRefused` (409) if a request

@@ -11,6 +11,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeVar
 
+import msgspec
+
 from .claim import Claim
 from .records import StoreError, StoreFull
 from .transactions import SCHEMA, ReadTransaction, WriteTransaction
@@ -70,7 +72,10 @@ class Store:
             self._db = self._reader = self._opened(durable)
             if self._name is not None:  # a reader does not wait for the disk, nor for other processes that write
                 self._reader, self._reader_lock = _connected(self._name), threading.Lock()
-            (self.secret,) = self._db.execute("SELECT secret FROM state").fetchone()
+            state = self._db.execute("SELECT secret FROM state").fetchone()
+            if state is None or not isinstance(state[0], bytes):
+                raise sqlite3.DatabaseError("it is damaged: its secret is lost")
+            self.secret: bytes = state[0]
         except (sqlite3.Error, OSError) as error:
             why = getattr(error, "strerror", None) or error
             raise StoreError(f"{self._name}: the store cannot be opened: {why}") from None
@@ -158,7 +163,7 @@ class Store:
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {_VERSION}")
                 db.execute(f"PRAGMA application_id = {_APPLICATION}")
-            elif application != _APPLICATION:
+            elif application != _APPLICATION or version < 1:
                 raise StoreError(f"{self._name}: is an SQLite file, but not a store of unspool")
             elif version > _VERSION:
                 raise StoreError(
@@ -233,9 +238,11 @@ def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
 
 @contextmanager
 def _clear() -> Iterator[None]:
-    """Turn SQLite's errors into those of the store."""
+    """Turn SQLite's errors, and those of who reads damaged data, into those of the store."""
     try:
         yield
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreError(f"the store is damaged: {error}") from error
     except sqlite3.Error as error:
         full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
         raise (StoreFull if full else StoreError)(f"the store cannot be used: {error}") from error

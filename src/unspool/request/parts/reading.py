@@ -301,9 +301,8 @@ def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[st
         context = one.context and f"{one.context}\n\n"
         return {"type": "text", "text": f"[{name}]\n{context}{data.decode()}\n[End of {name}]\n"}
     digest = sha256(data).hexdigest()
-    medium = Medium(
-        kind=found.kind, type=found.type, data=data, sha256=digest, width=found.width, height=found.height, role=role
-    )
+    size = {"width": found.width, "height": found.height}
+    medium = Medium(kind=found.kind, type=found.type, data=data, sha256=digest, **size, role=role, where=one.where)
     media.setdefault(digest, medium)
     return medium.part
 
@@ -319,7 +318,7 @@ def result_content(result: ToolResult, taken: Collection[str], limits: Limits, m
             continue
         found: dict[str, Medium] = {}
         try:
-            part = _checked(Unread(where="result", kind=_FILE), one.data, "tool", limits, found)
+            part = _checked(Unread(where="", kind=_FILE), one.data, "tool", limits, found)
         except BadRequest as error:
             log.info("a part of a tool's result is left out: %s", error)
             continue
