@@ -392,7 +392,7 @@ def _parts(d: Dialect, policy: Policy, forced: str) -> _Markers:  # a line for e
     )
 
 
-def _forms(d: Dialect) -> list[Form]:
+def _forms(d: Dialect) -> list[Form]:  # a line for each field that depends on the others
     forms = [_form(t, before, d) for t in d.call for before in _openings(t, d)]
     for t in _self_closing(d):  # most calls do not close themselves
         discount = len(solid(t.text.rpartition("{name}")[2]))
@@ -408,7 +408,7 @@ def _forms(d: Dialect) -> list[Form]:
 
 
 def _has_word(opening: Pattern) -> bool:
-    """Whether an opening has a word behind its first literal; others are that literal and a name."""
+    """Whether an opening has a word after its first literal; others are that literal and a name."""
     return any(map(worded, [a.text for a in opening.atoms if a.kind == LITERAL][1:]))
 
 
