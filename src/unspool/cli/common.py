@@ -236,8 +236,8 @@ def read_json(argument: str, path: str) -> Any:
 def load_tokenizer(argument: str, path: str) -> Any:
     """The tokenizer of a ``tokenizer.json``, or the tokens of a GGUF; `ImportError` if the former needs a package."""
     if path.endswith(".gguf"):
-        from ..infer.gguf import read_gguf
-        from ..infer.pieces import Pieces
+        from ..checkpoints.gguf import read_gguf
+        from ..checkpoints.pieces import Pieces
 
         with blaming(argument, path, GgufError):
             return Pieces(read_gguf(path, vocabulary=True))

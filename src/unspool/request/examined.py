@@ -12,13 +12,13 @@ from ..chat_templates.forms import ASKED, IDS, TOOL, AcceptedForm, reads, shown
 from ..chat_templates.pool import AwaitedRendering, Pool
 from ..chat_templates.tojson import tojson
 from ..chat_templates.worker import Limits, Rendered
+from ..checkpoints.sources import SPECIAL
 from ..dialect.file import Dialect
 from ..dialect.registry import list_dialects
 from ..dialect.template import text_of, unstarted
 from ..engines.cache import Cache
 from ..engines.media import is_medium
 from ..errors import TemplateError
-from ..infer.sources import SPECIAL
 from ..schema import nests_deeper
 from ..validation import json_object
 from ..wire.encoding import INVALID_JSON
