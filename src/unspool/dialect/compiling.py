@@ -708,7 +708,7 @@ def _broken_ends(forms: list[Form], *, sure: bool) -> list[Closing]:  # a line f
 
 
 def _outer(form: Form) -> Pattern:
-    """What closes a call whose objects are left open: an object around the call's own is, too."""
+    """What closes a call whose objects are left open, as is an object around the call's own."""
     return form.closing if form.shape is None else form.closing.unbracketed()
 
 

@@ -234,8 +234,8 @@ class ExaminedTemplate:
         return _Facts(traits, guards, switches_in(texts), places, beginnings, tuple(self._thoughts()), Cache(*_FORMS))
 
     def _ends_answers(self, traits: Traits) -> bool:
-        """Whether the template does not go on with an answer at the end after something that it writes there alone,
-        such as the opening of a thought."""
+        """Whether the template closes an answer at the end, or writes before it nothing that earlier answers lack, such
+        as the opening of a thought."""
         say = {"role": "assistant", "content": "Zqsay"}
         at_end, inside = (
             self.rendered(shape(messages, traits), [], generate=True).text.partition(say["content"])

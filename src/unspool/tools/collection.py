@@ -199,7 +199,7 @@ def _log_faults(what: str, labels: Sequence[str], ended: Sequence[BaseException 
 
 
 def _owner(tool: ServerTool, labels: Collection[str]) -> str:
-    """The label of the server as whose tool a tool calls itself."""
+    """The label of the server with which a tool's own name begins, by default that of its own server."""
     return next((label for label in labels if tool.original.startswith(f"{label}{_BETWEEN}")), tool.server)
 
 
