@@ -41,7 +41,7 @@ _TOLD: Final = "{%- set told = "  # with which a template begins that `wrapped` 
 
 
 def wrapped(template: str, role: Literal["system", "user"] = "system") -> str:
-    """A chat template that first adds the tools to the message of a role: some templates refuse or drop the system's."""
+    """A chat template that first adds the tools to the message of a role: some refuse or drop the system's."""
     return f"{_TOLD}'{role}' -%}}" + TOOLS.read_text(encoding="utf-8").removesuffix("\n") + template
 
 
