@@ -12,14 +12,14 @@ import msgspec
 import pyarrow as pa
 
 from ..check import load_dialect
+from ..checkpoints.gguf import read_gguf
+from ..checkpoints.pieces import Pieces
 from ..dialect.file import Dialect
 from ..dialect.ids import fill_id, fill_letters
 from ..dialect.registry import as_dialect, get_dialect
 from ..errors import DialectError
 from ..grammar.validity import Validators
 from ..infer.detect import detect_dialect
-from ..infer.gguf import read_gguf
-from ..infer.pieces import Pieces
 from ..message import Message
 from ..parser import Parser, parse
 from ..policy import Policy

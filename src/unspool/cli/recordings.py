@@ -80,7 +80,7 @@ class OutputSettings(NamedTuple):
 def read_in_common(
     argument: str, recordings: "Sequence[Recording]", dialect: Dialect | None, other: Callable[[], Dialect]
 ) -> OutputSettings:
-    """The settings with which all recordings can be read; a dialect overrides theirs, ``other`` is of those without."""
+    """The settings with which all recordings can be read; ``dialect`` overrides theirs, others get ``other``."""
     first = recordings[0].asked
     if dialect is None:
         named = {(r.asked.dialect, r.asked.reasoning, r.asked.toml) for r in recordings}

@@ -132,9 +132,9 @@ def _read(path: Path, template: str | None = None) -> "Tokenizer":
     """The chat template, unless another one is given, and the special tokens of a folder or a GGUF; or a file that is
     nothing but a template. `OSError` if it cannot be read, `TemplateError` if there is no template, or a file is
     malformed."""
+    from ..checkpoints.gguf import read_gguf
+    from ..checkpoints.sources import read_checkpoint
     from ..engines.upstream.discovery import possible_tokens
-    from ..infer.gguf import read_gguf
-    from ..infer.sources import read_checkpoint
     from ..request.prompts import Tokenizer, read_tokenizer
     from ..request.tokenizer import gguf_tokenizer
 

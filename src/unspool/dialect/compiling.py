@@ -395,7 +395,7 @@ def _parts(d: Dialect, policy: Policy, forced: str) -> _Markers:  # a line for e
     )
 
 
-def _forms(d: Dialect) -> list[Form]:
+def _forms(d: Dialect) -> list[Form]:  # a line for each field that depends on the others
     forms = [_form(t, before, d) for t in d.call for before in _openings(t, d)]
     for t in _self_closing(d):  # most calls do not close themselves
         discount = len(solid(t.text.rpartition("{name}")[2]))
@@ -411,7 +411,7 @@ def _forms(d: Dialect) -> list[Form]:
 
 
 def _has_word(opening: Pattern) -> bool:
-    """Whether an opening has a word behind its first literal; others are that literal and a name."""
+    """Whether an opening has a word after its first literal; others are that literal and a name."""
     return any(map(worded, [a.text for a in opening.atoms if a.kind == LITERAL][1:]))
 
 
@@ -711,7 +711,7 @@ def _broken_ends(forms: list[Form], *, sure: bool) -> list[Closing]:  # a line f
 
 
 def _outer(form: Form) -> Pattern:
-    """What closes a call whose objects are left open: an object around the call's own is, too."""
+    """What closes a call whose objects are left open, as is an object around the call's own."""
     return form.closing if form.shape is None else form.closing.unbracketed()
 
 

@@ -58,11 +58,11 @@ _SEPARATORS: Final = Prefix(r"[\s,;]*+")
 _CLOSING: Final = Prefix(rf"(?:[\]}})]{FEW_SPACES}){{0,8}}+")
 
 
-def skip_space(text: str, i: int) -> int:
+def skip_space(text: str, i: int, spaces: Prefix = _ANY_SPACE) -> int:
     """The end of the white space that begins at ``i``."""
     if " " < text[i : i + 1] < "\x7f":  # first the common case: there is none
         return i
-    return _ANY_SPACE.match(text, i).end()
+    return spaces.match(text, i).end()
 
 
 def rest_begins(literal: str, text: str, i: int) -> bool:
@@ -90,12 +90,6 @@ def skip_separators(text: str, i: int) -> int:
 def skip_brackets(text: str, i: int) -> int:
     """The end of a few closing brackets, with white space between them, that begin at ``i``."""
     return _CLOSING.match(text, i).end()
-
-
-def _bounded_space(text: str, i: int) -> int:
-    if " " < text[i : i + 1] < "\x7f":
-        return i
-    return _SPACES.match(text, i).end()
 
 
 class Atom(msgspec.Struct, eq=False):
@@ -228,7 +222,7 @@ class Pattern:
             if kind == LITERAL:
                 i = i + len(atom.text) if text.startswith(atom.text, i) else _literal(text, i, atom)
             elif kind == SPACE:
-                i = _bounded_space(text, i)
+                i = skip_space(text, i, _SPACES)
             else:
                 i = self._field(text, i, n, atom, fields)
             if i < 0:
@@ -337,7 +331,7 @@ class Pattern:
         done = i
         for at, atom in enumerate(self.atoms):
             if atom.kind == SPACE:
-                i = _bounded_space(text, i)
+                i = skip_space(text, i, _SPACES)
             elif atom.kind == LITERAL and text.startswith(atom.text, i):
                 i += len(atom.text)
                 if not (whole and self._goes_on(text, i, at)):

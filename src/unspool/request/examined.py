@@ -12,13 +12,13 @@ from ..chat_templates.forms import ASKED, IDS, TOOL, AcceptedForm, reads, shown
 from ..chat_templates.pool import AwaitedRendering, Pool
 from ..chat_templates.tojson import tojson
 from ..chat_templates.worker import Limits, Rendered
+from ..checkpoints.sources import SPECIAL
 from ..dialect.file import Dialect
 from ..dialect.registry import list_dialects
 from ..dialect.template import text_of, unstarted
 from ..engines.cache import Cache
 from ..engines.media import is_medium
 from ..errors import TemplateError
-from ..infer.sources import SPECIAL
 from ..schema import nests_deeper
 from ..validation import json_object
 from ..wire.encoding import INVALID_JSON
@@ -234,8 +234,8 @@ class ExaminedTemplate:
         return _Facts(traits, guards, switches_in(texts), places, beginnings, tuple(self._thoughts()), Cache(*_FORMS))
 
     def _ends_answers(self, traits: Traits) -> bool:
-        """Whether the template does not go on with an answer at the end after something that it writes there alone,
-        such as the opening of a thought."""
+        """Whether the template closes an answer at the end, or writes before it nothing that earlier answers lack, such
+        as the opening of a thought."""
         say = {"role": "assistant", "content": "Zqsay"}
         at_end, inside = (
             self.rendered(shape(messages, traits), [], generate=True).text.partition(say["content"])

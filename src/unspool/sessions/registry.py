@@ -33,7 +33,7 @@ class Sessions:
     recorded.
 
     Attributes:
-        PREFIX: with what the keys of sessions begin, by which an unknown one is noticed.
+        PREFIX: the prefix of sessions' keys, by which an unknown key is recognized.
     """
 
     PREFIX: Final = "unspool-session-"

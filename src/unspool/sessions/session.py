@@ -150,7 +150,7 @@ class Session:
 
     async def hold(self, most: int | None) -> int | None:
         """Begin a generation of at most this many tokens (``None``: as many as are left), and return how many it may
-        make; `free` ends it. Whoever could pass the limit waits for those that may need less than they hold.
+        make; `free` ends it. One that could pass the limit waits for others that may need less than they hold.
         `SessionRefused` (403) if a limit is reached."""
         limit = self.about.limits.tokens
         while True:

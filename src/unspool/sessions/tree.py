@@ -193,7 +193,7 @@ class Tree(Turns):
         """Do nothing, because the session records calls itself."""
 
     def identify(self, record: Recorded, request: ChatRequest, prompt: Continued, written: Written) -> None:
-        """Fill in by what a call will be found."""
+        """Fill in the digests by which a call will be found."""
         record.system, record.tools, record.variables = context_of(request)
         if prompt.past is None:
             return

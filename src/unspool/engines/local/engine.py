@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
+from ...checkpoints.gguf import Gguf
 from ...errors import ConstraintError
 from ...grammar import Constraint
-from ...infer.gguf import Gguf
 from ..base import Delta, EngineError, Request
 from ..cache import Cache
 from ..media import MEDIA

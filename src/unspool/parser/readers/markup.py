@@ -436,7 +436,7 @@ class MarkupReader(CallReader):
 
     # -- at a value's start -------------------------------------------------------------------------------------------
 
-    def _start(self, value: Value) -> bool:
+    def _start(self, value: Value) -> bool:  # a branch for each thing that may stand there
         """Remove white space that belongs to the marker, and distinguish a nested value from text."""
         tape = self._tape
         plan = self._plan

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Final
 
-from ...dialect.patterns import MORE, NO, fence, rest_begins
+from ...dialect.patterns import MORE, NO, fence, rest_begins, skip_space
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ...schema import Schema, declared_object
@@ -187,7 +187,7 @@ class Unwrapping:
         names = [f'"{wrapper}"' for wrapper in WRAPPERS if not self._schema.declares(wrapper)]
         i, steps = 0, [["{"], [*names, f'"{NAME}"'], [":"], ["{", '"']]
         for expected in steps:
-            i = skip(text, i)
+            i = skip_space(text, i)
             found = next((e for e in expected if text.startswith(e, i)), None)
             if i > _LONGEST or (found is None and not any(rest_begins(e, text, i) for e in expected)):
                 return _NEVER
@@ -201,13 +201,6 @@ class Unwrapping:
 
 _NEVER: Final = -2
 _PAIRS: Final = json.JSONDecoder(parse_int=str, parse_float=str, object_pairs_hook=tuple)
-
-
-def skip(text: str, i: int) -> int:
-    """The end of the white space that begins at ``i``."""
-    while i < len(text) and text[i] in " \t\n\r":
-        i += 1
-    return i
 
 
 _FIRST: Final = "|".join((*WRAPPERS, NAME))
