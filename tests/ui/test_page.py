@@ -586,9 +586,11 @@ def test_every_view_fits_the_screen(visit: Visit, name: str) -> None:
     with live(Scripted(cut(RAW)), "hermes") as server:
         page = begin(visit, server)
         visit.shot(f"{name}-0-first", whole=False)
-        say(page)
+        say(page, "A question that is wider than a phone, since it names a dog, a river and a city.")
         answered(page)
         visit.shot(f"{name}-1-try", whole=False)
+        say(page)
+        until(lambda: page.locator(".turn.assistant footer").count() == 2)  # of which one is chosen by its question
         for i, view in enumerate(("try", "look", "bench")):
             page.evaluate(f"location.hash = '#{view}'")
             page.wait_for_timeout(500)
