@@ -602,6 +602,22 @@ def test_every_view_fits_the_screen(visit: Visit, name: str) -> None:
         assert (dark == "rgb(18, 19, 26)") == ("dark" in name)
 
 
+@pytest.mark.parametrize("visit", [PHONE], indirect=True)
+def test_words_without_a_space_fit_the_screen(visit: Visit) -> None:
+    long = "x" * 400
+    call = json.dumps({"name": long, "arguments": {long: long}})
+    with live(
+        Scripted(cut(f"<think>\n{long}\n</think>\n\n{long}<tool_call>\n{call}\n</tool_call>")), "hermes"
+    ) as server:
+        page = talked(visit, server, long)
+        page.locator(".results").wait_for()
+        for view in ("try", "look"):
+            page.evaluate(f"location.hash = '#{view}'")
+            page.wait_for_timeout(500)
+            page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, view
+
+
 def test_everything_is_reached_by_keyboard(visit: Visit) -> None:
     with live(Scripted(cut(RAW)), "hermes") as server:
         page = begin(visit, server)
