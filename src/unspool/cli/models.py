@@ -11,7 +11,7 @@ from ..errors import GgufError, TemplateError
 from .common import needing, table, write, write_json
 
 if TYPE_CHECKING:
-    from ..infer.gguf import Gguf
+    from ..checkpoints.gguf import Gguf
 
 _COLUMNS = ("name", "family", "size", "context", "dialect", "proven")
 
@@ -35,8 +35,8 @@ def run_models(options: argparse.Namespace) -> int:
 
 def _described(name: str, path: Path) -> dict[str, Any]:
     """A model, and the dialect that its chat template proves."""
+    from ..checkpoints.gguf import read_gguf
     from ..engines.local.fitting import check_model, parts
-    from ..infer.gguf import read_gguf
 
     line: dict[str, Any] = dict.fromkeys(_COLUMNS, "") | {"name": name, "path": str(path)}
     try:

@@ -22,7 +22,7 @@ WITH_TOOLS: Final = TOOLS.stem  # the dialect that it writes
 
 
 def ask(template: str, special: dict[str, str], within: contextlib.ExitStack) -> ProbedTemplate:
-    """A chat template within a server's limits, and within a context."""
+    """A chat template with the limits of a server, whose processes end with a context."""
     return within.enter_context(ProbedTemplate(template, special, LIMITS))
 
 
@@ -41,7 +41,7 @@ _TOLD: Final = "{%- set told = "  # with which a template begins that `wrapped` 
 
 
 def wrapped(template: str, role: Literal["system", "user"] = "system") -> str:
-    """A chat template behind the one that adds tools to the message of a role: some refuse or drop the system's."""
+    """A chat template that first adds the tools to the message of a role: some refuse or drop the system's."""
     return f"{_TOLD}'{role}' -%}}" + TOOLS.read_text(encoding="utf-8").removesuffix("\n") + template
 
 

@@ -143,7 +143,7 @@ class Run:
             log.info("%s: cancelled: nobody waits for it any more", self._name)
             raise
         finally:
-            self._work = None  # whose error holds this, and with it all of the request, until the garbage is collected
+            self._work = None  # break the reference cycle through the task's exception
 
     def _whole(self) -> bytes:
         choices, protocol = self._choices, self._protocol

@@ -47,7 +47,7 @@ class Parts(msgspec.Struct, eq=False):
         return Origin(self.state, self.framed, self.margin)
 
     def leaves(self, margin: str) -> None:
-        """A part has ended, and removes this white space from the text after it."""
+        """Note that a part has ended, which removes this white space from the text after it."""
         self.margin = margin
         self.seen = True
 
@@ -67,7 +67,7 @@ class Parts(msgspec.Struct, eq=False):
         tape, ledger = self._tape, self._ledger
         low = max(tape.i, ledger.at - tape.base)
         take = 0
-        for margin in margins:
+        for margin in filter(None, margins):
             take = max(take, common_suffix(tape.buf, low, p, margin))
         ledger.text(tape.base + p - take)
         return take

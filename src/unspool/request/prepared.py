@@ -11,7 +11,7 @@ import msgspec
 from .. import engines
 from ..dialect.file import Dialect
 from ..dialect.template import unstarted, writable
-from ..engines.kept import Kept
+from ..engines.cache import Cache
 from ..engines.threads import Awaited
 from ..errors import ConstraintError
 from ..events import ContentDelta, Event, Finish, Stage
@@ -216,8 +216,8 @@ class Constraints:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._kept: Kept[Constraint] = Kept(_KEPT, _KEPT_BYTES)
-        self._writable: Kept[bool] = Kept(_TOOLS, 0)
+        self._kept: Cache[Constraint] = Cache(_KEPT, _KEPT_BYTES)
+        self._writable: Cache[bool] = Cache(_TOOLS, 0)
 
     def writable(self, tool: ServerTool) -> bool:
         """Whether a grammar can be made for the calls of a tool; if not, the log says why, once."""

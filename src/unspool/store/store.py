@@ -29,7 +29,7 @@ _TOGETHER: Final = 256  # how many writes that wait are committed together
 _T = TypeVar("_T")
 
 
-class _Job(NamedTuple):
+class _WriteJob(NamedTuple):
     work: Callable[[WriteTransaction], Any]
     done: "Future[Any]"
 
@@ -81,7 +81,7 @@ class Store:
             raise StoreError(f"{self._name}: the store cannot be opened: {why}") from None
         self._claims: dict[str, Claim] = {}
         self._closed = threading.Event()
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_WriteJob | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="unspool-store", daemon=True)
         self._thread.start()
 
@@ -99,7 +99,7 @@ class Store:
         done: Future[_T] = Future()
         if self._closed.is_set():
             raise StoreError("the store is closed")
-        self._jobs.put(_Job(work, done))
+        self._jobs.put(_WriteJob(work, done))
         return done
 
     async def reading(self, work: Callable[[ReadTransaction], _T]) -> _T:
@@ -185,7 +185,7 @@ class Store:
                 self._closed.set()
             self._commit([job for job in jobs if job is not None and job.done.set_running_or_notify_cancel()])
 
-    def _commit(self, jobs: Sequence[_Job]) -> None:
+    def _commit(self, jobs: Sequence[_WriteJob]) -> None:
         """Commit writes in one transaction, or each in its own if that fails."""
         try:
             with self._lock, _clear(), _transaction(self._db, "BEGIN IMMEDIATE"):

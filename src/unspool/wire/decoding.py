@@ -11,7 +11,7 @@ _MANY: Final = 100_000  # the most commas outside and inside of strings, where n
 
 
 def _float(text: str) -> float:
-    """`float`; but only where a function of Python's begins can the interpreter turn to another thread."""
+    """`float` as a function of Python's, where the interpreter may switch to another thread."""
     return float(text)
 
 

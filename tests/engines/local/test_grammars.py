@@ -9,12 +9,12 @@ import pytest
 
 from tests.grammar.sampling import as_tools
 from unspool import Constraint, constrain
+from unspool.checkpoints.gguf import read_gguf
 from unspool.engines import EngineError
 from unspool.engines.local import Address
 from unspool.engines.local.grammars import Grammars
 from unspool.engines.local.judge import LongestPieces
 from unspool.engines.local.vocabulary import Vocabulary
-from unspool.infer.gguf import read_gguf
 from unspool.tokens import BYTES
 
 from ...server.support import Scripted, live

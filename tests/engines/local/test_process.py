@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
+from unspool.checkpoints.gguf import read_gguf
 from unspool.engines import Delta, EngineError, Request
 from unspool.engines.local import Launch, LlamaProcess, Local
 from unspool.engines.local.process import _remove_abandoned
 from unspool.grammar import Constraint
 from unspool.grammar.nodes import Alternatives, Const, Grammar
-from unspool.infer.gguf import read_gguf
 
 from ...small import need_small_model
 from ...writing_gguf import gguf, of_bytes

@@ -19,11 +19,11 @@ import openai
 import pytest
 
 import unspool
+from unspool.checkpoints.gguf import read_gguf
 from unspool.cli.local import find_local
 from unspool.engines import read_recordings
 from unspool.engines.local import Launch, LlamaProcess
 from unspool.grammar.schemas import FORMATS
-from unspool.infer.gguf import read_gguf
 
 from ...loopback import ask, told
 from ...server.processes import SERVE, Process

@@ -12,11 +12,11 @@ from typing import Final
 
 import msgspec
 
+from ...checkpoints.gguf import Gguf
 from ...errors import ConstraintError
 from ...grammar import Constraint
-from ...infer.gguf import Gguf
 from ..base import Delta, EngineError, Request
-from ..kept import Kept
+from ..cache import Cache
 from ..media import MEDIA
 from ..upstream import Upstream
 from ..upstream.client import Unavailable
@@ -204,8 +204,8 @@ class _Suspects:
 
     def __init__(self) -> None:
         self._running: Counter[bytes] = Counter()
-        self._struck: Kept[int] = Kept(_REFUSED, _REFUSED)
-        self._refused: Kept[bool] = Kept(_REFUSED, _REFUSED)
+        self._struck: Cache[int] = Cache(_REFUSED, _REFUSED)
+        self._refused: Cache[bool] = Cache(_REFUSED, _REFUSED)
         self._at_death: tuple[int, frozenset[bytes]] = (0, frozenset())
         self._counted: set[bytes] = set()  # those that were struck at this death
 

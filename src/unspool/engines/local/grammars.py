@@ -17,7 +17,7 @@ from typing import Any, Final
 from ...grammar import Constraint
 from ...grammar.matchers import LIMITS
 from ..base import EngineError
-from ..kept import Kept
+from ..cache import Cache
 from ..threads import Awaited, Threads
 from . import judge
 from .vocabulary import Vocabulary
@@ -38,7 +38,7 @@ class Grammars:
     """Checks grammars for a model's vocabulary, and keeps the verdicts."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._faults: Kept[str] = Kept(_KEPT, _KEPT_BYTES)  # by the grammars' digests; empty for what may be compiled
+        self._faults: Cache[str] = Cache(_KEPT, _KEPT_BYTES)  # by the grammars' digests; empty for what may be compiled
         # If no process can be forked, only the bounds on schemas protect the server.
         self._lanes = [
             (Threads(1, f"grammar-{i}"), _Judge(vocabulary) if hasattr(os, "fork") else None, seconds)
