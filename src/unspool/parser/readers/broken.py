@@ -9,6 +9,7 @@ from ...dialect.patterns import MORE, NO
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ..call import OpenCall
+from ..lookout import first_of
 from ..openings import Openings
 from .reader import CallReader, Mode
 
@@ -164,14 +165,9 @@ class BrokenReader(CallReader):
 
     def _ends(self, i: int) -> int:
         """The end of what ends the call at ``i``, `NO`, or `MORE`."""
-        look = self._look
-        found = NO
-        for o in self._plan.calls.recover.markers.at(self._tape.buf, i):
-            if o.kind == CALL_END:
-                r = look.closes_call(o.pattern, i, self._call.name)
-            else:
-                r, _ = self._openings.marker(o, i)
-            if r >= 0:
-                return r
-            found = min(found, r)
-        return look.settled(found)
+        look, name = self._look, self._call.name
+        ends = (
+            look.closes_call(o.pattern, i, name) if o.kind == CALL_END else self._openings.marker(o, i)[0]
+            for o in self._plan.calls.recover.markers.at(self._tape.buf, i)
+        )
+        return look.settled(first_of(ends))
