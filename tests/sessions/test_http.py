@@ -450,7 +450,8 @@ def test_a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(s
 
 def test_an_id_is_used_once(server: Live) -> None:
     made(server, id="mine")
-    assert server.post("/sessions", id="mine").status_code == 409
+    again = server.post("/sessions", id="mine")
+    assert (again.status_code, again.json()["error"]["param"]) == (409, "id")
 
 
 # -- retries -----------------------------------------------------------------------------------------------------------

@@ -214,9 +214,9 @@ class SessionRoutes:
         try:
             body, media_type = await self._service.aside(session.size, written)
         except ImportError as error:
-            raise SessionRefused(f"encoding: needs a package that is not installed: {error.name}", 501) from None
+            raise BadRequest("encoding", f"needs a package that is not installed: {error.name}", 501) from None
         except ValueError as error:
-            raise SessionRefused(f"format: {error}", 409) from None
+            raise BadRequest("format", str(error), 409) from None
         return Reply(body, media_type=media_type)
 
     _ROUTES: Final[dict[tuple[str, str], Callable[["SessionRoutes", Session, Scope, Fields], Awaitable[Reply]]]] = {

@@ -60,8 +60,7 @@ class Sessions:
     async def create(
         self, id: str | None, sampling: Mapping[str, Any], limits: SessionLimits, metadata: Mapping[str, Any]
     ) -> Session:
-        """Make a session; see `About`. `BadRequest` if the id has another form, `SessionRefused` (409) if
-        there is such a session."""
+        """Make a session; see `About`. `BadRequest` if the id has another form, or (409) if there is such a session."""
         if id is not None and not _ID.fullmatch(id):
             raise BadRequest("id", "must have 1 to 128 letters, digits and . _ -, and begin with a letter or a digit")
         about = About(
@@ -82,7 +81,7 @@ class Sessions:
         try:
             await self._store.writing(write)
         except RecordExists:
-            raise SessionRefused(f"id: there is a session {about.id!r} already", 409) from None
+            raise BadRequest("id", f"there is a session {about.id!r} already", 409) from None
         return self._opened(Session(about, self._store, self._claim))
 
     async def get(self, id: str) -> Session | None:
