@@ -16,6 +16,7 @@ from tests.support import (
     notices,
     pieces,
     run,
+    statuses,
     tool,
     values,
 )
@@ -81,7 +82,7 @@ def test_declared_members_behind_empty_arguments_are_the_arguments(dialect: Dial
         ("", {}),
         (",", {}),
         (f", {q}s{q}: {q}a{q}", {"s": "a"}),
-        (f", {q}extra{q}: 5, {q}s{q}: {q}a{q}, {q}x{q}: 1", {"s": "a", "x": 1}),
+        (f", {q}s{q}: {q}a{q}, {q}extra{q}: 5, {q}x{q}: 1", {"s": "a", "x": 1}),
         (f", {given}", {"x": 7}),
     ):
         for chunks in chunkings(call.replace(given, none + behind)):
@@ -92,6 +93,21 @@ def test_declared_members_behind_empty_arguments_are_the_arguments(dialect: Dial
         message, _ = run(dialect, [call.replace(given, unknown)], **options)
         assert [arguments for _, arguments in values(message)] in ([{}], []), "an unmarked call needs a declared name"
         assert "skipped_member" not in notices(message), "nothing that is an argument"
+
+
+@pytest.mark.parametrize(**named(SHAPED))
+def test_empty_arguments_end_as_others_do_where_none_come_beside_them(dialect: Dialect) -> None:
+    """Also where the call lacks its bracket, and another follows, or where the output ends."""
+    tools = [tool("look", x="integer", s="string"), tool("now")]
+    call, q, key = written(dialect, tools)
+    at = call.index(key)
+    given = call[at : call.index("}", at) + 1]
+    whole = call.replace(given, given[: given.index("{")] + "{}")
+    head = whole[: whole.index("{}", at) + 2]
+    for chunks in chunkings(f"{head}, {q}id{q}: {q}1{q}"):
+        message, _ = run(dialect, chunks, tools=tools)
+        assert statuses(message) == [("look", "ok")]
+        assert values(message) == [("look", {})]
 
 
 @pytest.mark.parametrize(**named(SHAPED))

@@ -28,8 +28,8 @@ _MAX_DEPTH: Final = 4  # the number of objects that may be around a call's name
 
 _UNQUOTED = Regex(r"([A-Za-z_]\w{0,63}+)[\"']?\s{0,64}+")
 
-_EMPTY = Regex(r"(?:null|None|\{\s{0,64}+(?:\}|\Z))\s{0,64}+(?:,|(\Z))")
-"""Matches empty arguments before another member, which may be one; the group is where either is cut off."""
+_EMPTY = Regex(r"(?:null|None|\{\s{0,64}+(?:\}|\Z))(?:\s{0,64}+(?:,\s{0,64}+(?:[\"']([\w.-]{0,64}+)([\"'])?)?)?)?")
+"""Matches empty arguments, and the key of the next member as far as it is there; the second group is its end."""
 
 _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
 
@@ -52,6 +52,11 @@ def whole_object_call(form: Form, text: str, i: int, *, bare: bool) -> Whole | N
         return None
     own = m["id"] if m.re.groups > 1 else ""
     return Whole(m["name"], arguments, begin if plain.late or bare else m.end("name") + 1, inside, closed.end(), own)
+
+
+def _usual_role(key: str, shape: ObjectShape) -> str:
+    """What a key means in a call of this shape, or usually; ``""`` if it means nothing."""
+    return dict(shape.keys).get(key) or ("arguments" if key in ARGUMENT_KEYS else "")
 
 
 class Expects:
@@ -81,7 +86,6 @@ class ObjectReader(CallReader):
         self._skip = 0  # how much of the header comes after the name
         self._skipped = ""  # the key of the first member that was skipped
         self._loose: dict[str, str] | None = {}  # the JSON of arguments beside the name; ``None``: there is too much
-        self._empty = False  # whether its arguments were empty, and those beside the name are taken
         self._bare = not (call.form.marked or call.block.marked)  # a tool that is quoted looks like it
         self._described = False  # it has a description, as tools have
 
@@ -232,18 +236,26 @@ class ObjectReader(CallReader):
     def _role_of(self, key: str, shape: ObjectShape) -> str:
         """What a member is to the call: as the shape says, else by the usual keys, or an argument beside them."""
         call, loose = self._call, self._loose
-        role = dict(shape.keys).get(key) or ("arguments" if key in ARGUMENT_KEYS else "")
+        role = _usual_role(key, shape)
         if role:
             return role
         self._skipped = self._skipped or key
-        schema = call.context.tools.schema(call.name) if call.name else None
-        argument = schema is not None and schema.declares(key)
+        argument = self._gives_arguments(key)
         if call.complete and (argument or self._openings.declares(key)):  # or a second call in one object
             call.late.append(("skipped_member", key))
         if loose is not None and key not in loose and argument and not call.complete:
             loose[key] = ""
             return "argument"
         return "names" if key in NAME_KEYS and not call.complete else "skip"
+
+    def _gives_arguments(self, key: str) -> bool:
+        """Whether a member is all arguments of the call, or one that its tool declares."""
+        call = self._call
+        shape = call.form.shape
+        assert shape is not None
+        schema = call.context.tools.schema(call.name) if call.name else None
+        role = _usual_role(key, shape)
+        return role == "arguments" or (not role and schema is not None and schema.declares(key))
 
     def _value(self, i: int, c: str) -> bool:  # a branch for each role of a member
         call = self._call
@@ -316,13 +328,12 @@ class ObjectReader(CallReader):
                 return quoted != MORE and self._lose(_DEFINITION)
             self.mode = Mode.NAME_DUE
             return True
-        empty = _EMPTY.match(self._tape.buf, i)
-        if empty is not None and call.started and not (self._tape.final and empty.group(1) is not None):
-            if empty.group(1) is not None:
-                return False
-            self._tape.i = empty.end() - 1
-            self._empty = True
-            self._expects = Expects.AFTER
+        empty = _EMPTY.match(self._tape.buf, i) if call.started else None
+        if empty is not None and empty.group(2) is None and empty.end() == len(self._tape.buf) and not self._tape.final:
+            return False
+        if empty is not None and empty.group(2) and self._gives_arguments(empty.group(1)):  # instead of these
+            self._tape.i = empty.start(1) - 1
+            self._expects = Expects.KEY
             return True
         if c == null[0]:
             word = self._tape.buf[i : i + len(null)]
@@ -389,7 +400,7 @@ class ObjectReader(CallReader):
         loose = self._loose or {}
         if loose:
             self._call.notice("loose_arguments", next(iter(loose)))
-        elif self._skipped and not self._empty:
+        elif self._skipped:
             self._call.notice("skipped_member", self._skipped)
         return self._done("{" + ", ".join([f"{encode_basestring(key)}: {value}" for key, value in loose.items()]) + "}")
 
@@ -412,8 +423,6 @@ class ObjectReader(CallReader):
         """The object is broken outside of its arguments."""
         call = self._call
         self.why = why
-        if self._empty and not (self._loose or call.complete):
-            self._done("{}")
         if call.started:
             self.mode = Mode.LOST
         elif call.name and call.complete:
