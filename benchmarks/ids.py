@@ -15,18 +15,26 @@ from .table import Row, ranked
 from .texts import PROSE, SOURCE, TOOLS, ever_new
 
 _MOST: Final = 4.0
+_SCRIPTS: Final = "Погода в Кёльне: 3 °C, дождь. 今日は雨ですから、電車で行きます。 서울은 맑습니다 🌤️ — ça va? "
 _VOCABULARY: Final = Path(__file__).parent.parent / "examples" / "tokenizer" / "tokenizer.json"
 
 
 def ids(effort: Effort) -> Iterator[Row]:
-    """feed_tokens() of one id after the other, relative to feed() of their texts: the dearest of three samples."""
+    """feed_tokens() of one id after the other, relative to feed() of their texts: the dearest of four samples."""
     rounds = max(5, effort.rounds // 4)
-    prose, source = ever_new(PROSE, ROUND), ever_new(SOURCE, ROUND)
+    prose, source, scripts = (ever_new(text, ROUND) for text in (PROSE, SOURCE, _SCRIPTS))
     for tokenizer, of in ((_subwords(), "a byte-level vocabulary of 1,500"), (_bytes(), "single bytes")):
         found = [
             (max(_beside_text(sample, tokenizer, rounds) for sample in samples), dialect)
             for dialect in effort.dialects()
-            if (samples := (string_sample(dialect, source), content_sample(dialect, prose), nested_sample(dialect)))
+            if (
+                samples := (
+                    string_sample(dialect, source),
+                    content_sample(dialect, prose),
+                    content_sample(dialect, scripts),
+                    nested_sample(dialect),
+                )
+            )
         ]
         yield from ranked("a token id, relative to its text", found, "×", worst=_MOST, of=of)
 

@@ -25,7 +25,7 @@ from unspool.cli.configuration import keys
 from unspool.cli.dialects import start_marker
 from unspool.cli.model import model_arguments
 from unspool.cli.serve import serve_arguments
-from unspool.dialect.lint import CHECKING, LOADING, SIZES, SOFT, Rules
+from unspool.dialect.lint import CHECKING, LOADING, SIZES, SOFT, TEMPLATES, Rules
 from unspool.policy import CHOICES
 
 from .generated import commands, events, gallery, rules, table
@@ -103,7 +103,7 @@ TABLES = {
     "commands": commands,
     "gallery": gallery,
     "states": rows,
-    "loading": lambda: rules(Rules([*SIZES, *LOADING])),
+    "loading": lambda: rules(Rules([*SIZES, *TEMPLATES, *LOADING])),
     "checking": lambda: rules(CHECKING),
     "hinting": lambda: rules(Rules([*ENDS, *HINTS, *WRITING, *SOFT])),
 }

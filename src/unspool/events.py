@@ -156,7 +156,7 @@ NOTICES: dict[str, str] = {
     "opening_as_text": "text followed the opening of a call that has no block or no closing, so both are text",
     "other_syntax": "a call was written in another format than the dialect's: as JSON, or its only string as bare text",
     "repaired": "the arguments of a call were repaired; the detail names the first repair",
-    "skipped_member": "a call had an argument without a value, or a member that is none of its parts and no arguments",
+    "skipped_member": "a call had an argument without a value, or a member beside its arguments or in their place",
     "stray_close": "a closing marker closed nothing, and was dropped",
     "stray_open": "an opening marker was followed by nothing to open, and was dropped",
     "text_in_block": "text inside a block of calls came back as content",

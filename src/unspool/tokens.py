@@ -16,8 +16,8 @@ valid text. Changes that some tokenizers make around added tokens (mostly of spa
 import contextlib
 import json
 import weakref
-from codecs import getincrementaldecoder
-from collections.abc import Callable, Mapping, Sequence
+from codecs import utf_8_decode
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from .regex import Regex
@@ -36,14 +36,15 @@ class Detokenizer:
             skip_special_tokens=False)`` returns text. It is examined once; tokens added to it later are not seen.
     """
 
-    __slots__ = ("_text", "added")
+    __slots__ = ("added", "stream")
 
     def __init__(self, tokenizer: Any) -> None:
         vocabulary = _vocabulary(tokenizer)
         backend = backend_of(tokenizer)
         self.added: Mapping[int, str] = vocabulary.added
         """The literal text of each added token, by id. Do not change it."""
-        self._text = _Window(vocabulary, backend) if vocabulary.piece is None else _TokenBytes(vocabulary, backend)
+        self.stream = _Window(vocabulary, backend) if vocabulary.piece is None else _TokenBytes(vocabulary, backend)
+        """The stream of ids without added tokens; who knows a step from its ``after`` may take it without `push`."""
 
     def push(self, token: int) -> tuple[str, str]:
         """Take an id, and return the text that it completes, and its literal if it is an added token (else ``""``).
@@ -53,28 +54,10 @@ class Detokenizer:
         """
         literal = self.added.get(token)
         if literal is None:
-            return self._text.push(token), ""
-        text, _ = self._text.flush()
-        self._text.interrupt()
+            return self.stream.push(token), ""
+        text, _ = self.stream.flush()
+        self.stream.interrupt()
         return text, literal
-
-    @property
-    def pieces(self) -> dict[int, str | bytes]:
-        """The text, after other text, of ids that were pushed, if it is known. Do not change it."""
-        return self._text.pieces
-
-    @property
-    def whole(self) -> bool:
-        """Whether the next id comes after other text and a whole character, so that `pieces` is its text."""
-        return self._text.whole
-
-    def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
-        """The text of each id after other text, as far as it is known: text, or bytes that are not text by themselves.
-
-        After a pushed id, the text of known ids is what pushing them would return. ``None`` stands for added tokens,
-        and for ids that were never pushed.
-        """
-        return self._text.known(ids)
 
     def flush(self) -> tuple[str, bool]:
         """The rest at the end, with U+FFFD for a character that was cut, and whether there was one; else ``""``.
@@ -82,7 +65,7 @@ class Detokenizer:
         With a tokenizer that only decodes, a cut character looks like a final U+FFFD that the model wrote; both count
         as cut.
         """
-        return self._text.flush()
+        return self.stream.flush()
 
 
 def added_tokens(tokenizer: Any) -> dict[str, int]:
@@ -136,10 +119,11 @@ class _TokenizerFacts:
         marked: the literals that the tokenizer marks as special.
         piece: returns an id's text after other text, or bytes that are no text alone; ``None`` if unknown.
         pieces: the cached pieces.
+        whole: the state of a stream that ends with a whole character.
         first_differs: whether a piece may read differently at the very start (sentencepiece drops a space there).
     """
 
-    __slots__ = ("_options", "added", "anchor", "first_differs", "marked", "piece", "pieces")
+    __slots__ = ("_options", "_states", "added", "anchor", "first_differs", "marked", "piece", "pieces", "whole")
 
     def __init__(self, tokenizer: Any) -> None:
         backend = backend_of(tokenizer)
@@ -148,6 +132,8 @@ class _TokenizerFacts:
         self.anchor: int | None = None
         self.piece: Callable[[Any, int], str | bytes] | None = None
         self.pieces: dict[int, str | bytes] = {}
+        self.whole = After(b"")
+        self._states = {b"": self.whole}
         self.first_differs = False
         steps = _decoder_steps(backend)
         if "ByteLevel" in steps and steps <= {"ByteLevel", "Fuse"}:
@@ -157,6 +143,15 @@ class _TokenizerFacts:
         if steps and steps <= {"Replace", "ByteFallback", "Fuse", "Strip", "Metaspace"} and self.anchor is not None:
             self.piece = self._byte_or_text if "ByteFallback" in steps else self._after_anchor
             self.first_differs = True
+
+    def after(self, held: bytes) -> "After":
+        """The state of a stream that ends with the beginning of a character."""
+        found = self._states.get(held)
+        if found is None:
+            found = After(held)
+            if len(self._states) < _MOST_STATES:
+                self._states[held] = found
+        return found
 
     def decode(self, backend: Any, ids: list[int]) -> str:
         """The tokenizer's own decoding, with special tokens, and without changes of spaces."""
@@ -335,59 +330,82 @@ def _text_or_bytes(data: bytes) -> str | bytes:
 # --- a stream of ids without added tokens -------------------------------------------------------------------------
 
 
+class After(dict[int, tuple[str, "After"]]):
+    """A state of a stream: maps ids to the text that each completes, and to the state after it. It remembers the ids
+    that came."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, held: bytes) -> None:
+        self.held = held  # the beginning of a character, with which the stream ends
+
+    def __reduce__(self) -> tuple[type["After"], tuple[bytes]]:
+        return After, (self.held,)
+
+    def __deepcopy__(self, memo: object) -> "After":
+        return self
+
+
+_MOST_STATES: Final = 1024
+_MOST_STEPS: Final = 128  # from a state that is not whole
+
+
 class _TokenBytes:
     """Looks up the bytes of each id."""
 
-    __slots__ = ("_backend", "_decoder", "_holding", "_start", "_vocabulary", "pieces", "whole")
+    __slots__ = ("_backend", "_start", "_vocabulary", "after")
 
     def __init__(self, vocabulary: _TokenizerFacts, backend: Any) -> None:
         self._backend = backend
         self._vocabulary = vocabulary
-        self._decoder = getincrementaldecoder("utf-8")("replace")
-        self._holding = False
-        self._start = vocabulary.first_differs
-        self.pieces = vocabulary.pieces
-        self.whole = not self._start
+        self._start = vocabulary.first_differs  # nothing came yet, and what comes may read differently
+        self.after = After(b"") if self._start else vocabulary.whole
 
     def push(self, token: int) -> str:
-        piece = self.pieces.get(token)
-        if piece is None:
-            piece = self._look_up(token)
-        if self._start and piece:
+        step = self.after.get(token)
+        text, self.after = self._step(token) if step is None else step
+        return text
+
+    def _step(self, token: int) -> tuple[str, After]:
+        vocabulary, after = self._vocabulary, self.after
+        piece = self._look_up(token)
+        if not piece:
+            return "", after
+        if self._start:
             self._start = False
             if isinstance(piece, str):
-                piece = self._vocabulary.decode(self._backend, [token])
-        if isinstance(piece, str):
-            if not self._holding or not piece:
-                self.whole = not (self._holding or self._start)
-                return piece
-            piece = piece.encode("utf-8", "replace")
-        text = self._decoder.decode(piece)
-        self._holding = bool(self._decoder.getstate()[0])
-        self.whole = not (self._holding or self._start)
-        return text
+                return vocabulary.decode(self._backend, [token]), vocabulary.whole
+        held, text = b"", piece
+        if after.held or not isinstance(text, str):
+            held = after.held + (piece.encode("utf-8", "replace") if isinstance(piece, str) else piece)
+            text, used = utf_8_decode(held, "replace", False)
+            held = held[used:]
+        step = text, vocabulary.after(held)
+        if after is vocabulary.whole or len(after) < _MOST_STEPS:
+            after[token] = step
+        return step
 
     def _look_up(self, token: int) -> str | bytes:
         vocabulary = self._vocabulary
-        try:
-            piece = vocabulary.piece(self._backend, token) if vocabulary.piece else ""
-        except _NO_SUCH_ID:
-            return ""
-        if piece:  # unknown ids are not cached: there is no limit to them
-            vocabulary.pieces[token] = piece
+        piece = vocabulary.pieces.get(token)
+        if piece is None:
+            try:
+                piece = vocabulary.piece(self._backend, token) if vocabulary.piece else ""
+            except _NO_SUCH_ID:
+                return ""
+            if piece:  # unknown ids are not cached: there is no limit to them
+                vocabulary.pieces[token] = piece
         return piece
 
     def flush(self) -> tuple[str, bool]:
-        cut, self._holding = self._holding, False
-        self.whole = not self._start
-        return self._decoder.decode(b"", final=True), cut
+        held = self.after.held
+        if held:
+            self.after = self._vocabulary.whole
+        return held.decode(errors="replace"), bool(held)
 
     def interrupt(self) -> None:
         self._start = False
-        self.whole = True
-
-    def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
-        return list(map(self._vocabulary.pieces.get, ids))
+        self.after = self._vocabulary.whole
 
 
 class _Window:
@@ -398,14 +416,13 @@ class _Window:
     character has at most four bytes: after four ids without a new character, the first of them cannot be part of one.
     """
 
-    __slots__ = ("_backend", "_before", "_context", "_pending", "_stand_in", "_vocabulary", "pieces")
-    whole = False
+    __slots__ = ("_backend", "_before", "_context", "_pending", "_stand_in", "_vocabulary", "after")
 
     def __init__(self, vocabulary: _TokenizerFacts, backend: Any) -> None:
         self._backend = backend
         self._vocabulary = vocabulary
         self._stand_in = [] if vocabulary.anchor is None else [vocabulary.anchor]
-        self.pieces: dict[int, str | bytes] = {}
+        self.after = After(b"")  # empty: the text of an id depends on the ids before it
         self._context: list[int] = []
         self._before = ""
         self._pending: list[int] = []
@@ -441,9 +458,6 @@ class _Window:
         # The next id is no longer the first, but some tokenizers add or drop spaces beside added tokens.
         if not self._before:
             self._look_after(self._stand_in)
-
-    def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
-        return [None] * len(ids)  # the text of an id depends on the ids before it
 
     def _added(self) -> str:
         """The text that the pending ids add."""

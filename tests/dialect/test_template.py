@@ -6,7 +6,7 @@ from unspool.dialect.template import Template, parse_template, unstarted, writte
 
 
 def cut(kind: str, text: str) -> Template:
-    return parse_template(kind, text, "mine.toml: key", first=True)
+    return parse_template(kind, text, "mine.toml: key")
 
 
 def test_quotes_in_a_json_object_are_not_escaped_as_attributes() -> None:

@@ -41,7 +41,7 @@ def test_a_broken_call_is_recovered_up_to_its_closing_marker_which_close_takes(
     Parser(dialect).feed(broken + closing + "x")
     end = len(broken + closing)
     recovered = [(name, there) for state, name, _, there in taken if state is State.RECOVER]
-    assert recovered[-1] == ("Calls.recover", len(broken))
+    assert recovered[-1] == ("Calls.inside", len(broken))
     assert [name for _, name, start, there in taken if start < end <= there] == ["Calls.close"]
 
 

@@ -1,5 +1,7 @@
 """Token ids give the same message as text, with spans of tokens and markers that are known by their ids."""
 
+import copy
+import pickle
 import random
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -16,6 +18,7 @@ from tests.support import (
     DIALECTS,
     THINKING,
     TOOLS,
+    XML,
     Trial,
     cases,
     check,
@@ -27,6 +30,7 @@ from tests.support import (
     run,
     same,
     statuses,
+    tool,
     values,
 )
 from tests.test_tokens import DEEPSEEK, make_byte_fallback, make_byte_level, make_deepseek, make_metaspace, token_id
@@ -259,6 +263,26 @@ def test_a_closing_markers_id_inside_an_unterminated_string_ends_the_call() -> N
     assert statuses(run("deepseekv31", [raw], tools=TOOLS)[0]) == [("f", "invalid")]
 
 
+@pytest.mark.parametrize(**named([d for d in XML if d.end and d.name != "beam"]))  # beam's also closes the call
+def test_the_id_of_an_end_inside_a_value_in_markup_ends_the_call(dialect: Dialect) -> None:
+    made = marked(tuple(sorted(literals(dialect))))
+    tools = [tool("look", s="string", t="string")]
+    end = next(e for e in dialect.end if e.count("<|") < 2 and made.token_to_id(e) is not None)
+    written = write_calls(dialect, [("look", {"s": "halfway", "t": "x"})])
+    again = write_calls(dialect, [("look", {"s": "shut"})])
+    for size in (0, 4):
+        ids = [*encode(made, written[: written.index("halfway") + size]), *encode(made, end)]
+        for rest in ("", *dialect.start[:1]):
+            behind = encode(made, rest + again) if rest else []
+            message = everywhere(dialect, [*ids, *behind], made, tools=tools)
+            assert [(c.name, c.status) for c in message.tool_calls] == [
+                ("look", "incomplete"),
+                *([("look", "ok")] if rest else []),
+            ]
+            assert message.tool_calls[0].arguments in ("", '{"s": "' + "halfway"[:size])
+            assert message.content == ""
+
+
 def test_an_id_that_opens_something_inside_a_string_is_data() -> None:
     raw = f'{F}{{"a": "x <think> <｜tool▁call▁begin｜> y"}}{END}'
     message = everywhere("deepseekv31", encode(deepseek(), raw), deepseek())
@@ -345,6 +369,22 @@ def test_characters_of_many_bytes_are_never_broken(text: str) -> None:
         assert (message.reasoning, message.content, values(message)) == (text, text, [("f", {"a": text})])
         assert "\ufffd" not in repr(events)
         assert notices(message) == []
+
+
+@pytest.mark.parametrize("make", [make_byte_level, make_byte_fallback])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))], ids=["copy", "pickle"])
+def test_a_copy_in_the_middle_of_a_character_goes_on(make: Callable[[], Tokenizer], copied: Any) -> None:
+    tokenizer = make()
+    ids = encode(tokenizer, "Köln 北京 🌧️.")
+    for at in range(len(ids)):
+        parser = Parser("hermes", tokenizer=tokenizer)
+        for token in ids[:at]:
+            parser.feed_tokens([token])
+        for one in (copied(parser), parser):
+            for token in ids[at:]:
+                one.feed_tokens([token])
+            one.close()
+            assert one.message.content == "Köln 北京 🌧️."
 
 
 @pytest.mark.parametrize("make", [make_byte_level, make_byte_fallback, make_metaspace, make_deepseek])

@@ -15,13 +15,13 @@ from ..check import load_dialect
 from ..checkpoints.gguf import read_gguf
 from ..checkpoints.pieces import Pieces
 from ..dialect.file import Dialect
+from ..dialect.ids import fill_id, fill_letters
 from ..dialect.registry import as_dialect, get_dialect
 from ..errors import DialectError
 from ..grammar.validity import Validators
 from ..infer.detect import detect_dialect
 from ..message import Message
 from ..parser import Parser, parse
-from ..parser.call import fill_id, fill_letters
 from ..policy import Policy
 from ..tokens import backend_of
 from ..toolset import Toolset, read_toolset

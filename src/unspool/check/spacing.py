@@ -77,7 +77,7 @@ def _beside(text: str, field: str, *, before: str | None = None, after: str | No
 def _edited(d: Dialect, keys: Edit) -> Dialect:
     fields = {key.removeprefix("separator."): text for key, text in keys.items() if key.startswith("separator.")}
     templates = {
-        key: (parse_template(key, text, key, first=True), *getattr(d, key)[1:])
+        key: (parse_template(key, text, key), *getattr(d, key)[1:])
         for key, text in keys.items()
         if not key.startswith("separator.")
     }

@@ -103,6 +103,8 @@ def marked(parts: tuple[Piece, ...], anywhere: tuple[str, ...] = ()) -> bool:
         return True
     if parts and isinstance(parts[0], str) and parts[0].startswith("```"):
         text = _FENCE.sub("", text, count=1)
+    if parts and not isinstance(parts[0], str) and text.lstrip(" .")[:1].isalnum():
+        return False  # a name and a word, as in code and prose
     return worded(text)
 
 
@@ -129,7 +131,8 @@ def _form(t: Template, before: tuple[Piece, ...], d: Dialect, discount: int = 0)
     elif d.codec.quote != '"':
         syntax = Syntax.QUOTE
     else:
-        syntax = Syntax.PYTHON if d.codec.name == "python" else Syntax.JSON
+        keywords = t is not d.call[0] and t.opening.endswith("(") and t.closing.startswith(")")
+        syntax = Syntax.PYTHON if keywords or d.codec.name == "python" else Syntax.JSON
     known = marked(before, d.anywhere) or (before != t.before and marked(t.before, d.anywhere))
     return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known, discount=discount, template=t)
 
@@ -417,7 +420,7 @@ def _self_closing(d: Dialect) -> list[Template]:
     texts = {_TAG_OF_CALL.sub(r"\1 />", t.text): t for t in d.call if t.object is None}
     known = {solid(t.text) for t in d.call}
     return [
-        msgspec.structs.replace(parse_template("call", text, d.name, first=False), spelled=t.spelled)
+        msgspec.structs.replace(parse_template("call", text, d.name), spelled=t.spelled)
         for text, t in texts.items()
         if solid(text) not in known
     ]
@@ -636,7 +639,7 @@ def _parameter(d: Dialect, t: Template, opening: Pattern, enders: set[str], riva
     return Parameter(
         opening=opening,
         closing=own,
-        closings=closings,
+        closings=sorted(closings, key=lambda p: -p.weight),  # one may begin another: the longest counts
         lead=t.inner_lead,
         trail=t.inner_trail,
         triggers=triggers,

@@ -11,10 +11,10 @@ from ..events import Stage
 from ..policy import CHOICES, Policy
 from ..validation import described, near
 from .file import Dialect, read_examples, read_toml
-from .template import BODIES, FIELDS, Codec, Field, Separator, Template, TextCall, Trained, parse_template, pieces
+from .template import BODIES, Codec, Field, Separator, Template, TextCall, Trained, parse_template, pieces
 
 if TYPE_CHECKING:
-    from .lint import Finding
+    from .lint import Finding, Rules
 
 KEYS: dict[str, str] = {
     "name": "what the dialect answers to",
@@ -61,11 +61,11 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
         DialectError: naming the file, the key, and what is allowed.
     """
     data = read_toml(text.split("\n[[examples]]", 1)[0] if trusted else text, where)
-    loader = _Loader(where, data, bases)
     if trusted:
-        return msgspec.structs.replace(loader.load(), file=(where, text))
-    from .lint import LOADING, SIZES  # shipped files are known to keep the rules
+        return msgspec.structs.replace(_Loader(where, data, bases).load(), file=(where, text))
+    from .lint import LOADING, SIZES, TEMPLATES  # shipped files are known to keep the rules
 
+    loader = _Loader(where, data, bases, TEMPLATES)
     loader.refuse(SIZES.findings(data))
     dialect = msgspec.structs.replace(loader.load(), file=(where, text))
     loader.refuse(LOADING.findings(dialect))
@@ -76,10 +76,11 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
 class _Loader:
     """Turns the tables of one file into a `Dialect`."""
 
-    def __init__(self, where: str, data: dict[str, Any], bases: Any) -> None:
+    def __init__(self, where: str, data: dict[str, Any], bases: Any, rules: "Rules | None" = None) -> None:
         self.where = where
         self.data = data
         self.bases = bases
+        self.rules = rules  # those about templates; ``None``: they are kept
 
     def fail(self, key: str, why: str) -> DialectError:
         return DialectError(f"{self.where}: {key}: {why}")
@@ -123,11 +124,11 @@ class _Loader:
             inherited = key not in data and "spellings" not in data
             own = self.templates(key, getattr(base, key))
             values[key] = own if inherited else self.spelled(key, own, values["spellings"])
-        self.check_id(values["id"])
+        self.ruled("id", "id", values["id"])
         if values["call"] and not values["calls"]:
-            values["calls"] = (parse_template("calls", "{calls}", self.where, first=True),)
+            values["calls"] = (parse_template("calls", "{calls}", self.where),)
         if not values["content"]:
-            values["content"] = (parse_template("content", "{content}", self.where, first=True),)
+            values["content"] = (parse_template("content", "{content}", self.where),)
         return Dialect(**values)
 
     # -- values of keys -------------------------------------------------------------------------------------------
@@ -174,7 +175,18 @@ class _Loader:
             return default
         if not texts:
             raise self.fail(key, "is empty; at least one template is needed")
-        return tuple(parse_template(key, t, f"{self.where}: {key}", first=i == 0) for i, t in enumerate(texts))
+        return tuple(self.template(key, key, t, first=i == 0) for i, t in enumerate(texts))
+
+    def template(self, key: str, kind: str, text: str, *, first: bool = True) -> Template:
+        self.ruled(key, kind, text, first=first)
+        return parse_template(kind, text, f"{self.where}: {key}")
+
+    def ruled(self, key: str, kind: str, text: str, *, first: bool = True) -> None:
+        """Refuse a template that breaks a rule about its fields."""
+        if self.rules is not None:
+            from .lint.fields import TemplateText
+
+            self.refuse(self.rules.findings(TemplateText(key, kind, text, first)))
 
     def spellings(self, default: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
         if "spellings" not in self.data:
@@ -204,7 +216,7 @@ class _Loader:
         }
         known = {t.text for t in own}
         copies = (
-            msgspec.structs.replace(parse_template(key, text, f"{self.where}: {key}", first=False), spelled=other)
+            msgspec.structs.replace(self.template(key, key, text, first=False), spelled=other)
             for text, other in texts.items()
             if text not in known
         )
@@ -227,7 +239,7 @@ class _Loader:
             raise self.fail(where, "must have one field besides {any}: the name of the tool's argument")
         key = keys.pop()
         templates = tuple(
-            parse_template("item", text.replace(f"{{{key}}}", "{value}"), f"{self.where}: {where}", first=i == 0)
+            self.template(where, "item", text.replace(f"{{{key}}}", "{value}"), first=i == 0)
             for i, text in enumerate(listed)
         )
         return TextCall(name, key, templates)
@@ -238,7 +250,7 @@ class _Loader:
         table = self.typed("tools", self.data["tools"], dict, "a table from tools to templates")
         for glob, text in table.items():
             self.typed(f"tools.{glob}", text, str, "a template")
-        return tuple((g, parse_template("call", t, f"{self.where}: tools.{g}", first=True)) for g, t in table.items())
+        return tuple((g, self.template(f"tools.{g}", "call", t)) for g, t in table.items())
 
     def separator(self, base: Separator) -> Separator:
         table = self.typed("separator", self.data.get("separator", {}), dict, "a table")
@@ -247,11 +259,6 @@ class _Loader:
                 raise self.fail(f"separator.{key}", "unknown key; allowed are calls, arguments")
             self.typed(f"separator.{key}", value, str, "a string")
         return Separator(table.get("calls", base.calls), table.get("arguments", base.arguments))
-
-    def check_id(self, template: str) -> None:
-        for piece in pieces(template):
-            if isinstance(piece, Field) and piece.name not in FIELDS["id"]:
-                raise self.fail("id", f"unknown field {{{piece.name}}}; allowed are {{name}}, {{index}}, {{number}}")
 
 
 def read_dialect(path: "str | os.PathLike[str]", bases: Any, *, trusted: bool = False) -> Dialect:

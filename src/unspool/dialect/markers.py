@@ -38,7 +38,7 @@ _M = TypeVar("_M", bound="Marker")
 _C = TypeVar("_C", bound="Marker | Stray")
 
 
-ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
+ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input", "tool_arguments"))
 """Keys of arguments that are read in every call that is an object."""
 NAME_KEYS: Final = frozenset(("name", "function", "function_name", "tool", "tool_name"))
 """Keys of the name of a declared tool, or of an object that contains it, that are read so."""

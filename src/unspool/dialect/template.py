@@ -158,11 +158,10 @@ def pieces(text: str) -> list[Piece]:
     return found
 
 
-def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template:
-    """Parse a template; `DialectError` if it has an unknown field, no body, two bodies, or one that is skipped where it
-    would have to be written."""
+def parse_template(kind: str, text: str, where: str) -> Template:
+    """Parse a template; `DialectError` if it is a call's object with other members than it may have."""
     parts = pieces(text)
-    body = _body(kind, text, [p.name for p in parts if isinstance(p, Field)], where, first=first)
+    body = next((p.name for p in parts if isinstance(p, Field) and p.name in BODIES[kind]), "")
     shaped = _object_call(text, where) if kind == "call" and body else None
     if shaped is not None:
         return shaped
@@ -177,37 +176,6 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
     if not body:
         before, trail = _cut_end(before)
     return Template(text, tuple(before), body, tuple(after), lead, trail, inner_lead, inner_trail)
-
-
-def _body(kind: str, text: str, names: list[str], where: str, *, first: bool) -> str:  # a check for each rule
-    """The field of a template that is its body, ``""`` if it has none; the arguments are those of `parse_template`."""
-    allowed = FIELDS[kind]
-    for name in names:
-        if name not in allowed:
-            listed = ", ".join(f"{{{a}}}" for a in allowed)
-            raise DialectError(f"{where}: unknown field {{{name}}}; allowed are {listed}")
-    skipped = next((n for n in names if n == "any" or (n == "name" and kind == "content")), "")
-    if first and skipped:
-        why = "is not allowed in the first alternative, because that one is written"
-        raise DialectError(f"{where}: {{{skipped}}} {why}")
-    bodies = [n for n in names if n in BODIES[kind]]
-    if len(bodies) > 1:
-        raise DialectError(f"{where}: {{{bodies[0]}}} may occur only once")
-    if not bodies and kind != "call":
-        raise DialectError(f"{where}: needs the field {' or '.join(f'{{{b}}}' for b in BODIES[kind])}")
-    _check_named(kind, text, names, where)
-    return bodies[0] if bodies else ""
-
-
-def _check_named(kind: str, text: str, names: list[str], where: str) -> None:
-    """`DialectError` if a call's template has no name, or an argument's no key."""
-    if kind == "call" and "name" not in names:
-        object_ = '{"name": "{name}", "arguments": {arguments}}'
-        single = single_braces(text)
-        written = single.replace("{arguments}", object_) if "{arguments}" in text else object_
-        raise DialectError(f"{where}: needs {{name}}; where one object has both, write {written!r}")
-    if kind == "argument" and "key" not in names:
-        raise DialectError(f"{where}: needs {{key}}")
 
 
 def single_braces(text: str) -> str:

@@ -210,7 +210,8 @@ class Run:
                 log.info("%s: the request is refused: %s", self._name, error)
             else:
                 log.warning("%s: the engine failed: %s", self._name, error)
-            return Failure(str(error), error.status, error.param, code=error.code, retry_after=error.retry_after)
+            text, param = self._request.spelled(str(error)), self._request.spelled(error.param or "") or None
+            return Failure(text, error.status, param, code=error.code, retry_after=error.retry_after)
         except asyncio.CancelledError:
             if self._abort is None or self._work is None:
                 raise

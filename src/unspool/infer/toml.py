@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..dialect.file import Dialect
+from ..dialect.ids import fill_id, fill_letters
 from ..dialect.loader import KEYS, parse_dialect
 from ..dialect.registry import find_base
 from ..errors import DialectError
-from ..parser.call import fill_id, fill_letters
 from ..renderer import render
 from .histories import HistoryStyle, HistoryTurn
 

@@ -64,11 +64,10 @@ class Blocks(Steps):
 
     def _block_closing(self, j: int) -> int:
         """The block's closing, or another block's."""
-        within, look, final = self._bracketed(), self._look, self._tape.final
+        within, look = self._bracketed(), self._look
         r = NO if within is None else look.stands(within.closing, j)
-        if r == NO or (r == MORE and final):
-            closings = self._plan.calls.block_closings
-            other = look.first(closings, j) if final else look.soonest(closings, j)
+        if r == NO or (r == MORE and self._tape.final):
+            other = look.first(self._plan.calls.block_closings, j, soon=True)
             if r == MORE and other >= 0 and within is not None:  # the output's end cuts its own closing
                 self._ledger.notice("missing_close", within.closing.first)
                 other = len(self._tape.buf)
@@ -81,7 +80,8 @@ class Blocks(Steps):
 
     def _bare_closing(self, j: int) -> int:
         """The block's closing without the bracket that it begins with: the model forgot it."""
-        r = self._look.soonest(self._plan.calls.bare_closings, j)
+        closings = self._plan.calls.bare_closings
+        r = self._look.soonest(closings, j) if closings else NO
         if r >= 0:
             self._ledger.notice("missing_close", self._tape.buf[j:r])
             self._close_block(r)
@@ -96,11 +96,14 @@ class Blocks(Steps):
 
     def _surplus(self, j: int) -> int:
         """Closing brackets that are too many: before the block's closing, or what may follow calls."""
-        within, tape = self._bracketed(), self._tape
+        tape = self._tape
+        n = skip_brackets(tape.buf, j)
+        if n == j:
+            return NO
+        within = self._bracketed()
         r = self._openings.surplus(j, () if within is None else (within.closing, *self._plan.calls.bare_closings))
-        n = skip_brackets(tape.buf, j) if r == NO else j
-        following = self._openings.separated(n) if n > j else j
-        if n > j and following - n <= MAX_SPACE:
+        following = self._openings.separated(n) if r == NO else j
+        if r == NO and following - n <= MAX_SPACE:
             found, more = (None, True) if following == MORE else self._opening_at(following)
             if found is None or found[1].weak:
                 r = MORE if more else min(self._opens_other(n), n)

@@ -1,115 +1,17 @@
-"""One call, from its opening to its end: its id, and the events that it emits."""
+"""One call, from its opening to its end, and the events that it emits."""
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
+from ..dialect.ids import CallIds, MakeId
 from ..dialect.markers import Block, Form
 from ..dialect.patterns import MAX_SPACE
 from ..dialect.plan import Plan
 from ..events import Status
 from ..toolset import Toolset
 from .ledger import Ledger, Why
-
-MakeId = Callable[[int, str], str]  # ``(index, name) -> str``: makes the id of a call without one
-
-_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_LETTERS: Final = bytes(ord(_ALPHABET[i % len(_ALPHABET)]) for i in range(256))
-
-
-class CallIds(msgspec.Struct, eq=False):
-    """Gives the calls of one output their ids, each of them once.
-
-    Args:
-        template: the dialect's template for ids; each ``?`` is a random letter or digit.
-        make: makes ids instead of the template.
-    """
-
-    _template: str
-    _make: MakeId | None
-    _given: dict[str, int] = {}  # the ids given so far, with the index of the call that has each
-
-    def of(self, index: int, name: str, fields: Mapping[str, str]) -> str:
-        """The id of a call: its own, from its template's fields, or a generated one."""
-        template = self._template
-        own = fields.get("id", "")
-        if self._make is None and "{" not in template and not own:  # as in most calls
-            head = template.rstrip("?")
-            if "?" not in head and head is not template:
-                return head + random_letters(len(template) - len(head))
-        if own and own.isprintable():
-            return own
-        number = fields.get("index")
-        if "number" in fields:
-            number = str(max(int(fields["number"]) - 1, 0))
-        if number is not None and "{index}" in template:
-            return fill_id(template, name, number)
-        return self._new(index, name) if self._make is None else self._make(index, name)
-
-    def give(self, call_id: str, index: int, name: str) -> str:
-        """An id that no earlier call has: this one if it is free."""
-        given = self._given
-        if given.get(call_id, index) < index:
-            number = index
-            made = self._new(number, name, call_id)
-            while given.get(made, index) < index:
-                number += 1
-                another = self._new(number, name, call_id)
-                made = another if another != made else f"{call_id}-{number}"
-            call_id = made
-        given[call_id] = index
-        return call_id
-
-    def _new(self, index: int, name: str, instead: str = "") -> str:
-        """An id in the dialect's form: random, or determined by the id that it replaces (``instead``)."""
-        template = fill_id(self._template, name, str(index))
-        if "?" not in template:
-            return template
-        size = template.count("?")
-        if not instead:
-            return fill_letters(template, random_letters(size))
-        from hashlib import shake_128  # rarely needed
-
-        digest = shake_128(f"{index}:{instead}".encode("utf-8", "surrogatepass")).digest(len(template))
-        number = int.from_bytes(digest)
-        letters = ""
-        for _ in range(size):
-            number, digit = divmod(number, len(_ALPHABET))
-            letters += _ALPHABET[digit]
-        return fill_letters(template, letters)
-
-
-_pools: Final[dict[int, list[str]]] = {}
-"""Random letters for the next ids, by their number: one call of the system makes many."""
-_POOL: Final = 64
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pools.clear)
-
-
-def random_letters(size: int) -> str:
-    pool = _pools.setdefault(size, [])
-    try:
-        return pool.pop()  # of a list, which threads may share
-    except IndexError:
-        letters = os.urandom(size * _POOL).translate(_LETTERS).decode()
-        pool += map("".join, zip(*[iter(letters)] * size, strict=True))
-        return pool.pop()
-
-
-def fill_id(template: str, name: str, index: str) -> str:
-    """Fill in the template of an id; `fill_letters` replaces its ``?``."""
-    if "{" not in template:
-        return template
-    number = str(int(index) + 1) if "{number}" in template else ""
-    return template.replace("{name}", name).replace("{index}", index).replace("{number}", number)
-
-
-def fill_letters(template: str, letters: str) -> str:
-    """Replace each ``?`` of a template with the next letter; there are at least as many letters."""
-    head, *rest = template.split("?")
-    return head + "".join(letter + part for letter, part in zip(letters, rest, strict=False))
 
 
 def _written_around(own: str, name: str, prefixes: tuple[str, ...], suffixes: tuple[str, ...], numbered: bool) -> bool:
@@ -154,10 +56,8 @@ class CallContext(msgspec.Struct, eq=False):
     def mended(self, name: str) -> str:
         """The declared tool whose name, with the dialect's id or prefix written wrongly around it, is an undeclared
         one; ``""`` if there is none, or more than one."""
-        if not self.names or name in self.names:
-            return ""
         around = self.plan.naming
-        found = [own for own in self.names if len(own) < len(name) and _written_around(own, name, *around)]
+        found = [own for own in self.names or () if len(own) < len(name) and _written_around(own, name, *around)]
         found.sort(key=len, reverse=True)
         return found[0] if found and len(found[0]) > len(found[-1] if found[1:] else "") else ""
 
@@ -167,60 +67,39 @@ class CallContext(msgspec.Struct, eq=False):
         if ids is None:
             ids = self._ids = CallIds(self.plan.dialect.id, self._make_id)
         call_id = own if own and own.isprintable() else ids.of(index, name, fields)
-        given = ids.give(call_id, index, name)
-        if given != call_id:
+        if ids.given.get(call_id, index) < index:
             self.ledger.notice("duplicate_id", call_id)
-        return given
+            call_id = ids.instead(call_id, index, name)
+        ids.given[call_id] = index
+        return call_id
 
 
-class OpenCall:
-    """One call.
+class OpenCall(msgspec.Struct, eq=False):
+    """One call."""
 
-    Attributes:
-        context: what all calls share.
-        form, block: the templates by which it is written.
-        start: the offset of its first character, including the block's opening if it has one.
-        index: its number; -1 until it is announced.
-        sink: where its text goes.
-        started: its name is known, and was emitted or is being dropped.
-        complete: its arguments have closed themselves.
-        early: arguments that came before the name.
-        inside: the offset up to which a literal was read; what became no JSON at its end belongs to it all the same.
-        late: the notices of its literals, which wait for its end: their place in a literal depends on how it is cut.
-        thought: it is inside reasoning.
-        place: where the machine returns if it turns out not to be a call.
-        margin: the offset of the white space before it, which is text then.
-    """
-
-    def __init__(
-        self,
-        context: CallContext,
-        form: Form,
-        block: Block,
-        start: int,
-        fields: dict[str, str],
-        place: object,
-        margin: int,
-    ) -> None:
-        self.context = context
-        self.early: list[str] = []
-        self.inside = 0
-        self.late: list[tuple[str, str]] = []
-        self.form = form
-        self.block = block
-        self.start = start
-        self.fields = fields
-        self.index = -1
-        self.name = fields.get("name", "")
-        self.id = ""
-        self.known: bool | None = None
-        self.status: Status = "ok"
-        self.sink = CallSink.CALL
-        self.started = False
-        self.complete = False
-        self.thought = context.ledger.thinking or context.ledger.paused
-        self.place = place
-        self.margin = margin
+    context: CallContext  # what all calls share
+    # form, block: the templates by which it is written.
+    form: Form
+    block: Block
+    start: int  # the offset of its first character, including the block's opening if it has one
+    fields: dict[str, str]
+    place: object  # where the machine returns if it turns out not to be a call
+    margin: int  # the offset of the white space before it, which is text then
+    thought: bool  # it is inside reasoning
+    name: str = ""
+    id: str = ""
+    index: int = -1  # its number; -1 until it is announced
+    known: bool | None = None  # whether it is of a declared tool; ``None``: the tools are unknown
+    status: Status = "ok"
+    sink: str = CallSink.CALL  # where its text goes
+    started: bool = False  # its name is known, and was emitted or is being dropped
+    complete: bool = False  # its arguments have closed themselves
+    fenced: bool = False  # they are in a fence, which is still open
+    early: list[str] = []  # arguments that came before the name
+    # The offset up to which a literal was read; what became no JSON at its end belongs to it all the same.
+    inside: int = 0
+    # The notices of its literals, which wait for its end: their place in a literal depends on how it is cut.
+    late: list[tuple[str, str]] = []
 
     def announce(self, end: int) -> None:  # the steps of a header, in their order
         """The name is known and its header ends at an offset: send the call, or do what the policy says."""
@@ -230,7 +109,7 @@ class OpenCall:
         self.known = known = None if context.names is None else self.name in context.names
         self.started = True
         holds = ledger.holds
-        header = ledger.held_for(Why.HEADER)
+        header = bool(holds) and holds[-1].why == Why.HEADER
         refused = self._refused()
         if refused:
             self.sink = CallSink.DROP if policy.unknown_tool == "drop" and known is False else CallSink.TEXT
@@ -315,11 +194,6 @@ class OpenCall:
         elif self.started:
             self.context.ledger.markup(end)
         self.notice(kind, detail)
-
-    def notice_late(self) -> None:
-        """Emit the notices that wait for the call's end."""
-        for kind, detail in self.late:
-            self.notice(kind, detail)
 
     def notice_surplus(self, brackets: str) -> None:
         """Emit a notice if there are brackets before its closing that are too many."""

@@ -3,7 +3,7 @@
 from typing import Final
 
 from ..dialect.markers import Block, CallOpening, Form
-from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
+from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, rest_begins, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
 from ..events import Status
@@ -13,7 +13,7 @@ from .call import CallContext, CallSink, OpenCall
 from .ledger import CAP, Hold, Why
 from .lookout import first_of
 from .openings import Match
-from .parts import Origin, Steps
+from .parts import Steps
 from .readers.arguments import ArgumentsReader, whole_literal
 from .readers.broken import BrokenReader
 from .readers.literal import LiteralReader
@@ -31,7 +31,10 @@ _NAMELESS = Regex(
     r"""(?:["'][\w.\-]{0,256}+(?:["']\s?(?::\s{0,64}+(?:["'][\w.\-:/]{0,1024}+["']?)?)?)?)?\s{0,64}+"""
 )
 """An object that is cut before its name is complete, with nothing but short values before it."""
+_TICKS: Final = "```"
 _ID = Regex(r"[\w.\-:/]++")
+_PROSE: Final = (states.TEXT, states.REASONING)
+_IN_BLOCK: Final = (states.BLOCK, states.BLOCK_TEXT)
 _AS_TEXT: Final = {states.EDGE: states.TEXT, states.BLOCK: states.BLOCK_TEXT}  # where text goes on that is given back
 _UNOPENED: Final = 4096  # how long a call that lacks its opening may be
 _SOON: Final = 256  # so near the end of the text, a call without its closing is not looked at as a whole
@@ -69,7 +72,7 @@ class Calls(Steps):
         if not ledger.prose and not waits:
             return False
         self._look.outline = self._plan.plain
-        if self._parts.state in (states.TEXT, states.REASONING):
+        if self._parts.state in _PROSE:
             ledger.text(tape.base + i)
             tape.i = i
         ledger.notice("call_markers_as_text", "prose before a call")
@@ -81,14 +84,13 @@ class Calls(Steps):
         state = parts.state
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
         base = tape.base
-        if look.spared:
-            look.spared.clear()  # a new part begins
+        look.spared.clear()  # a new part begins
         self._opens_block = o.block is not None
         if self._opens_block:
             self.given_back = False
-        sure = not (ledger.holds or ledger.thinking or ledger.paused or look.marks is not None)
-        whole = self._whole(form, block, match) if sure else None
-        if state is states.TEXT or state is states.REASONING:
+        thought = ledger.thinking or ledger.paused
+        whole = None if ledger.holds or thought or look.marks is not None else self._whole(form, block, match)
+        if state in _PROSE:
             parts.text_before(i, block.margin, look.outline.reasoning.inner if ledger.thinking else "")
         if whole is not None:
             self._take_whole(whole, form, block, match, ledger.at if state is states.BLOCK else base + i)
@@ -96,14 +98,19 @@ class Calls(Steps):
         start = max(ledger.at, 0)
         tape.keep()
         place = parts.place()
-        self._hold_opening(form, match, place)
+        if form.shape is not None:
+            ledger.hold(Why.HEADER, place)  # until its name is known
+        elif match.doubtful and not thought:
+            ledger.hold(Why.UNCLOSED_CALL, place)
+            self._doubted = base + end
         margin = ledger.at
-        if state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
+        if state not in _IN_BLOCK:
             ledger.markup(base + i)
             start = base + i
-        call = self.call = OpenCall(self._context, form, block, start, match.fields, place, margin)
+        name = match.fields.get("name", "")
+        call = self.call = OpenCall(self._context, form, block, start, match.fields, place, margin, thought, name)
         self.within = block
-        parts.leaves("")
+        parts.margin, parts.seen = "", True
         if form.shape is None:
             self._mend_name(call, base + end)
             call.announce(base + end)
@@ -113,19 +120,11 @@ class Calls(Steps):
         else:
             self._begin_object(call, form.shape, end)
 
-    def _hold_opening(self, form: Form, match: Match, place: Origin) -> None:
-        """Hold a call until its name is known, or one that is text if it is never closed."""
-        ledger = self._ledger
-        if form.shape is not None:
-            ledger.hold(Why.HEADER, place)
-        elif match.doubtful and not (ledger.thinking or ledger.paused):
-            ledger.hold(Why.UNCLOSED_CALL, place)
-            self._doubted = self._tape.base + match.end
-
     def _mend_name(self, call: OpenCall, end: int) -> None:
         """If the name is a declared one with the id written wrongly around it, it is that one; its header ends at an
         offset, and an id that contains the name stays as written."""
-        mended = self._context.mended(call.name)
+        names = self._context.names
+        mended = self._context.mended(call.name) if names and call.name not in names else ""
         if mended:
             self._ledger.notice("mended_name", call.name)
             if "{name}" in self._plan.dialect.id:
@@ -279,7 +278,7 @@ class Calls(Steps):
             if self.announce_object(self.call):
                 reader.mode = Mode.READING
             return going
-        return self._object_settled(self.call, reader, going=going)
+        return going if reader.mode == Mode.READING else self._object_settled(self.call, reader, going=going)
 
     def _object_settled(self, call: OpenCall, reader: ObjectReader, *, going: bool) -> bool:
         """Act on the mode of the object's reader; ``going``: it has taken a step."""
@@ -314,17 +313,10 @@ class Calls(Steps):
         return reader if isinstance(reader, ArgumentsReader) and reader.literal is not None else None
 
     def inside(self) -> bool:
-        """In arguments that are one literal, or written one by one."""
-        assert self.reader is not None
-        return self._read_on(self.reader)
-
-    def recover(self) -> bool:
-        """In the rest of a broken call: it ends at a marker, or where its brackets close."""
-        assert self.broken is not None
-        return self._read_on(self.broken)
-
-    def _read_on(self, reader: CallReader) -> bool:
+        """In arguments that are one literal or written one by one, or in the rest of a broken call."""
+        reader = self.broken or self.reader
         assert self.call is not None
+        assert reader is not None
         going = reader.read()
         if reader.mode != Mode.READING:
             self._after(self.call, reader.mode)
@@ -395,10 +387,17 @@ class Calls(Steps):
         assert call is not None
         tape = self._tape
         i = tape.i
+        j = skip_space(tape.buf, i)
+        if call.fenced and j - i <= MAX_SPACE:
+            if rest_begins(_TICKS, tape.buf, j) and not tape.final:
+                return False
+            call.fenced = False
+            if tape.buf.startswith(_TICKS, j):
+                tape.i = j + len(_TICKS)
+                return True
         if not call.form.closing.atoms:
             self._end_call(call.status, tape.base + i)
             return True
-        j = skip_space(tape.buf, i)
         if j - i > MAX_SPACE:
             self._end_unclosed(call, i)
             return True
@@ -407,7 +406,7 @@ class Calls(Steps):
         r = self._closes(call, j)
         if r >= 0:
             tape.i = r
-            self._end_call(call.status, tape.here)
+            self._end_call(call.status, tape.base + r)
             return True
         cut = r == MORE
         if cut and not tape.final:
@@ -437,7 +436,7 @@ class Calls(Steps):
             return r
         broken = call.status != "ok" and call.form.shape is not None  # brackets may be missing
         others = [*self._closings(call)[1:], *([own.unbracketed()] if broken else [])]
-        return first_of((r, *(self._look.stands(c, j, dict(call.fields)) for c in others)))
+        return first_of((r, self._look.first(others, j, fields=call.fields)))
 
     def _end_unclosed(self, call: OpenCall, i: int) -> None:
         """The call ends at ``buf[i]`` without its closing."""
@@ -452,7 +451,7 @@ class Calls(Steps):
         call = self.call
         assert call is not None
         ledger = self._ledger
-        doubtful = ledger.doubtful
+        doubtful = ledger.doubtful if ledger.holds else None
         if doubtful is not None:
             if not closed or end - ledger.holds[0].start > CAP:
                 self._back_to_text(doubtful, end)
@@ -464,25 +463,29 @@ class Calls(Steps):
             self._overflow()  # its end comes too late to decide, however the text is cut
         self._let_out(call)
         self._forget()
-        if call.sink != CallSink.CALL:
-            call.pass_by(end)
-            call.notice_late()
-            self.given_back = self.given_back or (call.sink == CallSink.TEXT and self._opens_block)
-        else:
+        sent = call.sink == CallSink.CALL
+        if sent:
             call.cover()
             ledger.end_call(call.index, status, call.start, end)
-            call.notice_late()
-            if ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):
+        else:
+            call.pass_by(end)
+        for kind, detail in call.late:
+            call.notice(kind, detail)
+        if not sent:
+            self.given_back = self.given_back or (call.sink == CallSink.TEXT and self._opens_block)
+        else:
+            why = ledger.holds[-1].why if ledger.holds else ""
+            if why == Why.THOUGHT_CALL and status not in ("ok", "repaired"):
                 self.back_to_thought(self.discard())
                 return
-            self._settle(call, status, end)
+            self._settle(call, status, end, why)
         self._parts.state = states.BLOCK
         self.let_go()
 
-    def _settle(self, call: OpenCall, status: Status, end: int) -> None:
-        """A call that was sent has ended: commit what was held because of its arguments, or discard it."""
+    def _settle(self, call: OpenCall, status: Status, end: int, why: str) -> None:
+        """A call that was sent has ended: commit what was held because of its arguments (``why``), or discard it."""
         ledger = self._ledger
-        if ledger.held_for(Why.BAD_CALL) and status == "invalid":
+        if why == Why.BAD_CALL and status == "invalid":
             hold = self.discard()
             if self._plan.policy.bad_arguments == "text":
                 ledger.edge(hold.place.margin, end)
@@ -491,7 +494,7 @@ class Calls(Steps):
                 ledger.markup(end)
             ledger.notice("bad_arguments", call.name)
             return
-        if ledger.held_for(Why.THOUGHT_CALL, Why.BAD_CALL):
+        if why in (Why.THOUGHT_CALL, Why.BAD_CALL):
             ledger.holds.pop()
             ledger.commit_thought()
         ledger.count_call()
@@ -657,7 +660,7 @@ class Calls(Steps):
     def release_space(self) -> None:
         """Emit markup inside a call, which must not wait without limit."""
         call = self.call
-        here = self._tape.here
+        here = self._tape.base + self._tape.i
         if call is None or here - self._ledger.at <= MAX_SPACE or self._ledger.held_for(Why.HEADER):
             return
         if call.sink != CallSink.CALL:

@@ -292,7 +292,10 @@ class Ledger(msgspec.Struct, eq=False):
     @property
     def doubtful(self) -> Hold | None:
         """The hold on a call that is text if it is never closed, if there is one."""
-        return next((hold for hold in self.holds if hold.why == Why.UNCLOSED_CALL), None)
+        for hold in self.holds:
+            if hold.why == Why.UNCLOSED_CALL:
+                return hold
+        return None
 
     def commit_thought(self) -> bool:
         """Commit a hold on reasoning that might have been content, if there is one."""
@@ -314,7 +317,8 @@ class Ledger(msgspec.Struct, eq=False):
 
     def too_much(self) -> bool:
         """Whether more is held back than the cap allows."""
-        return bool(self.holds) and self._tape.here - self.holds[0].start > CAP
+        tape = self._tape
+        return bool(self.holds) and tape.base + tape.i - self.holds[0].start > CAP
 
     def take(self) -> list[Event]:
         """Take the events that go out."""

@@ -1,6 +1,6 @@
 """Looks for markers at a place: whether one is there, whether it counts, and what may follow it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -138,8 +138,9 @@ class Lookout(msgspec.Struct, eq=False):
         end = max(pattern.progress(self._tape.buf, i), i)
         return i if self.ignores and self.only_spelled(pattern.first, i, end) else end
 
-    def first(self, patterns: Iterable[Pattern], i: int, *, soon: bool = False) -> int:
-        """The end of the first of some patterns that matches at ``i``; ``soon``: `MORE` if one before it may match."""
+    def first(self, patterns: Iterable[Pattern], i: int, *, soon: bool = False, fields: Mapping[str, str] = {}) -> int:
+        """The end of the first of some patterns that matches at ``i``; ``soon``: `MORE` if one before it may match;
+        ``fields``: those that they repeat."""
         buf = self._tape.buf
         found = NO
         for pattern in patterns:
@@ -147,7 +148,7 @@ class Lookout(msgspec.Struct, eq=False):
             # Most patterns are not there: for these, this spares two calls.
             if begins and len(buf) - i >= len(begins) and not pattern.any_case and not buf.startswith(begins, i):
                 continue
-            r = self.stands(pattern, i)
+            r = self.stands(pattern, i, dict(fields))
             if r >= 0 or (soon and r == MORE and not self._tape.final):
                 return r
             found = min(found, r)
@@ -155,7 +156,8 @@ class Lookout(msgspec.Struct, eq=False):
 
     def soonest(self, patterns: Iterable[Pattern], i: int) -> int:
         """As `first`, but settled: `MORE` as soon as one of them may match, and `NO` at the output's end."""
-        return self.settled(self.first(patterns, i, soon=True))
+        r = self.first(patterns, i, soon=True)
+        return NO if r == MORE and self._tape.final else r
 
     def marker(self, marker: Marker, i: int) -> int:
         """The end of a marker at ``i``, if it counts."""

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +30,7 @@ from ..dialect.patterns import (
     NO,
     SPACES,
     Pattern,
+    fence,
     names_call,
     rest_begins,
     skip_brackets,
@@ -183,10 +185,10 @@ class Openings(msgspec.Struct, eq=False):
 
         A longer declared name is not split (`{name}.{name}`, `{name}:{index}`).
         """
-        if self.declares(o.pattern.longer_name(self.tape.buf, i)):
+        if o.pattern.splits_name and self.declares(o.pattern.longer_name(self.tape.buf, i)):
             return False
         name = fields.get("name", "")
-        return self.declares(name) or (o.marked and names_call(name))
+        return (self.names is not None and name in self.names) or (o.marked and names_call(name))
 
     def _begins_name(self, text: str) -> bool:
         """Whether a text may be the name of a declared tool, or its beginning."""
@@ -289,6 +291,9 @@ class Openings(msgspec.Struct, eq=False):
     def _literal_begins(self, syntax: str, i: int) -> int:
         """Whether arguments that are one literal begin at ``i``: an object, an object in a string, or null."""
         buf = self.tape.buf
+        if buf[i] == "`" and syntax == Syntax.JSON:
+            at = fence(buf, i, final=self.tape.final)
+            return min(at, i)
         if buf[i] == "{" or (buf[i] == '"' and syntax == Syntax.JSON) or (buf[i] == "(" and syntax == Syntax.QUOTE):
             return i
         if syntax == Syntax.JSON and NULL.startswith(buf[i : i + len(NULL)]):
@@ -460,8 +465,8 @@ class Openings(msgspec.Struct, eq=False):
             closed: the block is closed as well.
         """
         inside = closing == ARGUMENT_END
-        kinds = (kind for kind in FOLLOWERS[closing] if kind != ARGUMENT and not (closed and kind == BLOCK_END))
-        r = first_of(self._stands(kind, i, inside=inside) for kind in kinds)
+        kinds = [kind for kind in FOLLOWERS[closing] if kind != ARGUMENT and not (closed and kind == BLOCK_END)]
+        r = first_of(map(partial(self._stands, i=i, inside=inside), kinds))
         return i if r >= 0 else r
 
     def _stands(self, kind: str, i: int, *, inside: bool) -> int:

@@ -6,20 +6,21 @@ from typing import Any, Final
 
 from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
+from ..dialect.ids import MakeId
 from ..dialect.registry import as_dialect
 from ..events import Event, Stage, ToolCallDelta
 from ..message import Fold, Message
 from ..policy import Policy
 from ..toolset import ToolChoice, Toolset, read_toolset
 from ..validation import check, check_ids, check_prompt, check_tokenizer, described, wrong_type
-from .call import CallContext, MakeId
+from .call import CallContext
 from .flows import Flow, Stretch, flow_of
 from .ledger import Ledger, Tape
 from .lookout import Lookout
 from .machine import Machine
 from .openings import Openings
 from .prompt import decode_ids, prompt_end, prompt_tail
-from .token_feed import TokenFeed, closes, is_marker
+from .token_feed import TokenFeed, closes, ends_turn, is_marker
 
 
 class Parser:
@@ -129,7 +130,8 @@ class Parser:
         """The message so far."""
         if self._flow is not None:
             self._flow.joins(self._at)
-            self._add_spans()
+            if self._tokens is not None:
+                self._add_spans(self._tokens)
         return self._fold.message()
 
     @property
@@ -247,11 +249,13 @@ class Parser:
 
     def _stop_flow(self) -> None:
         """Let the machine go on from here."""
-        self._stop_stretch()
+        if self._stretch is not None:
+            self._stop_stretch()
         flow, self._flow = self._flow, None
         if flow is not None:
             flow.stop(self._at)
-            self._add_spans()
+            if self._tokens is not None:
+                self._add_spans(self._tokens)
 
     def _catch_up(self) -> None:
         """Let the machine read what waits, which may be the opening of a call."""
@@ -259,12 +263,10 @@ class Parser:
             self._stop_flow()
             self._machine.run()
 
-    def _add_spans(self) -> None:
+    def _add_spans(self, tokens: TokenFeed) -> None:
         """Add the token spans of what flowed to the message."""
-        tokens = self._tokens
-        if tokens is not None:
-            self._fold.claim(tokens.folded, tokens.claimed)
-            tokens.folded = tokens.claimed
+        self._fold.claim(tokens.folded, tokens.claimed)
+        tokens.folded = tokens.claimed
 
     def _stop_stretch(self) -> None:
         """Let what is open go on from where its stretch has come."""
@@ -279,7 +281,8 @@ class Parser:
             return []
         if stage is not None:
             self._catch_up()
-        self._stop_flow()
+        if self._flow is not None:
+            self._stop_flow()
         if not self._nonblank and not text.isspace():
             self._nonblank = True
         tape = self._tape
@@ -340,13 +343,17 @@ class Parser:
             TypeError: these are not token ids.
         """
         tokens = self._tokens
-        # Most pieces are one token whose text is known: it needs no decoding.
-        if tokens is not None and tokens.whole and stage is None and isinstance(ids, _LISTS) and len(ids) == 1:
-            text = tokens.pieces.get(ids[0]) if ids[0].__class__ is int else None
-            if text.__class__ is str and not self._closed:
+        # Most pieces are one token that came before, after the same: it needs no decoding.
+        if tokens is not None and stage is None and isinstance(ids, _LISTS) and len(ids) == 1 and not self._closed:
+            stream = tokens.stream
+            step = stream.after.get(ids[0]) if ids[0].__class__ is int else None
+            if step is not None:
+                text, stream.after = step
                 starts = tokens.starts
                 at = tokens.total
                 starts.append(at)
+                if not text:
+                    return []
                 tokens.total = at + len(text)
                 events = self.feed(text)
                 if events and events[0].token_start < 0:
@@ -395,7 +402,7 @@ class Parser:
         if is_marker(literal, plan):
             machine.look.mark(at)
             if machine.look.counted and machine.calls.call is not None and closes(literal, plan):
-                machine.end_string()
+                machine.end_string(turn=ends_turn(literal, plan))
         if foreign and machine.calls.call is None:
             machine.ledger.foreign_spans.append((at, at + len(literal)))
         return self._feed(literal, stage)

@@ -67,7 +67,7 @@ class Parts(msgspec.Struct, eq=False):
         tape, ledger = self._tape, self._ledger
         low = max(tape.i, ledger.at - tape.base)
         take = 0
-        for margin in margins:
+        for margin in filter(None, margins):
             take = max(take, common_suffix(tape.buf, low, p, margin))
         ledger.text(tape.base + p - take)
         return take

@@ -312,8 +312,12 @@ class Prose(Steps):
 
     def _take(self, o: Marker, i: int, end: int, match: Match | None, *, edge: bool) -> int:
         """Act on the marker ``buf[i:end]``, which counts."""
-        if match is not None:
-            return self._begin_call(o, i, match)
+        if isinstance(o, CallOpening):
+            if match is None or self._calls.refused(i):  # calls are text, with their closings
+                self._spare(o, i)
+                return NO
+            self._calls.open(o, i, match)
+            return match.end
         if edge and o.kind == REASONING and not o.marked:  # text, unless the next marker closes it
             self._look.thoughts_from = self._tape.base + i + 1
             self._scanned = 0
@@ -323,9 +327,6 @@ class Prose(Steps):
             if not o.pattern.first:  # a blank opening: text begins here
                 self._note_header(i)
             return self._parts.begin(o, i, end)
-        if isinstance(o, CallOpening):  # calls are text, with their closings
-            self._spare(o, i)
-            return NO
         return self._act(o, i, end)
 
     def _no_marker(self, markers: Candidates[Marker], partial: Partial, i: int, *, edge: bool) -> int:
@@ -336,7 +337,7 @@ class Prose(Steps):
         if partial is not _NOTHING:
             weak = partial.weak_alone()
             if weak is not None and (edge or not self._look.quoted(i)):
-                return self._begin_call(weak[0], i, weak[1])
+                return self._take(weak[0], i, weak[1].end, weak[1], edge=edge)
             r = NO if partial.cut is None else self._drop_cut(partial.cut, i)
         if r >= 0 or edge or self._ledger.thinking:
             return r
@@ -546,7 +547,7 @@ class Prose(Steps):
             return NO
         self._ledger.text(self._tape.base + p)
         self._tape.i = p
-        whole = any(self._openings.as_text(o, p) for o in begun if o.pattern.begins(buf, p))
+        whole = any(self._openings.as_text(o, p) for o in begun if o.pattern.head().match(buf, p, {}) != NO)
         self._ledger.notice("opening_as_text" if whole else "call_without_name", begun[0].pattern.first)
         return self._enter_nameless(pairs, p)
 
@@ -678,11 +679,3 @@ class Prose(Steps):
         """Leave the call that opens at ``i`` as text, with its closing and its block's."""
         closings = (o.form.closing, o.block and o.block.closing)
         self._look.spare(i, *(c for c in closings if c))
-
-    def _begin_call(self, o: Marker, i: int, match: Match) -> int:
-        assert isinstance(o, CallOpening)
-        if self._calls.refused(i):
-            self._spare(o, i)
-            return NO
-        self._calls.open(o, i, match)
-        return match.end

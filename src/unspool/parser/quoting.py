@@ -53,7 +53,8 @@ class Quoting(msgspec.Struct, eq=False):
         for piece in self._waiting:
             self._read(*piece)
         self._waiting.clear()
-        self._read(text, start)
+        if text:
+            self._read(text, start)
         # The marker itself may go on with a run of backticks, so a question does not end it.
         single = self._run == 1
         return self._odd != single and start + len(text) - (self._run_at if single else self._span_at) <= MAX_SPAN

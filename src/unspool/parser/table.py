@@ -129,7 +129,7 @@ TABLE: Final[dict[State, StateRow]] = {
         },
     ),
     State.RECOVER: StateRow(
-        Calls.recover,
+        Calls.inside,
         {State.CLOSE: "a marker is here, or a bracket ends it", State.OBJECT: "a bracket ends the arguments"},
     ),
     State.CLOSE: StateRow(

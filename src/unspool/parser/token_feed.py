@@ -2,7 +2,6 @@
 
 import re
 from bisect import bisect_left
-from itertools import accumulate
 from typing import Any, Final
 
 import msgspec
@@ -25,34 +24,25 @@ class TokenFeed:
         self.added = added_tokens(tokenizer)  # the literals of the tokenizer's added tokens
         self.total = 0  # the length of the tokens that were fed, in code points
         self.starts: list[int] = []  # where the text of each token begins that no event has claimed yet
-        # The text of known ids after other text; bytes, if it is part of a character.
-        self.pieces = self._decoder.pieces
-        self.whole = False  # the text so far ends with a whole character, so that the text of known ids is certain
+        self.stream = self._decoder.stream
         self.claimed = 0  # the number of tokens that events have claimed
         self.folded = 0  # how many of them are in the message
 
     def read(self, ids: tuple[int, ...]) -> list[tuple[str, str]]:
         """Decode ids: stretches of text, each with the literal of the added token after it (``""`` at the end)."""
-        decoder, starts, total = self._decoder, self.starts, self.total
+        stream, starts, total = self.stream, self.starts, self.total
         found: list[tuple[str, str]] = []
         pending: list[str] = []
-        known = decoder.known(ids)
-        i, n = 0, len(ids)
-        others = iter([at for at, piece in enumerate(known) if piece.__class__ is not str])
-        other = next(others, n)  # the next id whose text is not known, or not whole
-        while i < n:
-            while other < i:
-                other = next(others, n)
-            j = other if decoder.whole else i  # the text of known ids does not depend on those before
-            if j > i:
-                texts: Any = known[i:j]
-                starts += accumulate(map(len, texts[:-1]), initial=total)
-                text = "".join(texts)
-                i = j
+        after = stream.after
+        for token in ids:
+            starts.append(total)
+            step = after.get(token)
+            if step is not None:
+                text, after = step
             else:
-                text, literal = decoder.push(ids[i])
-                starts.append(total)
-                i += 1
+                stream.after = after
+                text, literal = self._decoder.push(token)
+                after = stream.after
                 if literal:
                     found.append(("".join(pending) + text, literal))
                     pending = []
@@ -62,8 +52,8 @@ class TokenFeed:
             pending.append(text)
         if pending:
             found.append(("".join(pending), ""))
+        stream.after = after
         self.total = total
-        self.whole = decoder.whole
         return found
 
     def flush(self) -> tuple[str, bool]:
@@ -126,3 +116,8 @@ def closes(literal: str, plan: Plan) -> bool:
     """Whether an added token begins a closing of a call, a block or the turn."""
     patterns = (*plan.calls.closings, *plan.calls.bare_closings, *(o.pattern for o in plan.ends))
     return any(p.first.startswith(literal) for p in patterns)
+
+
+def ends_turn(literal: str, plan: Plan) -> bool:
+    """Whether an added token ends the turn, and closes no call or block."""
+    return any(o.pattern.first == literal for o in plan.ends) and all(c.first != literal for c in plan.calls.closings)

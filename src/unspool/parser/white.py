@@ -3,9 +3,11 @@
 
 def common_suffix(text: str, start: int, end: int, margin: str) -> int:
     """How many characters before ``end`` equal a suffix of the margin."""
-    if not margin or end <= start or text[end - 1] != margin[-1]:
-        return 0
-    return next(k for k in range(min(len(margin), end - start), 0, -1) if text.endswith(margin[-k:], start, end))
+    if margin and end > start and text[end - 1] == margin[-1]:
+        for k in range(min(len(margin), end - start), 0, -1):
+            if text.endswith(margin[-k:], start, end):
+                return k
+    return 0
 
 
 def common_prefix(text: str, margin: str, start: int = 0) -> int:

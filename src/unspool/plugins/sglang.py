@@ -25,9 +25,9 @@ from .. import (
     structure_constraint,
     structure_info,
 )
+from ..dialect.ids import CallIds
 from ..dialect.template import unstarted, written
 from ..grammar.calls import strict_tools
-from ..parser.call import CallIds
 from .host import (
     AUTO,
     PREFIX,

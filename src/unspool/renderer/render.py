@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
+from ..dialect.ids import fill_id, fill_letters
 from ..dialect.plan import string_ends
 from ..dialect.registry import as_dialect
 from ..dialect.syntax import is_keyword
@@ -17,7 +18,6 @@ from ..errors import DialectError
 from ..events import Stage
 from ..message import Message, ToolCall
 from ..parser import parse
-from ..parser.call import fill_id, fill_letters
 from ..toolset import Toolset, read_toolset
 from .turn import Turn, TurnCall, read_turn
 from .values import JSON, PYTHON, Raw, Value, as_escape, declare, in_quotes, kind, unfold, write

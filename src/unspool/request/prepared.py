@@ -154,8 +154,8 @@ def prepare(
     try:
         constraint = constraints.derive(request, forced, tail, begins, tokenizer)
     except ConstraintError as error:
-        field, _, message = str(error).partition(": ")
-        raise BadRequest(field.replace(ChatRequest().schema_at, request.schema_at, 1), message) from None
+        field, _, message = request.spelled(str(error)).partition(": ")
+        raise BadRequest(field, message) from None
     parsers = []
     for _ in range(request.n):
         awaited.check()

@@ -7,7 +7,7 @@ import pytest
 
 from unspool import DialectError, list_dialects
 from unspool.check import check_dialect
-from unspool.dialect.lint import CHECKING, LOADING, SOFT, Rules
+from unspool.dialect.lint import CHECKING, LOADING, SIZES, SOFT, TEMPLATES, Rules
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 
@@ -101,9 +101,12 @@ def test_a_file_that_resembles_a_broken_one_but_is_readable_is_accepted(keys: st
 def test_no_shipped_file_breaks_a_rule() -> None:
     found = [str(f) for d in list_dialects() for f in Rules([*LOADING, *CHECKING]).findings(d)]
     assert found == []
+    for where, text in (d.file for d in list_dialects() if d.file):
+        parse_dialect(text, where, find_base)
 
 
 def test_the_page_of_rules_has_a_row_for_each() -> None:
     page = (ROOT / "docs/en/rules.md").read_text(encoding="utf-8")
-    missing = [name for name in ALL if f"\n| {name.replace('-', ' ')} |" not in page]
+    names = [*ALL, *(rule.name for rule in (*SIZES, *TEMPLATES))]
+    missing = [name for name in names if f"\n| {name.replace('-', ' ')} |" not in page]
     assert missing == [], "run `make readme`"

@@ -6,6 +6,8 @@ to be the arguments themselves. Held text is emitted as soon as it is certain, o
 
 from typing import NamedTuple
 
+import msgspec
+
 from ...dialect.markers import Parameter
 from ...schema import Schema, collected, declared_object
 from ..call import OpenCall
@@ -22,29 +24,20 @@ class Held(NamedTuple):
     fits: bool = True  # whether it fits its schema
 
 
-class Level:
+class Level(msgspec.Struct, eq=False):
     """An open container: the outermost one is the arguments object itself."""
 
-    def __init__(
-        self,
-        bracket: str,
-        parameter: Parameter | None,
-        fields: dict[str, str],
-        schema: Schema | None,
-        *,
-        children: bool = False,
-    ) -> None:
-        self.bracket = bracket  # its opening in JSON
-        # parameter, fields: the template of its own opening, and its fields.
-        self.parameter = parameter
-        self.fields = fields
-        self.schema = schema
-        self.children = children  # its members have no schema, so a repeated key makes a list
-        self.empty = True  # nothing in it was emitted yet
-        self.given: set[str] = set()  # the keys so far
-        # While the container is held, the values that were not emitted yet, by key.
-        self.held: dict[str, list[Held]] | None = None
-        self.wrapper = ""  # the key of a first argument that may contain all arguments
+    bracket: str  # its opening in JSON
+    # parameter, fields: the template of its own opening, and its fields.
+    parameter: Parameter | None
+    fields: dict[str, str]
+    schema: Schema | None
+    children: bool = False  # its members have no schema, so a repeated key makes a list
+    empty: bool = True  # nothing in it was emitted yet
+    given: set[str] = msgspec.field(default_factory=set)  # the keys so far
+    # While the container is held, the values that were not emitted yet, by key.
+    held: dict[str, list[Held]] | None = None
+    wrapper: str = ""  # the key of a first argument that may contain all arguments
 
     @property
     def begun(self) -> bool:
@@ -59,7 +52,7 @@ class Containers:
         self.levels = [Level("{", None, {}, schema)]  # the open containers
         self.key = ""  # the key of the last argument that was opened, in the innermost container
         self.dropped = -1  # how many containers were open when the value that is being dropped began (-1: none)
-        self._call = call
+        self.call = call
         self._hold = -1  # the outermost held container (-1: none); all inside it are held too
         self._weight = 0  # how many characters are held
         self._parts: list[str] = []  # pieces of the value that is being read
@@ -101,7 +94,7 @@ class Containers:
                 self._first(level, key, schema)
             level.given.add(key)
         elif not self._collects(level, key, schema):
-            self._call.notice("duplicate_arguments", key)
+            self.call.notice("duplicate_arguments", key)
             self.dropped = len(self.levels)
 
     def piece(self, fragment: str, end: int, *, first: bool) -> None:
@@ -113,7 +106,7 @@ class Containers:
 
     def value(self, held: Held, end: int) -> None:
         if self.dropped >= 0:
-            self._call.put("", end)
+            self.call.put("", end)
         elif self._hold < 0:
             self._emit(self._prefix(len(self.levels) - 1, self.key) + held.json, end)
             self.levels[-1].empty = False
@@ -132,9 +125,9 @@ class Containers:
 
     def _emit(self, fragment: str, end: int) -> None:
         if self.dropped >= 0:
-            self._call.put("", end)
+            self.call.put("", end)
         elif self._hold < 0:
-            self._call.put(fragment, end)
+            self.call.put(fragment, end)
         else:
             self._parts.append(fragment)
             self._weigh(len(fragment), end)
@@ -148,7 +141,7 @@ class Containers:
     def _weigh(self, more: int, end: int) -> None:
         self._weight += more
         if self._weight > CAP:
-            self._call.notice("hold_overflow", self.key)
+            self.call.notice("hold_overflow", self.key)
             self.let_out(end)
 
     def hold(self, level: Level) -> None:
@@ -173,16 +166,16 @@ class Containers:
         level = self.levels[-1]
         if self.dropped >= 0:
             self.levels.pop()
-            self._call.put("", end)
+            self.call.put("", end)
         elif level.held is None:
             self.levels.pop()
-            self._call.put("]" if level.bracket == "[" else "}", end)
+            self.call.put("]" if level.bracket == "[" else "}", end)
         else:
             json = self._composed(level)
             self.levels.pop()
             if self._hold == len(self.levels):  # its own opening was emitted
                 self._hold = -1
-                self._call.put(_after(level, json), end)
+                self.call.put(_after(level, json), end)
             else:
                 self.key = level.fields.get("key", "")
                 self._store(self.key, Held(json), end)
@@ -223,7 +216,7 @@ class Containers:
     def let_out(self, end: int) -> None:
         text = self.take()
         if text is not None:
-            self._call.put(text, end)
+            self.call.put(text, end)
 
     def _prefix(self, i: int, key: str) -> str:
         """The text before a value of a container."""
@@ -246,14 +239,14 @@ class Containers:
         """The JSON text of all values of one key."""
         if len(values) == 1:
             if not values[0].fits:
-                self._call.notice("value_type", key)
+                self.call.notice("value_type", key)
             return values[0].json
         schema = None if level.schema is None else level.schema.property(key)
         if schema is None:
             return f"[{', '.join(value.json for value in values)}]"
         text, fits = collected([value.json if value.text is None else value.text for value in values], schema.items())
         if not fits:
-            self._call.notice("value_type", key)
+            self.call.notice("value_type", key)
         return text
 
     def _unwrapped(self, level: Level) -> str:

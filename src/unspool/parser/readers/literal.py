@@ -14,6 +14,8 @@ from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Any, Final
 
+import msgspec
+
 from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...dialect.syntax import KEYWORD
 from ...regex import Prefix, Regex
@@ -57,9 +59,9 @@ _EQUALS = Regex(r"([A-Za-z_][\w.-]{0,255}+)\s{0,64}+=\s{0,64}+")
 
 _ITEMS = Regex(
     r'(?:(?:"[^"\\\x00-\x1f]*+"|-?(?:0|[1-9][0-9]{0,200}+)(?:\.[0-9]{1,90}+)?|true|false|null)'
-    r"[ \t\n\r]*+,[ \t\n\r]*+)++"
+    r"[ \t\n\r]*+,[ \t\n\r]*+){1,256}"
 )
-"""Matches items of an array, each with the comma after it."""
+"""Matches items of an array, each with the comma after it. Not possessive: see `unspool.regex`."""
 
 _COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))  # the states in which a number may end
 _AFTER_DIGITS = {
@@ -83,18 +85,17 @@ _SPREAD = Regex(r"\*(?:\*\s{0,64}+(\{?)|\Z)")
 _BRACES = Regex(r"[{}]")
 
 
-class Doubt:
+class Doubt(msgspec.Struct, eq=False):
     """The part of a reader's output that is held until it is certain."""
 
-    def __init__(self) -> None:
-        # The index from which the output is undecided (-1: none is), because an object may be a set, a key may be
-        # repeated, or (repair) a key may have no value.
-        self.since = -1
-        # How many brackets were open when the value that is being dropped began (-1: no value is dropped).
-        self.dropping = -1
-        self.maybe_set = False  # whether the open object may be a set
-        self.size = 0  # how many characters were held when the last reading ended
-        self.start = 0  # where the last reading began
+    # The index from which the output is undecided (-1: none is), because an object may be a set, a key may be
+    # repeated, or (repair) a key may have no value.
+    since: int = -1
+    # How many brackets were open when the value that is being dropped began (-1: no value is dropped).
+    dropping: int = -1
+    maybe_set: bool = False  # whether the open object may be a set
+    size: int = 0  # how many characters were held when the last reading ended
+    start: int = 0  # where the last reading began
 
     def wait(self, since: int, i: int, *, maybe_set: bool = False) -> None:
         """Hold the output from ``since`` on, because it may still change. Its text begins at ``i``."""
@@ -629,7 +630,10 @@ class LiteralReader:
         return self._fail(text, i, f"{c!r} where a key is expected")
 
     def _keyword(self, text: str, i: int) -> int:
-        """Read the name of a keyword argument."""
+        """Read the name of a keyword argument, or the opening of an object in place of all."""
+        if text[i] == "{" and self.mode == FIRST_KEY:
+            self.stack.append("d")
+            return i + 1
         spread = _SPREAD.match(text, i) if self._how.mend and text[i] == "*" else None
         if spread is not None:
             if spread.end() == len(text) and not spread.group(1):

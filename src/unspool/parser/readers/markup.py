@@ -94,7 +94,7 @@ class MarkupReader(CallReader):
         super().__init__(call, openings)
         self.status: Status = "ok"  # the status of a call that ends here without its closing
         self.containers = Containers(call, schema)  # the arguments, and the containers inside them
-        self._value: Value | None = None  # the open argument's; ``None`` between arguments
+        self.value: Value | None = None  # the open argument's; ``None`` between arguments
         self._strayed = False  # a closing closed nothing, and no argument has come since
         self._searched = 0  # the offset up to which no closing names an argument
         self._opened = ""  # the last opening, and ``_closed`` the last closing, as they are written, if they may repeat
@@ -102,7 +102,7 @@ class MarkupReader(CallReader):
         self._refused: deque[int] = deque(maxlen=MAX_AGAIN)  # the last offsets after closings that nothing may follow
 
     def read(self) -> bool:
-        value = self._value
+        value = self.value
         if value is None:
             return self._between()
         return self._start(value) if value.starting else self._text(value)
@@ -111,20 +111,20 @@ class MarkupReader(CallReader):
         return self.containers.take()
 
     def in_value(self) -> bool:
-        value = self._value
+        value = self.value
         inside = value is not None and (not value.starting or value.kind == ValueKind.GUESS)
         return inside or self.containers.holding
 
     def streams(self) -> Value | None:
         """The value, if its text is passed on piece by piece."""
-        value = self._value
+        value = self.value
         if value is None or not value.begun or value.kind != ValueKind.STRING:
             return None
         return None if self.containers.held_back else value
 
     def held(self) -> Value | None:
         """The value, if nothing is decided before its end."""
-        value = self._value
+        value = self.value
         if value is None or value.starting:
             return None
         quiet = value.kind != ValueKind.TYPED and self.containers.quiet
@@ -134,7 +134,7 @@ class MarkupReader(CallReader):
         """Matches text that decides nothing yet, in a value or between arguments; ``None``: unknown."""
         level = self.containers.levels[-1]
         undecided = self._plan.arguments.undecided(level.parameter, self._children(level))
-        if undecided is None or (value is None and self._value is not None):
+        if undecided is None or (value is None and self.value is not None):
             return None
         return undecided.between if value is None else undecided.inside(value.parameter)
 
@@ -262,7 +262,7 @@ class MarkupReader(CallReader):
         """The place of the next argument: after a comma at ``i``, if arguments have one between them; or `MORE`."""
         buf = self._tape.buf
         comma = self._plan.arguments.comma
-        if not comma:
+        if not comma.atoms:
             return i
         r = self._look.stands(comma, i)
         if r >= 0:
@@ -431,11 +431,8 @@ class MarkupReader(CallReader):
             key = fields["key"] = rest.lstrip()
             self._call.notice(*(("skipped_member", valueless.strip()) if valueless else ("doubled_marker", head)))
         schema = None if above is None else above.items() if level.bracket == "[" else above.property(key)
-        self.containers.enter(key, schema, tape.here)
-        self._value = self._value_of(parameter, fields, schema)
-
-    def _value_of(self, parameter: Parameter, fields: dict[str, str], schema: Schema | None) -> Value:
-        return Value(self._call, self._plan, self.containers, parameter, fields, schema)
+        self.containers.enter(key, schema, tape.base + end)
+        self.value = Value(self.containers, parameter, fields, schema)
 
     # -- at a value's start -------------------------------------------------------------------------------------------
 
@@ -477,11 +474,13 @@ class MarkupReader(CallReader):
         """Take the value's opening, or its last tag, written again: 1 if it is here, 0 to wait, or `NO`."""
         tape, tag = self._tape, self._opened
         buf = tape.buf
-        types = None if value.schema is None else value.schema.types
-        nests = self._plan.arguments.items and (types is None or types & {"array", "object"})
         j = skip_space(buf, tape.i)
-        if not tag or nests or j - tape.i > MAX_SPACE:
+        if not tag or j - tape.i > MAX_SPACE:
             return NO
+        if self._plan.arguments.items:
+            types = None if value.schema is None else value.schema.types
+            if types is None or types & {"array", "object"}:
+                return NO
         at = tag.rfind(value.parameter.last, 1) if value.parameter.last else -1
         last = tag[max(at, 0) :]
         if not tape.final and (rest_begins(tag, buf, j) or rest_begins(last, buf, j)):
@@ -494,7 +493,7 @@ class MarkupReader(CallReader):
             if r == MORE and not tape.final:
                 return 0
             if r >= 0 and parameter.lead == value.parameter.lead:
-                self._value = self._value_of(parameter, value.fields, value.schema)
+                self.value = Value(self.containers, parameter, value.fields, value.schema)
                 self._opened = buf[j:r] if parameter.repeats else ""
                 self._again(j, tag)
                 tape.i = r
@@ -540,7 +539,7 @@ class MarkupReader(CallReader):
         level = Level("[" if named else bracket, value.parameter, value.fields, within, children=named)
         containers.open(level, self._tape.base + j)
         self._tape.i = j
-        self._value = None
+        self.value = None
         return 1
 
     # -- in a value ---------------------------------------------------------------------------------------------------
@@ -549,7 +548,7 @@ class MarkupReader(CallReader):
         """Read the text of a value, up to the closing that counts."""
         tape = self._tape
         buf, i, parameter = tape.buf, tape.i, value.parameter
-        p, r = first_ending(parameter, buf, i, lambda at: self._ends_or_opens(value, at))
+        p, r = first_ending(parameter, buf, i, partial(self._ends, value))
         if r < 0:
             self._push(value, self._undecided(value, i, p))
             if r == NO and tape.final:  # what may begin a closing is not emitted
@@ -562,11 +561,11 @@ class MarkupReader(CallReader):
             self._push(value, p - held_suffix(buf, i, p, parameter.gap) if end == NO else end)
             if end != NO:
                 self._call.notice("stray_close", value.tag)
-        value.done(tape.here)
+        value.done(tape.base + tape.i)
         if r == p:
             self._call.notice_at(tape.here, "missing_close", value.fields.get("key", ""))
         tape.i = r
-        self._value = None
+        self.value = None
         return True
 
     def _undecided(self, value: Value, i: int, p: int) -> int:
@@ -586,27 +585,20 @@ class MarkupReader(CallReader):
         end -= len(tag)
         return end - common_suffix(buf, i, end, parameter.trail)
 
-    def _ends_or_opens(self, value: Value, p: int) -> int:
-        """The same as `_ends`, or ``p`` if another argument opens there."""
-        r = self._ends(value, p)
-        return self._next_opens(value, p) if r == NO else r
-
     def _push(self, value: Value, end: int) -> None:
         """Pass on text of the value up to ``end``."""
         tape = self._tape
         i = tape.i
         if end > i:
             tape.i = end
-            value.push(tape.buf[i:end], tape.here)
+            value.push(tape.buf[i:end], tape.base + end)
 
     def _ends(self, value: Value, p: int) -> int:  # asks for each thing that may end it
         """If the value ends at ``p``: where reading continues, after its closing or at another; else `NO` or `MORE`."""
         look = self._look
         certain = look.certain(p)
         # Only its own closings: another alternative's may be text here (`</param>` in CDATA).
-        ends = [look.stands(c, p, dict(value.fields)) for c in value.parameter.closings]
-        # One may begin another: the longest counts.
-        r = max(ends) if max(ends) >= 0 and (self._tape.final or MORE not in ends) else min(ends)
+        r = look.first(value.parameter.closings, p, soon=True, fields=value.fields)
         if r >= 0:
             tag = self._tape.buf[p:r] if value.parameter.repeats else ""
             r = r if certain else self._counts(tag, r)
@@ -618,7 +610,7 @@ class MarkupReader(CallReader):
         if len(self.containers.levels) > 1:
             around = first_of(self._closing(level, p) for level in reversed(self.containers.levels[1:]))
             found = MORE if around == MORE and not self._tape.final else first_of((around, found))
-        return p if found >= 0 else found
+        return p if found >= 0 else self._next_opens(value, p) if found == NO else found
 
     def _block_closes(self, p: int, *, certain: bool) -> int:
         """``p`` if the closing of a block is there, and counts; else `NO` or `MORE`."""

@@ -80,8 +80,9 @@ class CallReader:
 
     def _done(self, text: str) -> bool:
         """The arguments end with some JSON."""
-        self._call.put(text, self._tape.here)
-        self._call.complete = True
+        call, tape = self._call, self._tape
+        call.put(text, tape.base + tape.i)
+        call.complete = True
         self.mode = Mode.DONE
         return True
 

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...dialect.markers import Parameter
-from ...dialect.plan import Plan
 from ...dialect.syntax import Syntax
 from ...schema import Kinds, Marked, Schema, decode, is_json_value, repeated_key
-from ..call import OpenCall
 from ..ledger import CAP
 from ..openings import NULL
 from .containers import Containers, Held, is_list
@@ -33,13 +31,7 @@ class Value:
     """The text of one argument, which arrives piece by piece."""
 
     def __init__(
-        self,
-        call: OpenCall,
-        plan: Plan,
-        containers: Containers,
-        parameter: Parameter,
-        fields: dict[str, str],
-        schema: Schema | None,
+        self, containers: Containers, parameter: Parameter, fields: dict[str, str], schema: Schema | None
     ) -> None:
         # parameter, fields: the template of its opening, and its fields.
         self.parameter = parameter
@@ -51,27 +43,20 @@ class Value:
         self.starting = True  # its text has not begun: what stands there may belong to its opening
         self.line_start = False  # none of its text was read yet, and it begins at the start of a line
         self.begun = False  # a piece of it was emitted
-        self._call = call
-        self._plan = plan
+        self._call = containers.call
         self._containers = containers
         self._held: list[str] = []
         self._size = 0  # how many characters are held
         self._limit = CAP  # how many may be held
         self._literal: LiteralReader | None = None  # checks whether the text is JSON
         self._rest = ""  # the text that this has not consumed
-        self._kinds = None if schema is None else schema.kinds()
+        kinds = self._kinds = None if schema is None else schema.kinds()
         self._marked = type_by_markup(fields)
-        self.kind = self._choose()  # how its text becomes JSON
-
-    def _choose(self) -> str:
-        """Choose how the value's text becomes JSON, by markup and schema."""
-        kinds = self._kinds
-        kind = kind_of(kinds, self._marked)
+        kind = self.kind = kind_of(kinds, self._marked)  # how its text becomes JSON
         if kind == ValueKind.GUESS:
             self._literal = LiteralReader(Syntax.JSON, Root.ANY)
         elif kind == ValueKind.TYPED and self._marked is Marked.NOT and kinds is not None:
             self._limit = limit_of(kinds)
-        return kind
 
     def starts(self, *, line: bool, quoted: bool, tagged: bool) -> None:
         """Its text begins: at the start of a line (``line``), with a quote, or with a tag of its key's name."""
@@ -168,8 +153,10 @@ class Value:
             return Held(json_string(unquoted(text)), text)
         else:
             kinds = self._kinds
-            decoded, fits = decode(unquoted(text) if self._plan.arguments.quoted else text, kinds, self._marked)
-            if not text and self._plan.arguments.items and kinds is not None:
+            decoded, fits = decode(
+                unquoted(text) if self._call.context.plan.arguments.quoted else text, kinds, self._marked
+            )
+            if not text and self._call.context.plan.arguments.items and kinds is not None:
                 # An empty container and an empty text look alike; the schema decides.
                 empty = "[]" if "array" in kinds.types else "{}" if "object" in kinds.types else ""
                 decoded, fits = (empty, True) if empty else (decoded, fits)

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Final
 
-from ...dialect.patterns import MORE, NO, rest_begins, skip_space
+from ...dialect.patterns import MORE, NO, fence, rest_begins, skip_space
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ...schema import Schema, declared_object
@@ -27,6 +27,7 @@ class UnwrapReader:
         self._decoded = ""
         self._raw = ""
         self._started = False
+        self._fenced = False  # the object is in a fence
         self.mode = VALUE
         self.error = ""
         self.out: list[str] = []
@@ -93,12 +94,19 @@ class UnwrapReader:
         inner = self._inner
         if inner.mode == VALUE and not inner.stack:
             self._decoded = self._decoded.lstrip()
+            at = fence(self._decoded, 0, final=ended)
+            if at == MORE:
+                return ""
+            if at >= 0:
+                self._fenced = True
+                self._decoded = self._decoded[at:]
         used = inner.read(self._decoded, 0)
         self._decoded = self._decoded[used:]
         if inner.mode == ERROR:
             self._inner_error = inner.error
             return inner.rest()
-        if inner.mode == DONE and self._decoded.strip():
+        rest = self._decoded.strip()
+        if inner.mode == DONE and rest and not (self._fenced and "```".startswith(rest)):
             self._inner_error = "text after the arguments"
         elif ended and inner.mode != DONE:
             if not inner.stack and not self._decoded.strip():
