@@ -229,7 +229,7 @@ class ObjectReader(CallReader):
             self._call.late.append(("other_syntax", key))
         return shape.name_is_key != other
 
-    def _role_of(self, key: str, shape: ObjectShape) -> str:
+    def _role_of(self, key: str, shape: ObjectShape) -> str:  # a branch for each role
         """What a member is to the call: as the shape says, else by the usual keys, or an argument beside them."""
         call, loose = self._call, self._loose
         role = dict(shape.keys).get(key) or ("arguments" if key in ARGUMENT_KEYS else "")
@@ -309,13 +309,7 @@ class ObjectReader(CallReader):
         if c not in begins + null[0] and call.thought:
             return self._lose(none)
         if call.name and not call.started:
-            tape = self._tape
-            schema = call.context.tools.schema(call.name) if self._bare else None
-            quoted = defines(tape.buf, i, schema, described=self._described, final=tape.final)
-            if quoted != NO:
-                return quoted != MORE and self._lose(_DEFINITION)
-            self.mode = Mode.NAME_DUE
-            return True
+            return self._name_due(i)
         empty = _EMPTY.match(self._tape.buf, i)
         if empty is not None and call.started and not (self._tape.final and empty.group(1) is not None):
             if empty.group(1) is not None:
@@ -324,19 +318,26 @@ class ObjectReader(CallReader):
             self._empty = True
             self._expects = Expects.AFTER
             return True
-        if c == null[0]:
-            word = self._tape.buf[i : i + len(null)]
-            if word == null:
-                self._tape.i = i + len(null)
-                call.put("{}", self._tape.here)
-                call.complete = True
-                self._expects = Expects.AFTER
-                return True
-            return False if null.startswith(word) and not self._tape.final else self._lose(none)
+        word = self._tape.buf[i : i + len(null)]
+        if word == null:
+            self._tape.i = i + len(null)
+            call.put("{}", self._tape.here)
+            call.complete = True
+            self._expects = Expects.AFTER
+            return True
         if c not in begins:
-            return self._lose(none)
+            return False if null.startswith(word) and not self._tape.final else self._lose(none)
         self.inner = ArgumentsReader(call, self._openings)
         self.inner.begin(c, Syntax.PYTHON if python else Syntax.JSON)
+        return True
+
+    def _name_due(self, i: int) -> bool:
+        tape, call = self._tape, self._call
+        schema = call.context.tools.schema(call.name) if self._bare else None
+        quoted = defines(tape.buf, i, schema, described=self._described, final=tape.final)
+        if quoted != NO:
+            return quoted != MORE and self._lose(_DEFINITION)
+        self.mode = Mode.NAME_DUE
         return True
 
     def settle(self, inner: ArgumentsReader) -> None:
