@@ -471,13 +471,26 @@ def collected(texts: list[str], items: "Schema | None") -> tuple[str, bool]:
     return f"[{', '.join(elements)}]", all_fit
 
 
+WRAPPERS: Final = ("arguments", "parameters", "input")  # names under which models sometimes give all arguments as one
+_WRAPPER: Final = Regex(rf'\{{\s*+"(?:{"|".join(WRAPPERS)})"\s*+:')
+_MOST_WRAPPED: Final = 8  # how many objects may be around one
+
+
 def declared_object(text: str, schema: Schema) -> str:
-    """The text, if it is a JSON object whose keys the schema all declares, else ``""``."""
-    bare = text.strip(_BLANK)
-    if bare[:1] != "{" or not _is_json(bare):
-        return ""
-    keys = [key for key, _ in _PAIRS.decode(bare)]
-    return bare if all(schema.declares(key) for key in keys) else ""
+    """The text, if it is a JSON object whose keys the schema all declares, or such an object as the only member of
+    others (each a wrapper), else ``""``."""
+    for _ in range(_MOST_WRAPPED):
+        text = text.strip(_BLANK)
+        if text[:1] != "{" or not _is_json(text):
+            break
+        keys = [key for key, _ in _PAIRS.decode(text)]
+        if all(schema.declares(key) for key in keys):
+            return text
+        wrapper = _WRAPPER.match(text)
+        if wrapper is None or len(keys) > 1:
+            break
+        text = text[wrapper.end() : -1]
+    return ""
 
 
 def repeated_key(json_text: str) -> str | None:

@@ -586,9 +586,11 @@ def test_every_view_fits_the_screen(visit: Visit, name: str) -> None:
     with live(Scripted(cut(RAW)), "hermes") as server:
         page = begin(visit, server)
         visit.shot(f"{name}-0-first", whole=False)
-        say(page)
+        say(page, "A question that is wider than a phone, since it names a dog, a river and a city.")
         answered(page)
         visit.shot(f"{name}-1-try", whole=False)
+        say(page)
+        until(lambda: page.locator(".turn.assistant footer").count() == 2)  # of which one is chosen by its question
         for i, view in enumerate(("try", "look", "bench")):
             page.evaluate(f"location.hash = '#{view}'")
             page.wait_for_timeout(500)
@@ -598,6 +600,22 @@ def test_every_view_fits_the_screen(visit: Visit, name: str) -> None:
                 visit.shot(f"{name}-{i + 1}-{view}")
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (dark == "rgb(18, 19, 26)") == ("dark" in name)
+
+
+@pytest.mark.parametrize("visit", [PHONE], indirect=True)
+def test_words_without_a_space_fit_the_screen(visit: Visit) -> None:
+    long = "x" * 400
+    call = json.dumps({"name": long, "arguments": {long: long}})
+    with live(
+        Scripted(cut(f"<think>\n{long}\n</think>\n\n{long}<tool_call>\n{call}\n</tool_call>")), "hermes"
+    ) as server:
+        page = talked(visit, server, long)
+        page.locator(".results").wait_for()
+        for view in ("try", "look"):
+            page.evaluate(f"location.hash = '#{view}'")
+            page.wait_for_timeout(500)
+            page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, view
 
 
 def test_everything_is_reached_by_keyboard(visit: Visit) -> None:

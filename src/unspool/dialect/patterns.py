@@ -33,10 +33,11 @@ _SPACES: Final = Prefix(SPACES)
 FEW_SPACES: Final = r"\s{0,64}+"  # white space in regular expressions for plain text; the machine reads longer runs
 _MOST_NESTED: Final = 128  # characters of a literal of which each beginning has a group in a regular expression
 _NAMED: Final = r"[\w.\-:/]"  # a character of a name
-_RUNS: Final = {NAME: rf"{_NAMED}{{1,{MAX_FIELD}}}+", DIGITS: "[0-9]{1,18}+", WORD: "[A-Za-z_]{1,32}+"}
-"""What fields that no literal ends consist of, by kind."""
-_NAME, _DIGITS, _WORD = map(Regex, _RUNS.values())
+_NAME = Regex(rf"{_NAMED}{{1,{MAX_FIELD}}}+")
+_DIGITS = Regex(r"[0-9]{1,18}+")
 _KEYS = r"[\w.\-]{1,64}+"
+_WORDS = "[A-Za-z_]{1,32}+"
+_WORD = Regex(_WORDS)
 _TAG = Regex(r"</?[A-Za-z]+>")
 _KINDS = {
     "name": NAME,
@@ -126,7 +127,7 @@ class Pattern:
     ``None`` if there is no such expression."""
     _fields: list[str]  # the names of those fields
     begins: Callable[[str, int], object]
-    """Whether a text may match at a place, as far as its literals tell, up to the first field that a literal ends."""
+    """Whether a text may match at a place, as far as the literals before the first field tell."""
 
     def __init__(self, atoms: list[Atom]) -> None:  # derives a field after the other
         self.atoms = atoms
@@ -168,12 +169,9 @@ class Pattern:
             self.begins = _may
             return True
         regex = ""
-        for atom in reversed([*itertools.takewhile(lambda a: a.kind in (LITERAL, SPACE) or _run(a), self.atoms)]):
-            if atom.kind == LITERAL:
-                cut = f"(?s:.{{0,{len(atom.text) - 1}}}+)\\Z"  # whatever it is
-                regex = f"(?:{re.escape(atom.text)}{regex}|{cut})"
-            else:  # a tag that closes itself may end a name
-                regex = SPACES + regex if atom.kind == SPACE else f"(?:{_run(atom)}(?:(?<=/)(?=>)|{regex})|\\Z)"
+        for atom in reversed(self.head().atoms):
+            cut = f"(?s:.{{0,{len(atom.text) - 1}}}+)\\Z"  # whatever it is
+            regex = SPACES + regex if atom.kind == SPACE else f"(?:{re.escape(atom.text)}{regex}|{cut})"
         self.begins = re.compile(regex).match
         return self.begins(text, i)
 
@@ -433,15 +431,10 @@ def _simply(atom: Atom) -> str:
     kind = atom.kind
     slash = "(?!/)" if atom.tag else ""
     if kind == NAME and not atom.stops:
-        return f"{slash}({_run(atom)})(?!(?<=/)>)"
+        return rf"{slash}({_NAMED}{{1,{MAX_FIELD}}}+)(?!(?<=/)>)"
     if atom.stops and (kind == UNTIL or (kind == NAME and atom.quote)):
         return rf"{slash}([^\n&\\<{re.escape(''.join(stop[0] for stop in atom.stops))}]{{1,{MAX_ANY}}}+)"
-    return f"({_run(atom)})" if _run(atom) else ""
-
-
-def _run(atom: Atom) -> str:
-    """A regular expression for a field that no literal ends; ``""`` for any other atom."""
-    return "" if atom.stops else _RUNS.get(atom.kind, "")
+    return "([0-9]{1,18}+)" if kind == DIGITS else "([A-Za-z_]{1,32}+)" if kind == WORD else ""
 
 
 def _plain_field(atom: Atom) -> str:
@@ -449,13 +442,13 @@ def _plain_field(atom: Atom) -> str:
     if atom.kind == SAME:
         return f"(?P={atom.text})"
     if atom.kind in (UNTIL, WORD):
-        return f"(?P<{atom.text}>{_run(atom) or _KEYS})"
+        return f"(?P<{atom.text}>{_WORDS if atom.kind == WORD else _KEYS})"
     return ""
 
 
 def _whole_field(atom: Atom) -> str:
     """The same for a complete field, if `_field_in_doubt` knows it."""
-    field = _RUNS[WORD] if atom.kind == WORD else _field_in_doubt(atom)
+    field = _WORDS if atom.kind == WORD else _field_in_doubt(atom)
     return f"(?!/){field}" if field and atom.tag else field
 
 

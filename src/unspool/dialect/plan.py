@@ -2,6 +2,7 @@
 
 import re
 from functools import cached_property
+from typing import Final
 
 import msgspec
 
@@ -153,6 +154,26 @@ def _naming(d: Dialect) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
 _PREFIX = Regex(r"([A-Za-z]\w*)[.:/]\Z")
 _SUFFIX = Regex(r"\{name\} (?:<\|\w+\|>)?([A-Za-z]\w*)<")
 _NUMBERED = Regex(r"\{name\}[.:]\{(?:index|number)\}")
+
+
+def written_around(own: str, name: str, prefixes: tuple[str, ...], suffixes: tuple[str, ...], numbered: bool) -> bool:
+    """Whether a name is a declared one with a prefix before it, or a number or a header's word after it, and a sign
+    between them. Tools have no colon or dot in their names: where a prefix ends with it, so does any namespace."""
+    if any(sign in prefixes and name.endswith(sign + own) for sign in ":."):
+        return True
+    for prefix in ("", *prefixes):
+        rest = name.removeprefix(prefix) if name.startswith(prefix) else ""
+        for sign in ("", *_SIGNS) if prefix else ("",):
+            tail = rest.removeprefix(sign)
+            if rest.startswith(sign) and tail.startswith(own):
+                tail = tail[len(own) :]
+                number = tail[1:] if tail[:1] in _SIGNS else tail
+                if not tail or tail in suffixes or (numbered and number.isdecimal()):
+                    return True
+    return False
+
+
+_SIGNS: Final = (".", ":", "_", "-", "/")
 
 
 def string_ends(plan: Plan) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from ..dialect.registry import get_dialect, list_dialects
 from ..errors import UnknownDialect
 from ..events import Event
 from ..parser import Parser
-from ..parser.waiting import LONGEST, waiting
 from ..wire.trace import step
+from .waiting import LONGEST, waiting
 
 
 class Trace:

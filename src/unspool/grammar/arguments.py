@@ -16,8 +16,8 @@ from ..dialect.plan import Plan, string_ends
 from ..dialect.syntax import is_keyword
 from ..dialect.template import Step, Template, TextCall, literal, without, writable
 from ..errors import ConstraintError
-from ..parser.readers.wrapped import DEFINING, NAME, WRAPPERS
-from ..schema import Schema, decode
+from ..parser.readers.wrapped import DEFINING, NAME
+from ..schema import WRAPPERS, Schema, decode
 from .freeform import Freeform
 from .nodes import EMPTY, SEPARATORS, SPACES, Chars, Const, Finer, Free, Json, Node, Text, choice, seq, series
 from .schemas import property_names

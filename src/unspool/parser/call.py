@@ -8,30 +8,10 @@ import msgspec
 from ..dialect.ids import CallIds, MakeId
 from ..dialect.markers import Block, Form
 from ..dialect.patterns import MAX_SPACE
-from ..dialect.plan import Plan
+from ..dialect.plan import Plan, written_around
 from ..events import Status
 from ..toolset import Toolset
 from .ledger import Ledger, Why
-
-
-def _written_around(own: str, name: str, prefixes: tuple[str, ...], suffixes: tuple[str, ...], numbered: bool) -> bool:
-    """Whether a name is a declared one with a prefix before it, or a number or a header's word after it, and a sign
-    between them. Tools have no colon or dot in their names: where a prefix ends with it, so does any namespace."""
-    if any(sign in prefixes and name.endswith(sign + own) for sign in ":."):
-        return True
-    for prefix in ("", *prefixes):
-        rest = name.removeprefix(prefix) if name.startswith(prefix) else ""
-        for sign in ("", *_SIGNS) if prefix else ("",):
-            tail = rest.removeprefix(sign)
-            if rest.startswith(sign) and tail.startswith(own):
-                tail = tail[len(own) :]
-                number = tail[1:] if tail[:1] in _SIGNS else tail
-                if not tail or tail in suffixes or (numbered and number.isdecimal()):
-                    return True
-    return False
-
-
-_SIGNS: Final = (".", ":", "_", "-", "/")
 
 
 class CallSink:
@@ -57,7 +37,7 @@ class CallContext(msgspec.Struct, eq=False):
         """The declared tool whose name, with the dialect's id or prefix written wrongly around it, is an undeclared
         one; ``""`` if there is none, or more than one."""
         around = self.plan.naming
-        found = [own for own in self.names or () if len(own) < len(name) and _written_around(own, name, *around)]
+        found = [own for own in self.names or () if len(own) < len(name) and written_around(own, name, *around)]
         found.sort(key=len, reverse=True)
         return found[0] if found and len(found[0]) > len(found[-1] if found[1:] else "") else ""
 

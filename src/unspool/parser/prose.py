@@ -547,7 +547,7 @@ class Prose(Steps):
             return NO
         self._ledger.text(self._tape.base + p)
         self._tape.i = p
-        whole = any(self._openings.as_text(o, p) for o in begun if o.pattern.head().match(buf, p, {}) != NO)
+        whole = any(self._openings.as_text(o, p) for o in begun if o.pattern.begins(buf, p))
         self._ledger.notice("opening_as_text" if whole else "call_without_name", begun[0].pattern.first)
         return self._enter_nameless(pairs, p)
 

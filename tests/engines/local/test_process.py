@@ -184,7 +184,7 @@ async def test_a_grammar_that_is_dropped_is_refused_from_then_on_and_what_follow
         beside = asyncio.ensure_future(output(engine, begun=begun, constraint=both))
         await begun.wait()
         assert (await output(engine, constraint=constraint("drop"))).startswith("500: llama.cpp dropped the grammar")
-        refused = "400: tools: llama.cpp cannot follow the grammar of these schemas"
+        refused = "400: response_format.json_schema.schema: llama.cpp cannot follow the grammar of these schemas"
         assert await output(engine, constraint=constraint("drop")) == refused
         for cut_short in (WORDS[:-1], WORDS + "drop"):
             assert (await output(engine, constraint=constraint(cut_short + "drop"))).startswith("500: ")

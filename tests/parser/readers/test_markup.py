@@ -344,6 +344,8 @@ def test_json_arguments_in_one_more_object_are_taken_apart_where_the_schema_tell
     for written, arguments, tools in [
         (f'{{"{name}": {inner}}}', inner, TOOLS),
         (f'{{ "{name}" : {inner} }}', inner, TOOLS),
+        (f'{{"{name}": {{"input": {{ "arguments": {inner} }}}}}}', inner, TOOLS),
+        (f'{{"{name}": {{"other": {inner}}}}}', f'{{"{name}": {{"other": {inner}}}}}', TOOLS),
         (f'{{"{name}": {inner}, "n": 1}}', f'{{"{name}": {inner}, "n": 1}}', TOOLS),
         (f'{{"{name}": {{"other": 1}}}}', f'{{"{name}": {{"other": 1}}}}', TOOLS),
         (f'{{"{name}": 1}}', f'{{"{name}": 1}}', TOOLS),

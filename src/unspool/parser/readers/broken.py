@@ -166,9 +166,8 @@ class BrokenReader(CallReader):
     def _ends(self, i: int) -> int:
         """The end of what ends the call at ``i``, `NO`, or `MORE`."""
         look, name = self._look, self._call.name
-        return look.settled(
-            first_of(
-                look.closes_call(o.pattern, i, name) if o.kind == CALL_END else self._openings.marker(o, i)[0]
-                for o in self._plan.calls.recover.markers.at(self._tape.buf, i)
-            )
+        ends = (
+            look.closes_call(o.pattern, i, name) if o.kind == CALL_END else self._openings.marker(o, i)[0]
+            for o in self._plan.calls.recover.markers.at(self._tape.buf, i)
         )
+        return look.settled(first_of(ends))

@@ -9,11 +9,10 @@ from typing import NamedTuple
 import msgspec
 
 from ...dialect.markers import Parameter
-from ...schema import Schema, collected, declared_object
+from ...schema import WRAPPERS, Schema, collected, declared_object
 from ..call import OpenCall
 from ..ledger import CAP
 from .strings import escaped
-from .wrapped import WRAPPERS
 
 
 class Held(NamedTuple):

@@ -16,7 +16,7 @@ from ...dialect.patterns import MAX_FIELD, MAX_SPACE, MORE, NO, rest_begins, ski
 from ...dialect.plan import ArgumentPlan
 from ...events import Status
 from ...regex import Prefix
-from ...schema import Schema
+from ...schema import WRAPPERS, Schema
 from ..call import OpenCall
 from ..ledger import CAP
 from ..lookout import first_ending, first_of
@@ -27,7 +27,6 @@ from .pieces import begun_tag
 from .reader import CallReader, Mode, Whole
 from .value import Value, ValueKind, marked_by, plain_value
 from .whole import MAX_DEPTH
-from .wrapped import WRAPPERS
 
 _BROKEN_OFF: Final = Prefix(rf"[\"']?[\w.\-]{{0,64}}+\s{{0,{MAX_SPACE}}}+")
 """Matches what may follow the beginning of an opening that breaks off: a name, or nothing."""

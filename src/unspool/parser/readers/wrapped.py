@@ -7,7 +7,7 @@ from typing import Final
 from ...dialect.patterns import MORE, NO, fence, rest_begins, skip_space
 from ...dialect.syntax import Syntax
 from ...regex import Regex
-from ...schema import Schema, declared_object
+from ...schema import WRAPPERS, Schema, declared_object
 from .literal import DONE, ERROR, MAX_HELD, STRING, VALUE, LiteralReader
 from .spelling import Root
 
@@ -129,7 +129,6 @@ def _unescape(m: re.Match[str]) -> str:
     return _UNESCAPED.get(simple, simple)
 
 
-WRAPPERS: Final = ("arguments", "parameters", "input")  # names under which models sometimes give all arguments as one
 NAME: Final = "name"  # what may stand before them, with the call's name once more
 _LONGEST: Final = 256  # the longest beginning of a wrapper, in characters, white space included
 

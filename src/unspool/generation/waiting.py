@@ -6,7 +6,7 @@ import msgspec
 
 from ..dialect.file import Dialect
 from ..dialect.template import pieces
-from .parser import Parser
+from ..parser import Parser
 
 __all__ = ["LONGEST", "Waiting", "waiting"]
 
