@@ -20,12 +20,12 @@ from .common import (
     OneOf,
     blaming,
     candidates,
+    load_tools,
     needing,
     policy_argument,
     read_given,
     read_policy,
     read_tool_choice,
-    read_tools,
 )
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _workers_start(inputs: list[str]) -> str:
 def _reading(options: argparse.Namespace) -> Any:
     from ..batch import Columns, Reading
 
-    tools = read_tools(options.tools)
+    tools = load_tools(options.tools)
     return Reading(
         dialect=options.dialect,
         columns=Columns(

@@ -170,11 +170,11 @@ def candidates(
     return found
 
 
-def read_tools(path: str | None) -> list[Any] | None:
+def load_tools(path: str | None) -> list[Any] | None:
     """The tools in a file, in the form that parsers accept."""
     if path is None:
         return None
-    tools = read_json("--tools", path)
+    tools = load_json("--tools", path)
     with blaming(f"--tools: {path}", path, ToolsError):
         check_tools(tools)
     return tools if tools is None else list(tools)
@@ -228,7 +228,7 @@ def read_key(argument: str, value: str | None) -> str | None:
     return key if key is value else (key or "").strip()
 
 
-def read_json(argument: str, path: str) -> Any:
+def load_json(argument: str, path: str) -> Any:
     with blaming(f"{argument}: {path}: not JSON", path, msgspec.DecodeError, RecursionError):
         return msgspec.json.decode(read_text(argument, path))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..events import Event
 from ..message import Message
-from .common import Misuse, OneOf, needing, read_json, read_text, read_tool_choice, read_tools, say, write, write_json
+from .common import Misuse, OneOf, load_json, load_tools, needing, read_text, read_tool_choice, say, write, write_json
 from .local import is_local
 from .model import OpenedModel, model_arguments, name_engine, open_model
 from .parse import FORMATS, shower
@@ -57,7 +57,7 @@ def run_generate(options: argparse.Namespace) -> int:
     body = request_body(options)
     body["messages"].append({"role": "user", "content": _prompt(options)})
     if options.response_format is not None:
-        body["response_format"] = read_json("--response-format", options.response_format)
+        body["response_format"] = load_json("--response-format", options.response_format)
     model = open_model(options)
     import asyncio
 
@@ -75,11 +75,11 @@ def request_body(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of `request_arguments` as a chat completions request; its messages may be empty."""
     messages = [] if options.system is None else [{"role": "system", "content": options.system}]
     if options.messages is not None:
-        before = read_json("--messages", options.messages)
+        before = load_json("--messages", options.messages)
         if not isinstance(before, list):
             raise Misuse(f"--messages: {options.messages}: must be a JSON list of messages")
         messages += before
-    tools = read_tools(options.tools)
+    tools = load_tools(options.tools)
     body = {
         "messages": messages,
         "tools": tools or None,

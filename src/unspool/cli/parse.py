@@ -23,15 +23,15 @@ from .common import (
     chosen_dialect,
     colors,
     dialect_arguments,
+    load_json,
     load_tokenizer,
+    load_tools,
     policy_argument,
     read_given,
-    read_json,
     read_pieces,
     read_policy,
     read_text,
     read_tool_choice,
-    read_tools,
     write,
     write_json,
 )
@@ -63,7 +63,7 @@ def parse_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_parse(options: argparse.Namespace) -> int:
     form = options.format or ("pretty" if sys.stdout.isatty() else "message")
-    tools, choice = read_tools(options.tools), "auto" if options.tool_choice is None else options.tool_choice
+    tools, choice = load_tools(options.tools), "auto" if options.tool_choice is None else options.tool_choice
     if tools is not None:  # report their errors before waiting for input
         read_tool_choice(choice, tools)
     recordings, given = None, None
@@ -120,7 +120,7 @@ def _recorded_parser(recording: "Recording", options: argparse.Namespace) -> Par
     asked = recording.asked
     named = options.dialect is not None or options.model is not None
     dialect = chosen_dialect(options, None if named else recorded_dialect("FILE", recording))
-    tools = asked.tools if options.tools is None else read_tools(options.tools)
+    tools = asked.tools if options.tools is None else load_tools(options.tools)
     choice = asked.tool_choice if options.tool_choice is None else read_tool_choice(options.tool_choice, tools)
     prompt = asked.prompt if options.prompt is None else read_given("--prompt", options.prompt)
     stage = options.stage if options.stage is not None or options.prompt is not None else asked.stage
@@ -172,13 +172,13 @@ def render_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_render(options: argparse.Namespace) -> int:
     dialect = chosen_dialect(options)
-    message = read_json("FILE", options.file)
+    message = load_json("FILE", options.file)
     if not isinstance(message, dict):
         raise Misuse(f"FILE: {options.file}: must be a JSON object, the message")
     with blaming(f"FILE: {options.file}", None, DialectError, ValueError, TypeError):
         if "segments" in message:  # the output of `parse --format message`
             message = msgspec.convert(message, Message)
-        raw = render(message, dialect, tools=read_tools(options.tools), stage=options.stage)
+        raw = render(message, dialect, tools=load_tools(options.tools), stage=options.stage)
     write(raw)
     if sys.stdout.isatty() and not raw.endswith("\n"):
         write("\n")
@@ -200,8 +200,8 @@ def constrain_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_constrain(options: argparse.Namespace) -> int:
     dialect = chosen_dialect(options)
-    tools = read_tools(options.tools)
-    answer = None if options.response_format is None else read_json("--response-format", options.response_format)
+    tools = load_tools(options.tools)
+    answer = None if options.response_format is None else load_json("--response-format", options.response_format)
     tokenizer = None
     if options.tokenizer is not None:
         try:

@@ -14,7 +14,7 @@ from ..infer import Case, TemplateError, infer_dialect
 from ..infer.choosing import choose_dialect, holds, prove_dialect, summary
 from ..infer.describing import agree, agreed, to_response_template
 from ..infer.exchange import from_response_template
-from .common import Misuse, OneOf, blaming, load_tokenizer, named_dialect, needing, read_json, say, write, write_json
+from .common import Misuse, OneOf, blaming, load_json, load_tokenizer, named_dialect, needing, say, write, write_json
 from .proof import AUTO, proof_table
 
 _SOURCE = "a checkpoint's folder, its tokenizer_config.json, a chat template, or a GGUF"
@@ -161,7 +161,7 @@ def run_convert(options: argparse.Namespace) -> int:
 def _response_template(path: str) -> dict[str, Any]:
     """The ``response_template`` of a checkpoint, or from its own file."""
     file = Path(path) / "tokenizer_config.json" if Path(path).is_dir() else Path(path)
-    value = read_json("PATH", str(file))
+    value = load_json("PATH", str(file))
     template = value.get(FORMAT, value) if isinstance(value, dict) else value
     if not isinstance(template, dict) or "fields" not in template:
         raise Misuse(f"PATH: {file}: contains no {FORMAT}")

@@ -108,7 +108,7 @@ def marked(parts: tuple[Piece, ...], anywhere: tuple[str, ...] = ()) -> bool:
     return worded(text)
 
 
-def listed(text: str, anywhere: tuple[str, ...]) -> bool:
+def is_listed(text: str, anywhere: tuple[str, ...]) -> bool:
     """Whether a text begins with an opening that counts anywhere because the file lists it."""
     return any(solid(text).startswith(solid(a)) for a in anywhere)
 
@@ -242,7 +242,7 @@ class _Markers(msgspec.Struct, frozen=True, dict=True):
 
 def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     parts = _parts(d, policy, forced)
-    parameters = sorted(_parameters(d, parts, plain_arguments(d)), key=lambda p: -p.opening.weight)
+    parameters = sorted(_parameters(d, parts, argument_templates(d)), key=lambda p: -p.opening.weight)
     strays, strays_in_text = _strays(parts, parameters)
     reading = _outline(d, parts, strays, calls=True, named=forced == "named")
     plain = _outline(d, parts, strays_in_text, calls=False, named=False)
@@ -270,7 +270,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
             token=next((p.token for p in parameters if p.token), ""),
             comma=pattern((d.separator.arguments.strip(),)) if d.separator.arguments.strip() else pattern(()),
             breaks=_breaks(d),
-            quoted=len(plain_arguments(d)) < len(d.argument),
+            quoted=len(argument_templates(d)) < len(d.argument),
             closings=calls.closings,
             stray_closings=_stray_closings(parameters),
             others=[m.pattern for m in (*ends, *calls.following_inside) if m.pattern.first],
@@ -440,7 +440,7 @@ def _words(d: Dialect) -> frozenset[str]:
     parts = [t for t in (*d.reasoning, *_framed(d), *d.calls, *d.call, *texts) if t.before]
     unstarted = [before for t in parts for before in _openings(t, d) if before != t.before]
     begun = [pattern(before) for before in (*unstarted, *((s.strip(),) for s in d.start if s.strip()))]
-    return frozenset(p.first for p in begun if p.first and not tag_of(p) and not listed(p.first, d.anywhere))
+    return frozenset(p.first for p in begun if p.first and not tag_of(p) and not is_listed(p.first, d.anywhere))
 
 
 def _blocks(d: Dialect, policy: Policy) -> list[Block]:
@@ -766,7 +766,7 @@ def _distinct(strays: list[Stray]) -> list[Stray]:
     return sorted(found.values(), key=lambda s: -s.pattern.weight)
 
 
-def plain_arguments(d: Dialect) -> list[Template]:
+def argument_templates(d: Dialect) -> list[Template]:
     """The templates of arguments, without the one for strings that need quotes to be read as strings."""
     quoted = '"{value}"'  # around the value of the first template
     return [t for t in d.argument if quoted not in t.text or t.text.replace(quoted, "{value}") != d.argument[0].text]

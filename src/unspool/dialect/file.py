@@ -160,21 +160,21 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         import fnmatch  # not needed for parsing
 
         names = {model, _VERSION.sub("-", model)}
-        found = (g for g in self.models if any(fnmatch.fnmatchcase(name, spelled(g)) for name in names))
-        return max(found, key=literal, default="")
+        found = (g for g in self.models if any(fnmatch.fnmatchcase(name, comparable(g)) for name in names))
+        return max(found, key=literal_length, default="")
 
     def matches(self, model: str) -> int:
         """How literally a model's name, as `model_key` spells it, matches; 0 if it does not."""
         glob = self.matching(model)
-        return 1 + literal(glob) if glob else 0
+        return 1 + literal_length(glob) if glob else 0
 
 
-def spelled(name: str) -> str:
+def comparable(name: str) -> str:
     """A model's name or a glob as they are compared: in lower case, with hyphens alone between words."""
     return name.lower().translate(_HYPHENS)
 
 
-def literal(glob: str) -> int:
+def literal_length(glob: str) -> int:
     """The number of characters of a glob that stand for themselves; a set such as ``[0-9]`` has none."""
     return len(_WILD.sub("", glob))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..errors import DialectError, UnknownDialect
 from ..regex import Regex
 from ..validation import check, near, wrong_type
-from .file import Dialect, spelled
+from .file import Dialect, comparable
 from .loader import read_dialect
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def model_key(model: str) -> str:
     The tag ``:latest`` says nothing, and some hosts write ``v3p1`` or ``v3_1`` for a version with a point.
     """
     name = model.strip().rstrip("/").replace("\\", "/").rsplit("/", 1)[-1].lower()
-    return spelled(_POINT.sub(".", name.removesuffix(":latest")))
+    return comparable(_POINT.sub(".", name.removesuffix(":latest")))
 
 
 @cache

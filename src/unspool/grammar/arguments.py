@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect.compiling import argument_closings, plain_arguments
+from ..dialect.compiling import argument_closings, argument_templates
 from ..dialect.file import Dialect
 from ..dialect.follows import follows
 from ..dialect.loose import value_tags
@@ -358,7 +358,7 @@ class _MarkupBuilder:
         # A bounded value is written exactly, and so is the white space before the marker.
         closed = stop + rest if free else template.inner_trail + stop + rest
         guard, unlike = self.arguments.guards(later) if follow else ((), ())
-        longer = [t for t in writable(plain_arguments(self.arguments.d))[1:] if _beyond(t, template)]
+        longer = [t for t in writable(argument_templates(self.arguments.d))[1:] if _beyond(t, template)]
         unlike = (*unlike, *(seq(SPACES, tag) for tag in twice), *(Const(_beyond(t, template)) for t in longer))
         ends = (seq(Const((stop + rest).strip()), SPACES),) if guard else ()
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from ..errors import ConstraintError
-from ..renderer.values import JSON, PYTHON, Style, escaped, quoted, read_json, write
+from ..renderer.values import JSON, PYTHON, Style, as_escape, in_quotes, read_json, write
 from ..schema import MAX_DEPTH
 from . import regular
 from .flat import in_class, lacking
@@ -142,7 +142,7 @@ def quote_spelling(quote: str) -> ValueSpelling:
     def string(min: int, max: int | None, without: tuple[str, ...]) -> Node:
         return seq(Const(quote), Text(quote, without, min=min, max=max))
 
-    return ValueSpelling(quoted(quote), string, lambda names, without: other_names(names), quote)
+    return ValueSpelling(in_quotes(quote), string, lambda names, without: other_names(names), quote)
 
 
 _FIRST: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
@@ -337,7 +337,7 @@ class Values:
         if marker and self.style is not JSON:
             raise ConstraintError(f"{at}.properties: the name {name[:60]!r} contains a marker of the dialect")
         while marker:
-            text = text.replace(marker, escaped(marker[0]) + marker[1:])
+            text = text.replace(marker, as_escape(marker[0]) + marker[1:])
             marker = next((t for t in self.without if t and t in text), "")
         return text
 

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from ..dialect.file import Dialect, literal
+from ..dialect.file import Dialect, literal_length
 from ..dialect.patterns import worded
 from ..dialect.registry import list_dialects, model_key
 from ..dialect.template import Template, pieces
@@ -111,7 +111,7 @@ def _by_name(dialects: list[Dialect], model: str) -> dict[str, tuple[float, str]
     best = max((d.matches(name) for d in dialects if d.call), default=0)
     for d in dialects:
         if glob := d.matching(name):
-            score = 1 + literal(glob)
+            score = 1 + literal_length(glob)
             if not d.call and _WORD.fullmatch(glob):
                 found[d.name] = _WORD_WORTH * _NAME_WEIGHT, f"the name contains no family, only {glob.strip('*')!r}"
             else:

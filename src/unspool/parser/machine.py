@@ -194,7 +194,7 @@ class Machine:
             if ledger.thinking:
                 ledger.reopen_reasoning()
 
-    def end_string(self, *, turn: bool) -> None:
+    def end_string(self, *, turn: bool) -> None:  # each condition leaves the call open
         """A closing marker follows, known by its token's id: it ends the call even inside a string; inside a value in
         markup, only the end of the ``turn`` does."""
         calls = self.calls

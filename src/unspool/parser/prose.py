@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from ..dialect.compiling import listed
+from ..dialect.compiling import is_listed
 from ..dialect.markers import (
     CALL,
     END,
@@ -454,7 +454,7 @@ class Prose(Steps):
         if shows(pattern.first):
             return True
         here = buf[p : pattern.progress(buf, p, whole=True)]
-        return not solid(here).isalnum() and (worded(here) or listed(here, self._plan.dialect.anywhere))
+        return not solid(here).isalnum() and (worded(here) or is_listed(here, self._plan.dialect.anywhere))
 
     def _is_cut_marker(self, o: Marker, p: int) -> bool:
         """Whether enough of a marker is at ``p``, where the output's end cuts it: a whole tag or special token, or what

@@ -20,7 +20,7 @@ from ..message import Message, ToolCall
 from ..parser import parse
 from ..toolset import Toolset, read_toolset
 from .turn import Turn, TurnCall, read_turn
-from .values import JSON, PYTHON, Raw, Value, declare, escaped, kind, quoted, unfold, write
+from .values import JSON, PYTHON, Raw, Value, as_escape, declare, in_quotes, kind, unfold, write
 
 _ALPHABET: Final = string.ascii_letters + string.digits
 _choice = random.SystemRandom().choice
@@ -109,7 +109,7 @@ class _TurnWriter:
         self.ids = _call_ids(d.id, turn.calls)
         ends = string_ends(compile_plan(d))
         self.ends = re.compile("|".join((r"\\.", *map(re.escape, ends)))) if ends else None
-        self.style = PYTHON if d.codec.name == "python" else JSON if d.codec.quote == '"' else quoted(d.codec.quote)
+        self.style = PYTHON if d.codec.name == "python" else JSON if d.codec.quote == '"' else in_quotes(d.codec.quote)
 
     def own_text(self, call: TurnCall) -> TextCall | None:
         """How a call is written whose only argument is bare text."""
@@ -376,7 +376,7 @@ def _argument_fields(key: str, value: Value) -> dict[str, str]:
 def _spelled_otherwise(m: re.Match[str]) -> str:
     """Escape the first character of a marker; leave an escape as it is."""
     text = m.group()
-    return text if text[0] == "\\" else escaped(text[0]) + text[1:]
+    return text if text[0] == "\\" else as_escape(text[0]) + text[1:]
 
 
 def _plain(value: Value) -> str:

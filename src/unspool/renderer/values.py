@@ -107,13 +107,13 @@ JSON: Final = Style(encode_basestring, encode_basestring)
 PYTHON: Final = Style(python_string, python_string, "True", "False", "None")  # the style of Python's `repr`
 
 
-def escaped(char: str) -> str:
+def as_escape(char: str) -> str:
     """A character as an escape of JSON."""
     units = char.encode("utf-16-be").hex()
     return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
 
-def quoted(marker: str) -> Style:
+def in_quotes(marker: str) -> Style:
     """A style with bare keys, and with unescaped strings between two markers, as keys are that would not read back."""
 
     def string(text: str) -> str:

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator
 
-from ..compiling import compile_plan, listed
+from ..compiling import compile_plan, is_listed
 from ..file import Dialect
 from ..markers import literals_of
 from ..patterns import pattern, plain_name, solid, worded
@@ -137,7 +137,7 @@ def an_opening_that_json_contains(d: Dialect) -> Iterator[Found]:
     texts = [t.translate({34: quote}) for t in (_JSON, solid(_JSON)) for quote in (34, 39)]
     for o in compile_plan(d).calls.following if d.anywhere else ():
         if o.marked and any(
-            o.pattern.match(t, i, {}) >= 0 or listed(t[i : o.pattern.progress(t, i, whole=True)], d.anywhere)
+            o.pattern.match(t, i, {}) >= 0 or is_listed(t[i : o.pattern.progress(t, i, whole=True)], d.anywhere)
             for t in texts
             for i in range(len(t))
         ):

@@ -629,7 +629,7 @@ class LiteralReader:
             return self._value(text, i, c)
         return self._fail(text, i, f"{c!r} where a key is expected")
 
-    def _keyword(self, text: str, i: int) -> int:
+    def _keyword(self, text: str, i: int) -> int:  # a branch for each thing that may stand there
         """Read the name of a keyword argument, or the opening of an object in place of all."""
         if text[i] == "{" and self.mode == FIRST_KEY:
             self.stack.append("d")

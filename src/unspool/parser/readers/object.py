@@ -233,7 +233,7 @@ class ObjectReader(CallReader):
             self._call.late.append(("other_syntax", key))
         return shape.name_is_key != other
 
-    def _role_of(self, key: str, shape: ObjectShape) -> str:
+    def _role_of(self, key: str, shape: ObjectShape) -> str:  # a branch for each role
         """What a member is to the call: as the shape says, else by the usual keys, or an argument beside them."""
         call, loose = self._call, self._loose
         role = _usual_role(key, shape)
@@ -321,34 +321,45 @@ class ObjectReader(CallReader):
         if c not in begins + null[0] and call.thought:
             return self._lose(none)
         if call.name and not call.started:
-            tape = self._tape
-            schema = call.context.tools.schema(call.name) if self._bare else None
-            quoted = defines(tape.buf, i, schema, described=self._described, final=tape.final)
-            if quoted != NO:
-                return quoted != MORE and self._lose(_DEFINITION)
-            self.mode = Mode.NAME_DUE
-            return True
-        empty = _EMPTY.match(self._tape.buf, i) if call.started else None
-        if empty is not None and empty.group(2) is None and empty.end() == len(self._tape.buf) and not self._tape.final:
+            return self._name_due(i)
+        key = self._after_empty(i) if call.started else NO
+        if key == MORE:
             return False
-        if empty is not None and empty.group(2) and self._gives_arguments(empty.group(1)):  # instead of these
-            self._tape.i = empty.start(1) - 1
+        if key >= 0:
+            self._tape.i = key
             self._expects = Expects.KEY
             return True
-        if c == null[0]:
-            word = self._tape.buf[i : i + len(null)]
-            if word == null:
-                self._tape.i = i + len(null)
-                call.put("{}", self._tape.here)
-                call.complete = True
-                self._expects = Expects.AFTER
-                return True
-            return False if null.startswith(word) and not self._tape.final else self._lose(none)
+        word = self._tape.buf[i : i + len(null)]
+        if word == null:
+            self._tape.i = i + len(null)
+            call.put("{}", self._tape.here)
+            call.complete = True
+            self._expects = Expects.AFTER
+            return True
         if c not in begins:
-            return self._lose(none)
+            return False if null.startswith(word) and not self._tape.final else self._lose(none)
         self.inner = ArgumentsReader(call, self._openings)
         self.inner.begin(c, Syntax.PYTHON if python else Syntax.JSON)
         return True
+
+    def _name_due(self, i: int) -> bool:
+        tape, call = self._tape, self._call
+        schema = call.context.tools.schema(call.name) if self._bare else None
+        quoted = defines(tape.buf, i, schema, described=self._described, final=tape.final)
+        if quoted != NO:
+            return quoted != MORE and self._lose(_DEFINITION)
+        self.mode = Mode.NAME_DUE
+        return True
+
+    def _after_empty(self, i: int) -> int:
+        """Where the key of a member begins that gives the arguments after empty ones at ``i``; `NO` or `MORE`."""
+        tape = self._tape
+        m = _EMPTY.match(tape.buf, i)
+        if m is None or (m.group(2) is None and (tape.final or m.end() < len(tape.buf))):
+            return NO
+        if m.group(2) is None:
+            return MORE
+        return m.start(1) - 1 if self._gives_arguments(m.group(1)) else NO
 
     def settle(self, inner: ArgumentsReader) -> None:
         """Act on the mode of the member's reader."""

@@ -51,7 +51,7 @@ class Value:
         self._literal: LiteralReader | None = None  # checks whether the text is JSON
         self._rest = ""  # the text that this has not consumed
         kinds = self._kinds = None if schema is None else schema.kinds()
-        self._marked = marked(fields)
+        self._marked = type_by_markup(fields)
         kind = self.kind = kind_of(kinds, self._marked)  # how its text becomes JSON
         if kind == ValueKind.GUESS:
             self._literal = LiteralReader(Syntax.JSON, Root.ANY)
@@ -234,7 +234,7 @@ def plain_value(schema: Schema | None, text: str, marked: Marked) -> str | None:
 _JSON_BEGINS: Final = frozenset("{[-0123456789tfn")
 
 
-def marked(fields: Mapping[str, str]) -> Marked:
+def type_by_markup(fields: Mapping[str, str]) -> Marked:
     """The type of an argument according to its opening."""
     markup = fields.get("string") or fields.get("type")
     if markup is None:
@@ -244,7 +244,7 @@ def marked(fields: Mapping[str, str]) -> Marked:
 
 def marked_by(argument: re.Match[str]) -> Marked:
     """The same for a complete argument, as matched by `Parameter.plain`."""
-    return marked(argument.groupdict()) if argument.re.groups > _KEY_AND_VALUE else _UNMARKED
+    return type_by_markup(argument.groupdict()) if argument.re.groups > _KEY_AND_VALUE else _UNMARKED
 
 
 _KEY_AND_VALUE: Final = 2
