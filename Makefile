@@ -72,9 +72,11 @@ coverage-core: $(STAMP) ## measure the coverage of the parser and of dialects by
 		--ignore=tests/parser/test_states.py --ignore=tests/dialect/test_drawn.py --cov=unspool.parser --cov=unspool.dialect --cov-branch \
 		--cov-report=term:skip-covered --cov-fail-under=88 $(ARGS)
 
-lint: $(STAMP) ## ruff (rules and format), the layers of imports, the workflows, and mypy --strict
+# ruff counts no conditions within an expression, so radon counts the complexity of functions; D begins above 20.
+lint: $(STAMP) ## ruff (rules and format), complexity by radon, the layers of imports, and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	! $(BIN)/radon cc --show-complexity --min D src | grep .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -164,7 +165,8 @@ def test_the_containers_of_compose_find_each_other(files: list[str]) -> None:
     words = json.loads(instructions("ENTRYPOINT")[-1])[1:] + unspool["command"]
     options = parsers()[0].parse_args(words)
     (url,) = options.engine
-    at = dict(zip(engine["command"][::2], engine["command"][1::2], strict=False))
+    at = dict(pairwise(engine["command"]))
+    assert "--model" in at or engine["command"][0].startswith("${MODEL:-"), "`vllm serve` takes the model in front"
     assert (urlsplit(url).hostname, str(urlsplit(url).port)) == ("engine", at["--port"])
     assert (options.host, at["--host"]) == ("0.0.0.0", "0.0.0.0"), "others reach them"
     assert f"http://127.0.0.1:{at['--port']}/health" in engine["healthcheck"]["test"]

@@ -47,13 +47,14 @@ def test_the_tests_mirror_the_sources() -> None:
     assert {p for p in packages if len(p.parts) == 1} - folders == set()
 
 
-ROLES = {"Limits", "ReasoningHalf", "ToolHalf", "_Printer"}
+ROLES = {"Limits", "Printer", "ReasoningHalf", "ToolHalf"}
 """Classes that are the same for different things: servers and templates, engines, grammars."""
 
 
 def test_each_class_has_a_name_of_its_own() -> None:
     parsed = [ast.parse(path.read_text(encoding="utf-8")) for path in MODULES]
-    names = Counter(node.name for module in parsed for node in module.body if isinstance(node, ast.ClassDef))
+    classes = (node for module in parsed for node in ast.walk(module) if isinstance(node, ast.ClassDef))
+    names = Counter(node.name.lstrip("_") for node in classes)
     assert {name for name, times in names.items() if times > 1} == ROLES
 
 
@@ -132,6 +133,8 @@ def test_the_list_of_packages_for_contributors_is_that_of_the_layers() -> None:
     contracts = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
         "contracts"
     ]
-    layers = [name for layer in contracts[0]["layers"] for name in layer.split(" | ")]
+    *packages, modules = contracts[0]["layers"]
+    layers = [name for layer in packages for name in layer.split(" | ")]
     table = (root / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("| package |")[2].partition("\n\n")[0]
     assert re.findall(r"`unspool\.(\w+)`", table)[: len(layers)] == layers
+    assert modules.split(" : ") == sorted(p.stem for p in SOURCE.glob("[!_]*.py"))

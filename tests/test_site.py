@@ -1,5 +1,7 @@
 """The site of the documentation is built by MkDocs, which refuses a link that leads nowhere."""
 
+import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -31,3 +33,11 @@ def test_a_broken_link_fails_the_build(tmp_path: Path, language: str, link: str,
     ran = subprocess.run([MKDOCS, "build", "--strict"], cwd=tmp_path, capture_output=True, text=True)
     assert ran.returncode != 0
     assert message in ran.stderr
+
+
+def test_the_search_finds_the_words_of_chinese_pages(tmp_path: Path) -> None:
+    subprocess.run([MKDOCS, "build", "--strict", "--site-dir", tmp_path], cwd=ROOT, capture_output=True, check=True)
+    index = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))
+    texts = [one["text"] for one in index["docs"] if one["location"].startswith("zh/")]
+    words = {word for text in texts for word in re.split(index["config"]["separator"], text)}
+    assert {"思维", "方言", "模型"} <= words, "each by itself"

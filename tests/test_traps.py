@@ -269,7 +269,7 @@ def test_the_keys_of_a_call_may_come_in_any_order_beside_others(dialect: Dialect
     at = good.rindex("{", 0, good.index(f"{shape.quote}{keys['name']}{shape.quote}"))
     to = next(i for i in range(at + 1, len(good) + 1) if good.count("{", at, i) == good.count("}", at, i))
     head, tail = good[:at], good[to:]
-    for arguments in (keys["arguments"], "arguments", "parameters", "args", "input"):
+    for arguments in (keys["arguments"], "arguments", "parameters", "args", "input", "tool_arguments"):
         for text in (
             f'{{"{arguments}": {{"a": "x"}}, "{keys["name"]}": "f"}}',
             f'{{ "extra" : [1, {{"{keys["name"]}": "no"}}], "{keys["name"]}" :\n"f" , '

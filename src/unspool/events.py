@@ -26,14 +26,14 @@ class _Span(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Base class of all events: a half-open span of the output, in code points."""
 
 
-class _Marker(_Span, frozen=True, gc=False):
+class _MarkerEvent(_Span, frozen=True, gc=False):
     start: int
     end: int
     token_start: int = -1
     token_end: int = -1
 
 
-class _Text(_Span, frozen=True, gc=False):
+class _TextEvent(_Span, frozen=True, gc=False):
     text: str
     start: int
     end: int
@@ -41,19 +41,19 @@ class _Text(_Span, frozen=True, gc=False):
     token_end: int = -1
 
 
-class ReasoningStart(_Marker, frozen=True, gc=False, tag="reasoning_start"):
+class ReasoningStart(_MarkerEvent, frozen=True, gc=False, tag="reasoning_start"):
     """Reasoning opens; the span is its opening marker (empty if the prompt opened it)."""
 
 
-class ReasoningDelta(_Text, frozen=True, gc=False, tag="reasoning_delta"):
+class ReasoningDelta(_TextEvent, frozen=True, gc=False, tag="reasoning_delta"):
     """Reasoning text; ``text == output[start:end]``."""
 
 
-class ReasoningEnd(_Marker, frozen=True, gc=False, tag="reasoning_end"):
+class ReasoningEnd(_MarkerEvent, frozen=True, gc=False, tag="reasoning_end"):
     """Reasoning closes; the span is its closing marker (empty if none was written)."""
 
 
-class ContentDelta(_Text, frozen=True, gc=False, tag="content_delta"):
+class ContentDelta(_TextEvent, frozen=True, gc=False, tag="content_delta"):
     """Text for the user; ``text == output[start:end]``."""
 
 
@@ -99,7 +99,7 @@ class ToolCallEnd(_Span, frozen=True, gc=False, tag="tool_call_end"):
     token_end: int = -1
 
 
-class Markup(_Text, frozen=True, gc=False, tag="markup"):
+class Markup(_TextEvent, frozen=True, gc=False, tag="markup"):
     """Framing: markers, end-of-turn strings, dropped white space."""
 
 
@@ -156,7 +156,7 @@ NOTICES: dict[str, str] = {
     "opening_as_text": "text followed the opening of a call that has no block or no closing, so both are text",
     "other_syntax": "a call was written in another format than the dialect's: as JSON, or its only string as bare text",
     "repaired": "the arguments of a call were repaired; the detail names the first repair",
-    "skipped_member": "a call had an argument without a value, or a member that is none of its parts and no arguments",
+    "skipped_member": "a call had an argument without a value, or a member beside its arguments or in their place",
     "stray_close": "a closing marker closed nothing, and was dropped",
     "stray_open": "an opening marker was followed by nothing to open, and was dropped",
     "text_in_block": "text inside a block of calls came back as content",

@@ -155,7 +155,6 @@ class Fold(msgspec.Struct, eq=False):
     reasoning_tokens: int | None = None
 
     def extend(self, events: Iterable[Event]) -> None:
-        """Take events."""
         growing, takes = self._growing, _TAKES
         for event in events:
             kind = event.__class__

@@ -1,4 +1,4 @@
-"""Policies: choices in which users want opposite things. They mean the same in every dialect, streamed or whole."""
+"""Parsing options for cases in which users disagree. They mean the same in every dialect, streamed or whole."""
 
 from typing import Any, Literal, get_args
 

@@ -1,7 +1,7 @@
 """Regular expressions that are compiled on first use, so that an import costs nothing.
 
 Before Python 3.11.5, a possessive group matches too much if its inside fails after a repetition, a choice or a
-look-ahead. So expressions have these only at the beginning of such a group, or outside of it (`tests/test_regex.py`).
+look-ahead. So no expression has such a group (`tests/test_regex.py` tries them all).
 """
 
 import re

@@ -108,7 +108,7 @@ def marked_special(tokenizer: Any) -> frozenset[str]:
 # --- the tokenizer, examined once -------------------------------------------------------------------------------------
 
 
-class _Vocabulary:
+class _TokenizerFacts:
     """The facts about a tokenizer, shared by all streams; only the cache of pieces ever changes.
 
     It does not refer to the tokenizer, which would then never be freed: methods take it as ``backend``.
@@ -183,12 +183,12 @@ class _Vocabulary:
         return self.decode(backend, [*before, token])[len(self.decode(backend, before)) :]
 
 
-_weak: dict[int, tuple[weakref.ref[Any], _Vocabulary]] = {}
-_strong: dict[int, tuple[Any, _Vocabulary]] = {}
+_weak: dict[int, tuple[weakref.ref[Any], _TokenizerFacts]] = {}
+_strong: dict[int, tuple[Any, _TokenizerFacts]] = {}
 _MAX_STRONG: Final = 8
 
 
-def _vocabulary(tokenizer: Any) -> _Vocabulary:
+def _vocabulary(tokenizer: Any) -> _TokenizerFacts:
     """Return the facts about a tokenizer, from the cache if possible.
 
     The key is the tokenizer's identity, since tokenizers need not be hashable. The eight latest tokenizers that do
@@ -201,7 +201,7 @@ def _vocabulary(tokenizer: Any) -> _Vocabulary:
     strong = _strong.get(key)
     if strong is not None:
         return strong[1]
-    vocabulary = _Vocabulary(tokenizer)
+    vocabulary = _TokenizerFacts(tokenizer)
     try:
         _weak[key] = weakref.ref(tokenizer, lambda ref: _forget(key, ref)), vocabulary
     except TypeError:
@@ -355,7 +355,7 @@ class _TokenBytes:
 
     __slots__ = ("_backend", "_start", "_vocabulary", "after")
 
-    def __init__(self, vocabulary: _Vocabulary, backend: Any) -> None:
+    def __init__(self, vocabulary: _TokenizerFacts, backend: Any) -> None:
         self._backend = backend
         self._vocabulary = vocabulary
         self._start = vocabulary.first_differs  # nothing came yet, and what comes may read differently
@@ -418,7 +418,7 @@ class _Window:
 
     __slots__ = ("_backend", "_before", "_context", "_pending", "_stand_in", "_vocabulary", "after")
 
-    def __init__(self, vocabulary: _Vocabulary, backend: Any) -> None:
+    def __init__(self, vocabulary: _TokenizerFacts, backend: Any) -> None:
         self._backend = backend
         self._vocabulary = vocabulary
         self._stand_in = [] if vocabulary.anchor is None else [vocabulary.anchor]

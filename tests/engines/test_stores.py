@@ -13,6 +13,7 @@ from unspool.cli.local import find_local
 from unspool.engines.stores import find_stored, hf_snapshot, stored
 from unspool.errors import GgufError
 
+from ..infer.test_wrapped import CHATML, STRICT
 from ..small import need_small_model
 from ..writing_gguf import MODEL, TENSORS, gguf
 
@@ -191,7 +192,10 @@ def test_what_is_not_there_is_one_sentence_with_what_there_is(home: Path) -> Non
         find_stored("ollama:no")
 
 
-def test_the_command_lists_all_with_their_dialects(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_all_with_their_dialects(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "DATA", gguf({**MODEL, "tokenizer.chat_template": CHATML}, TENSORS))
     ollama(home, "registry.ollama.ai/library/tiny/latest")
     lmstudio(home, "a/b/broken.gguf")
     (home / ".lmstudio/models/a/b/broken.gguf").write_bytes(DATA[:200])
@@ -202,6 +206,19 @@ def test_the_command_lists_all_with_their_dialects(home: Path, capsys: pytest.Ca
     assert second.endswith("no: ends in its metadata: the file is not complete")
     assert main(["models", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["proven"] == "its template writes no tools"
+
+
+def test_the_command_names_the_dialect_that_serve_would_read_without_tools_in_the_template(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_small_model()
+    monkeypatch.setitem(globals(), "DATA", gguf({**MODEL, "tokenizer.chat_template": STRICT}, TENSORS))
+    ollama(home, "registry.ollama.ai/library/tiny/latest")
+    assert main(["models", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)[0]["dialect"]
+    assert main(["generate", "ollama:tiny", "hi"]) == 1, "it is no model that llama.cpp can load"
+    assert f"unspool: dialect {listed} (shipped): proven" in capsys.readouterr().err
+    assert listed != "hermes", "in whose form the tools are told"
 
 
 def test_a_model_of_a_store_is_served_under_its_own_name(home: Path) -> None:

@@ -61,12 +61,11 @@ def test_calls_are_proven_behind_the_wrapper_which_the_report_says(
 @pytest.mark.parametrize(
     ("template", "role"), [(CHATML, "system"), (STRICT, "system"), (GEMMA, "user"), (SILENT, "user")]
 )
-def test_tools_are_told_in_the_first_message_that_the_template_writes(
-    template: str, role: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tools_are_told_in_the_first_message_that_the_template_writes(template: str, role: str) -> None:
     with ExitStack() as within:
-        whole = with_tools("--engine", template, {}, within).template
-    assert f"they are put into the {role} message" in capsys.readouterr().err
+        asked_, told = with_tools(template, {}, within)
+        whole = asked_.template
+    assert told == role
     prompts = Prompts(Tokenizer(whole, whole, {}, ()))
     assert prompts.check(get_dialect(WITH_TOOLS))
     history = [
@@ -93,8 +92,8 @@ def test_a_template_that_writes_tools_keeps_its_own(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr("unspool.infer.rendering.Worker", begin)
     with ExitStack() as within:
-        own = with_tools("--engine", TEMPLATE, {}, within)
-        assert own.template == TEMPLATE
+        own, role = with_tools(TEMPLATE, {}, within)
+        assert (own.template, role) == (TEMPLATE, "")
         assert own.choose().dialect.name == "hermes"
         assert len(begun) == 1  # each costs a newcomer a part of a second
 

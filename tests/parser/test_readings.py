@@ -17,11 +17,14 @@ from ..same_events import tokenizer
 from ..support import (
     CALLING,
     DIALECTS,
+    PYTHON,
     QUOTED,
     THINKING,
+    VERBATIM,
     XML,
     alike,
     calling,
+    dialect_of,
     function_call,
     is_marked,
     many_cuts,
@@ -918,6 +921,58 @@ def test_in_a_message_that_was_not_ended_a_special_token_opens_the_next(dialect:
             assert (message.reasoning + message.content).strip() == "It is 4."
     quoted = f"{opened['content']}Write `{opened['content']}`"
     assert read(quoted, dialect).content.strip() == f"Write `{opened['content']}`"
+
+
+@pytest.mark.parametrize(**named(VERBATIM))
+@pytest.mark.parametrize("fence", ["```json\n{}\n```", "```\n{}```", "```json\n{}"])
+def test_json_arguments_may_be_in_a_fence_also_inside_a_string(dialect: Dialect, fence: str) -> None:
+    plain = json.dumps({"cmd": "ls"})
+    call = write_calls(dialect, [("bash", {"cmd": "ls"}), ("bash", {"cmd": "ls"})])
+    fenced = fence.replace("{}", plain)
+    for given in (fenced, json.dumps(fenced)):
+        if given != fenced or (dialect.call[0].object is None and "```" not in call):
+            message = alike(dialect, raw := call.replace(plain, given), many_cuts(raw), tools=TOOLS)
+            assert (values(message), message.content.strip()) == ([("bash", {"cmd": "ls"})] * 2, "")
+            assert {c.status for c in message.tool_calls} == {"ok"}
+
+
+@pytest.mark.parametrize(**named(PYTHON))
+def test_one_dict_may_stand_in_place_of_python_s_keywords(dialect: Dialect) -> None:
+    call = write_calls(dialect, [("bash", {"cmd": "ls"})])
+    for given in ('{"cmd": "ls"}', "{'cmd': 'ls'}", "{'cmd': 'ls',}"):
+        raw = call.replace('cmd="ls"', given).replace("cmd='ls'", given)
+        assert given in raw
+        message = read(raw, dialect)
+        assert (values(message), message.content.strip()) == ([("bash", {"cmd": "ls"})], "")
+
+
+def test_parentheses_in_a_later_alternative_take_python_s_keywords() -> None:
+    json_call = '{"name": "{name}", "arguments": {arguments}}'
+    forms = [json_call, "{name}.call({arguments})"]
+    dialect = dialect_of(f"calls = ['<run>{{calls}}', '{{calls}}']\ncall = {forms}")
+    for given, expected in (('cmd="ls", n=1', {"cmd": "ls", "n": 1}), ("", {}), ('{"cmd": "ls"}', {"cmd": "ls"})):
+        for raw in (f"<run>bash.call({given})", f"bash.call({given})"):
+            assert values(read(raw, dialect)) == [("bash", expected)]
+    for raw in ('other.call(cmd="ls")', "other.call(this)"):  # code, if nothing marks it
+        for way in WAYS:
+            assert read(raw, dialect, **way).content == raw
+
+
+ADDRESSED = [d for d in CALLING if any("to={name}" in t.text or "to=functions.{name}" in t.text for t in d.call)]
+
+
+@pytest.mark.parametrize(**named(ADDRESSED))
+def test_where_a_message_to_a_tool_is_no_call_its_header_is_not_shown(dialect: Dialect) -> None:
+    headers = {t.opening.format(name="bash", any="analysis") for t in dialect.call if "to=" in t.opening}
+    for header in {h.partition("<|message|>")[0].removeprefix("<|start|>assistant") for h in headers}:
+        for begins in (header, "<|start|>assistant" + header):
+            raw = f"{write_reasoning(dialect, 'plan')}{begins}<|message|>text<|end|>"
+            for way in WAYS[2:]:
+                message = read(raw.replace("<|end|>", dialect.end[0]), dialect, **way)
+                assert (message.reasoning, message.content.strip()) == ("plan", "text"), raw
+    unread = f" to=bash<|message|>text{dialect.end[0]}"  # a tool takes no text
+    content = read(unread, dialect).content
+    assert "to=" not in content
 
 
 def test_a_header_that_ends_with_a_word_opens_no_message_in_one_that_was_not_ended() -> None:

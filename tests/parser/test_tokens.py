@@ -18,6 +18,7 @@ from tests.support import (
     DIALECTS,
     THINKING,
     TOOLS,
+    XML,
     Trial,
     cases,
     check,
@@ -29,6 +30,7 @@ from tests.support import (
     run,
     same,
     statuses,
+    tool,
     values,
 )
 from tests.test_tokens import DEEPSEEK, make_byte_fallback, make_byte_level, make_deepseek, make_metaspace, token_id
@@ -259,6 +261,26 @@ def test_a_closing_markers_id_inside_an_unterminated_string_ends_the_call() -> N
     assert values(message) == [("f", {"a": "open"}), ("g", {"a": "y"})]
     # As text, the same characters are data: the string ends at the next quote, and the text after it is an error.
     assert statuses(run("deepseekv31", [raw], tools=TOOLS)[0]) == [("f", "invalid")]
+
+
+@pytest.mark.parametrize(**named([d for d in XML if d.end and d.name != "beam"]))  # beam's also closes the call
+def test_the_id_of_an_end_inside_a_value_in_markup_ends_the_call(dialect: Dialect) -> None:
+    made = marked(tuple(sorted(literals(dialect))))
+    tools = [tool("look", s="string", t="string")]
+    end = next(e for e in dialect.end if e.count("<|") < 2 and made.token_to_id(e) is not None)
+    written = write_calls(dialect, [("look", {"s": "halfway", "t": "x"})])
+    again = write_calls(dialect, [("look", {"s": "shut"})])
+    for size in (0, 4):
+        ids = [*encode(made, written[: written.index("halfway") + size]), *encode(made, end)]
+        for rest in ("", *dialect.start[:1]):
+            behind = encode(made, rest + again) if rest else []
+            message = everywhere(dialect, [*ids, *behind], made, tools=tools)
+            assert [(c.name, c.status) for c in message.tool_calls] == [
+                ("look", "incomplete"),
+                *([("look", "ok")] if rest else []),
+            ]
+            assert message.tool_calls[0].arguments in ("", '{"s": "' + "halfway"[:size])
+            assert message.content == ""
 
 
 def test_an_id_that_opens_something_inside_a_string_is_data() -> None:

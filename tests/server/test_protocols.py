@@ -16,7 +16,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsNon
 from openai.types.completion_create_params import CompletionCreateParamsNonStreaming as CompletionsParams
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming as ResponsesParams
 
-from unspool.request.server_history import told
+from unspool.request.server_history import result_text
 
 from ..support import calling, function_call
 from .support import CHAT, HELLO, MINIMAL, PATIENCE, Scripted, both, chunks, live, replay, written
@@ -436,9 +436,9 @@ def test_items_that_say_nothing_to_the_model_change_its_settings_or_are_the_clie
 
 
 def test_the_lines_of_an_edit_are_told_as_they_are_and_files_only_if_they_are_texts() -> None:
-    assert told({"lines": ["-a", "", "+b"], "old_start": 1}) == "-a\n\n+b"
-    assert told({"file_type": "text", "content": "F"}) == "F"
-    assert told({"file_type": "image", "content": "AAAA"}) == ""
+    assert result_text({"lines": ["-a", "", "+b"], "old_start": 1}) == "-a\n\n+b"
+    assert result_text({"file_type": "text", "content": "F"}) == "F"
+    assert result_text({"file_type": "image", "content": "AAAA"}) == ""
 
 
 def test_what_anthropics_clients_found_and_summarized_is_text_of_the_history() -> None:

@@ -39,6 +39,7 @@ def test_a_body_that_is_no_json_object_is_refused_in_the_protocols_shape(server:
     answer = server.http.post(path, content=body)
     assert answer.status_code == 400
     assert answer.json()
+    assert "sys." not in answer.text, "a client has no Python"
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Live) -> None:

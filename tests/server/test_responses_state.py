@@ -20,7 +20,7 @@ from unspool.request.sealed import Seal
 from unspool.store import Store
 
 from ..sessions.support import Model
-from .support import HELLO, PATIENCE, Live, Scripted, chunks, live, until, written
+from .support import CHAT, HELLO, PATIENCE, Live, Scripted, chunks, live, until, written
 from .test_loop import MCP
 from .test_protocols import RESPONSES_TOOL
 from .workshop import Workshop, call, model
@@ -401,6 +401,32 @@ def test_a_full_store_fails_the_request_and_the_server_goes_on(streamed: bool, t
         assert create(server.openai, streamed, store=False, previous_response_id=first.id).status == "completed"
         store._db.execute(f"PRAGMA max_page_count = {pages + 500}")
         assert create(server.openai, streamed, previous_response_id=first.id).status == "completed"
+
+
+def test_a_damaged_record_is_a_503_that_says_so_and_is_logged_and_others_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options: dict[str, Any] = {"prompts": template(), "sessions": True}
+    with live(Writing(*FACTS), "hermes", store=Store(tmp_path / "store.db"), **options) as server:
+        response, conversation = create(server.openai, False).id, server.openai.conversations.create(items=HELLO).id
+        item = server.openai.conversations.items.list(conversation).data[0].id
+        session = server.post("/sessions", id="s").json()
+        server.http.post(CHAT, json={"messages": HELLO}, headers={"Authorization": f"Bearer {session['key']}"})
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as db:
+        db.execute("UPDATE records SET data = substr(data, 1, length(data) / 2) WHERE length(data)")
+    with live(Writing(*FACTS), "hermes", store=Store(tmp_path / "store.db"), **options) as server:
+        server.http.headers["Authorization"] = f"Bearer {server.openai.api_key}"
+        pages = f"responses/{response}", f"conversations/{conversation}", f"conversations/{conversation}/items/{item}"
+        asked: list[Any] = [("GET", f"/v1/{page}", None) for page in pages]
+        asked += [("GET", path, None) for path in ("/sessions", "/sessions/s", "/sessions/s/trajectory")]
+        asked += [("DELETE", f"/v1/conversations/{conversation}", None)]
+        for named in ({"previous_response_id": response}, {"conversation": conversation}):
+            asked += [("POST", "/v1/responses", {"input": "Hi", "stream": stream, **named}) for stream in (False, True)]
+        for method, path, body in asked:
+            answer = server.http.request(method, path, json=body)
+            assert (answer.status_code, "the store is damaged" in answer.text) == (503, True), (method, path)
+        assert len([r for r in caplog.records if "the store is damaged" in r.getMessage()]) == len(asked)
+        assert create(server.openai, False).status == "completed"
 
 
 def test_turns_are_found_again_after_a_restart_but_not_by_another_model(tmp_path: Path) -> None:

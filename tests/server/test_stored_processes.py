@@ -1,14 +1,19 @@
 """What real processes of `unspool serve` store: it survives their kill, and workers share it."""
 
+import contextlib
 import itertools
 import json
+import sqlite3
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
+
+from unspool.store import Store
 
 from .processes import Process
 from .support import PATIENCE, until, write_lines
@@ -100,9 +105,24 @@ def test_an_approval_is_good_after_a_restart_of_all_workers(tmp_path: Path) -> N
         assert [getattr(item, "output", None) for item in second.output][:1] == ["5"]
 
 
-def test_a_store_that_cannot_be_opened_is_one_line(recording: list[str], tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("no database")
-    with Process(*recording, "--store", str(tmp_path / "text")) as server:
+def _text(path: Path) -> None:
+    path.write_text("no database")
+
+
+def _without_secret(path: Path) -> None:
+    Store(path).close()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("DELETE FROM state")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"), [(_text, "file is not a database"), (_without_secret, "it is damaged: its secret is lost")]
+)
+def test_a_store_that_cannot_be_opened_is_one_line(
+    recording: list[str], tmp_path: Path, damage: Callable[[Path], None], said: str
+) -> None:
+    damage(tmp_path / "store")
+    with Process(*recording, "--store", str(tmp_path / "store")) as server:
         assert server.process.wait(PATIENCE) == 2
-        assert "--store: " in server.lines[-1]
-        assert "file is not a database" in server.lines[-1]
+        assert f"--store: {tmp_path / 'store'}: " in server.lines[-1]
+        assert said in server.lines[-1]

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -13,8 +13,10 @@ from typing import Any
 import httpx2
 import pytest
 from mcp.server.mcpserver import Context, MCPServer
+from opentelemetry import baggage
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 from unspool.engines import EngineError
 from unspool.engines.capture import Asked, write_recording
@@ -268,6 +270,21 @@ def test_the_trace_goes_on_in_every_protocol(collector: Collector, fake: Fake, p
     assert "baggage" not in passed_on, "it may hold anything"
     assert values(output)["gen_ai.response.id"] == values(request)["gen_ai.response.id"]
     assert values(output)["gen_ai.provider.name"] == "vllm"
+
+
+def test_baggage_reaches_no_processor_of_spans() -> None:
+    seen: list[Mapping[str, object]] = []
+
+    class Reading(SpanProcessor):
+        def on_start(self, span: Any, parent_context: Any = None) -> None:
+            seen.append(baggage.get_all(parent_context))
+
+    provider = TracerProvider()
+    provider.add_span_processor(Reading())
+    with live(replay("Hello"), "deepseek", telemetry=Telemetry(provider, content=False)) as server:
+        headers = {"traceparent": TRACEPARENT, "baggage": "user=alice"}
+        server.http.post(CHAT, json={"messages": HELLO}, headers=headers).raise_for_status()
+    assert seen == [{}, {}], "of the request, and of its output"
 
 
 STRANGERS: dict[str, Sequence[tuple[str, str]]] = {

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from unspool import get_dialect
+from unspool.checkpoints.gguf import read_gguf
 from unspool.cli.local import SMALL
 from unspool.dialect.compiling import compile_plan
 from unspool.engines.local import Launch, LlamaProcess, Local
-from unspool.infer.gguf import read_gguf
 from unspool.request.prompts import Prompts
 from unspool.request.tokenizer import gguf_tokenizer
 

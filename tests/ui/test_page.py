@@ -179,6 +179,17 @@ def test_an_answer_can_be_stopped(visit: Visit) -> None:
         until(lambda: server.engine.cancelled == 1)
 
 
+def test_an_enter_that_chooses_characters_sends_nothing(visit: Visit) -> None:
+    with live(Scripted(cut(RAW)), "hermes") as server:
+        page = begin(visit, server)
+        page.fill(".say textarea", "ni hao")
+        for told in ("isComposing: true", "keyCode: 229"):  # Safari tells only the latter
+            event = f"new KeyboardEvent('keydown', {{ key: 'Enter', cancelable: true, {told} }})"
+            assert page.evaluate(f"document.querySelector('.say textarea').dispatchEvent({event})"), "the browser's own"
+        assert page.input_value(".say textarea") == "ni hao"
+        assert page.locator(".turn").count() == 0
+
+
 def test_errors_are_reported_before_and_within_an_answer(visit: Visit) -> None:
     with live(Scripted(cut(RAW), fail_after=10), "hermes") as server:
         page = begin(visit, server)

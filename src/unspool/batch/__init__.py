@@ -17,7 +17,7 @@ from .reading import AUTO, WRITTEN, Columns, Reading, RowError, RowReader
 from .run import Job, Progress
 from .summary import Summary
 from .work import BadRow, Done, arrow_columns, read_block, schema_of
-from .workers import crew
+from .workers import pool
 
 __all__ = [
     "WRITTEN", "BadRow", "Columns", "InputError", "Job", "Progress", "Reading", "RowError", "Summary", "parse_many",
@@ -66,7 +66,7 @@ def parse_table(
         raise InputError(f"table: has neither of the columns {' and '.join(needed)}; it has {', '.join(schema.names)}")
     out = schema_of(arrow_columns(schema))
     reading, stream = first_detected(reading, table_blocks(batches))
-    with crew(RowReader(reading), workers) as mapped:
+    with pool(RowReader(reading), workers) as mapped:
         done = mapped(partial(read_block, schema=out), stream)
         return pa.concat_tables([out.empty_table(), *(one.rows for one in _counted(done, reading, errors, summary))])
 
@@ -99,7 +99,7 @@ def parse_many(
     reading = _reading(dialect, column, options)
     blocks = numbered(_row_blocks(rows, column, SAMPLE if reading.dialect == AUTO else _FIRST))
     reading, stream = first_detected(reading, blocks)
-    with crew(RowReader(reading), workers) as mapped:
+    with pool(RowReader(reading), workers) as mapped:
         for done in _counted(mapped(partial(read_block, schema=None), stream), reading, errors, summary):
             yield from map(msgspec.json.decode, done.rows.splitlines())
 

@@ -135,7 +135,6 @@ def _rivals(outputs: list[str]) -> list[tuple[Candidate, list[_Read]]]:
 
 
 def _reads(candidate: Candidate, outputs: list[str]) -> list[_Read]:
-    """Reasoning, content and calls of each output."""
     messages = [read_output(get_dialect(candidate.dialect), text)[1] for text in outputs]
     return [_Read(m.reasoning, m.content, [(c.name, c.arguments, c.status) for c in m.tool_calls]) for m in messages]
 

@@ -12,14 +12,14 @@ import msgspec
 import pyarrow as pa
 
 from ..check import load_dialect
+from ..checkpoints.gguf import read_gguf
+from ..checkpoints.pieces import Pieces
 from ..dialect.file import Dialect
 from ..dialect.ids import fill_id, fill_letters
 from ..dialect.registry import as_dialect, get_dialect
 from ..errors import DialectError
 from ..grammar.validity import Validators
 from ..infer.detect import detect_dialect
-from ..infer.gguf import read_gguf
-from ..infer.pieces import Pieces
 from ..message import Message
 from ..parser import Parser, parse
 from ..policy import Policy
@@ -141,7 +141,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         return [one.reason for one in self.detected.values()]
 
 
-class _Tools(NamedTuple):
+class _DeclaredTools(NamedTuple):
     """Declared tools, read once for many rows, with the validators of their schemas."""
 
     tools: Toolset
@@ -158,7 +158,7 @@ class RowReader:
         self._named: dict[tuple[Any, ...], Dialect | None] = {}
         self._tokenizer = _tokenizer(reading.tokenizer)
         self._own = self._read_tools(reading.tools)
-        self._kept: dict[str, _Tools] = {}
+        self._kept: dict[str, _DeclaredTools] = {}
         if self._dialect is not None:
             Parser(self._dialect, tools=reading.tools, stage=reading.stage, policy=reading.policy)
 
@@ -217,7 +217,7 @@ class RowReader:
         except (ValueError, RecursionError) as error:
             raise RowError(f"{columns.token_ids}: {error}") from None
 
-    def _tools(self, given: Any, columns: Columns) -> _Tools:
+    def _tools(self, given: Any, columns: Columns) -> _DeclaredTools:
         if given is None:
             return self._own
         key = given if isinstance(given, str) else json.dumps(given, default=str)
@@ -232,8 +232,8 @@ class RowReader:
             found = self._kept[key] = tools
         return found
 
-    def _read_tools(self, tools: Any) -> _Tools:
-        return _Tools(read_toolset(tools, self.reading.tool_choice), Validators(tools))
+    def _read_tools(self, tools: Any) -> _DeclaredTools:
+        return _DeclaredTools(read_toolset(tools, self.reading.tool_choice), Validators(tools))
 
     def named(self, row: Mapping[str, Any], columns: Columns) -> Dialect | None:
         """The dialect that a row's columns name, for ``auto``. `RowError` if its response template cannot be read, or

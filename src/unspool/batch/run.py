@@ -26,7 +26,7 @@ from .detection import files_detected, first_detected
 from .reading import Reading, RowReader, tokenizer_file
 from .summary import Summary
 from .work import BadRow, arrow_columns, line_columns, merged_columns, read_block, schema_of, typed_columns
-from .workers import Mapped, crew
+from .workers import Mapped, pool
 
 _OTHERS: Final = (".arrow", ".csv", ".feather", ".gz", ".json", ".ndjson", ".tsv", ".txt", ".zst")
 """Endings of files that are not written, and hardly of folders."""
@@ -170,7 +170,7 @@ class Job:
         summary = Summary(detected=reading.reasons)
         share = _Share(self._files)
         count = 0
-        with crew(RowReader(reading), self._workers, self._start) as mapped:
+        with pool(RowReader(reading), self._workers, self._start) as mapped:
             schema, stream = self._schema(stream, mapped)
             step = partial(_write_part, folder=self._parts, ending=self._ending, schema=schema)
             with self._joined(schema) as join:
@@ -202,7 +202,6 @@ class Job:
             raise InputError(f"inputs: columns differ between files: {error}") from None
 
     def _write_errors(self, count: int) -> None:
-        """Write the bad rows of all parts to their file."""
         with _whole(self.errors, kept=True) as stream:
             for number in range(count):
                 _, state = _names(self._parts, number, self._ending)

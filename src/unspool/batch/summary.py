@@ -54,7 +54,6 @@ class Summary(msgspec.Struct):
                 _count(counts, "unknown")
 
     def merge(self, other: "Summary") -> None:
-        """Add the counts of another summary."""
         for field in ("rows", "errors", "characters", "tokens", "reasoning", "valid", "invalid"):
             setattr(self, field, getattr(self, field) + getattr(other, field))
         for name, counts in other.calls.items():

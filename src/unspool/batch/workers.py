@@ -26,7 +26,7 @@ _mine = threading.local()
 
 
 @contextlib.contextmanager
-def crew(task: Any, workers: int, start: str = "spawn") -> Iterator[Mapped]:
+def pool(task: Any, workers: int, start: str = "spawn") -> Iterator[Mapped]:
     """Workers for one or several passes over blocks. They start only if there is a second block; one works in this
     process. Each gets its own copy of the task, which can be sent to other processes. Forking this process would copy
     the locks of Arrow's threads."""

@@ -3,7 +3,7 @@
 The first line of standard input is a JSON object: ``template``, ``special``, and the limits ``seconds``, ``memory`` and
 ``output``. The answer is one JSON line with the variables that the template requires and the texts that it contains,
 or an ``error``. Each further line is a JSON object: ``requests``, each the variables of one rendering, and ``now``: the
-time that the template is told, or null. It gets one line per request. A line with ``error`` says why there is no text;
+time that the template gets, or null. It gets one line per request. A line with ``error`` says why there is no text;
 it has ``limit`` if a limit or the sandbox stopped the template.
 """
 
@@ -37,7 +37,7 @@ class Limit(BaseException):
 
 
 class _Clock:
-    """The time that templates are told: the same for all requests of a line."""
+    """The time that templates get: the same for all requests of a line."""
 
     now = DATE
 

@@ -23,8 +23,6 @@ TOOL: Final[dict[str, Any]] = {
 
 
 class AcceptedForm(NamedTuple):
-    """The form in which a template accepts calls."""
-
     objects: bool = True  # whether arguments are objects instead of JSON text
     nothing: str | None = ""  # the content of a message without text: many templates print ``None`` or fail on it
     id: str = IDS[0]

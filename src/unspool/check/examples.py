@@ -15,7 +15,7 @@ from ..message import Message, ToolCall
 from ..parser import Parser
 from ..renderer import render
 from .hints import explained, why_written
-from .reading import ExampleReading, ExampleWriting
+from .traces import ExampleReading, ExampleWriting
 from .trials import number
 
 

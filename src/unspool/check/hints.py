@@ -14,8 +14,8 @@ from ..dialect.lint.rule import Found, found
 from ..dialect.patterns import solid
 from ..dialect.template import literal
 from ..events import Stage
-from .reading import ExampleReading, ExampleWriting, trace
 from .spacing import mended
+from .traces import ExampleReading, ExampleWriting, trace
 from .trials import Trial
 
 ENDS = Rules()  # why an `end` inside a text ends the turn for the parser

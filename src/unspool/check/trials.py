@@ -157,7 +157,7 @@ def same(message: Message) -> tuple[Any, ...]:
         message.reasoning,
         message.content,
         message.finish_reason,
-        tuple((c.name, c.arguments, c.status, c.id, c.known) for c in message.tool_calls),
+        tuple((c.name, c.arguments, c.status, c.id, c.known, c.raw) for c in message.tool_calls),
     )
 
 

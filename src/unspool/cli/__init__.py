@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-class _Whole(CommandParser):
+class _MainParser(CommandParser):
     """The main parser, whose help lists the commands."""
 
     def format_help(self) -> str:
@@ -92,7 +92,7 @@ class _Whole(CommandParser):
 
 def parsers() -> tuple[CommandParser, dict[str, argparse.ArgumentParser]]:
     """The main parser, and the parsers of the commands by name."""
-    whole = _Whole(prog="unspool", description="Unspool a model's output into reasoning, content and tool calls.")
+    whole = _MainParser(prog="unspool", description="Unspool a model's output into reasoning, content and tool calls.")
     whole.add_argument("--version", action="version", version=f"unspool {__version__}")
     commands = whole.add_subparsers(metavar="COMMAND", required=True, title="commands", parser_class=CommandParser)
     found: dict[str, argparse.ArgumentParser] = {}

@@ -149,7 +149,7 @@ def _workers_start(inputs: list[str]) -> str:
 
     multiprocessing.get_context("forkserver").set_forkserver_preload(["unspool.cli.batch", "unspool.batch"])
     if sum(os.path.getsize(f) if os.path.isfile(f) else _LARGE for f in inputs) >= _LARGE:
-        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is this process's to tell
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # this process reports an interrupt
         try:
             forkserver.ensure_running()
         finally:

@@ -50,8 +50,8 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def blaming(argument: str, path: Any, *faults: type[Exception]) -> Iterator[None]:
-    """A context whose errors are the argument's: those of the file at ``path`` and its text, and those of the kinds
-    ``faults``."""
+    """A context that reports errors as misuse of the argument: those of the file at ``path`` and its text, and those of
+    the types ``faults``."""
     where = argument if path is None else f"{argument}: {path}"
     try:
         yield
@@ -67,7 +67,7 @@ def blaming(argument: str, path: Any, *faults: type[Exception]) -> Iterator[None
 
 @contextlib.contextmanager
 def needing(extra: str) -> Iterator[None]:
-    """A context in which a package that is missing is one of this extra of unspool."""
+    """A context that reports a missing package as one of this extra of unspool."""
     try:
         yield
     except ImportError as error:
@@ -236,8 +236,8 @@ def read_json(argument: str, path: str) -> Any:
 def load_tokenizer(argument: str, path: str) -> Any:
     """The tokenizer of a ``tokenizer.json``, or the tokens of a GGUF; `ImportError` if the former needs a package."""
     if path.endswith(".gguf"):
-        from ..infer.gguf import read_gguf
-        from ..infer.pieces import Pieces
+        from ..checkpoints.gguf import read_gguf
+        from ..checkpoints.pieces import Pieces
 
         with blaming(argument, path, GgufError):
             return Pieces(read_gguf(path, vocabulary=True))

@@ -15,10 +15,10 @@ from .common import Container, Misuse, blaming, needing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..checkpoints.gguf import Gguf
     from ..dialect.file import Dialect
     from ..engines import Engine
     from ..engines.local import LlamaProcess
-    from ..infer.gguf import Gguf
 
 SMALL: Final = Path(__file__).parents[1] / "models" / "small"
 """The folder of the default model's chat template and adapter."""
@@ -113,8 +113,8 @@ def _default() -> LocalModel:
 
 
 def _read(path: str) -> "Gguf":
+    from ..checkpoints.gguf import read_gguf
     from ..engines.local.fitting import check_model
-    from ..infer.gguf import read_gguf
 
     with blaming("--engine", path, GgufError):
         gguf = read_gguf(path, vocabulary=True)
@@ -228,7 +228,7 @@ def _adapters(given: list[str]) -> tuple[tuple[str, float], ...]:
 
 def _check(argument: str, path: str, key: str, value: str, what: str) -> None:
     """Check that an argument names a GGUF of the right sort."""
-    from ..infer.gguf import read_gguf
+    from ..checkpoints.gguf import read_gguf
 
     with blaming(argument, path, GgufError):
         gguf = read_gguf(path)

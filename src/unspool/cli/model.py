@@ -146,9 +146,17 @@ def _opened(
         from ..request.prompts import Prompts
 
         given = template.tool_template, template.special, within
-        asked = with_tools(source_argument(options), *given) if named in (None, WITH_TOOLS) else ask(*given)
-        trained = asked.template == template.tool_template
+        if named in (None, WITH_TOOLS):
+            with blaming(source_argument(options), None, TemplateError):
+                asked, role = with_tools(*given)
+        else:
+            asked, role = ask(*given), ""
+        trained = not role
         if not trained:
+            say(
+                f"unspool: {source_argument(options)}: this model was not trained for tools: its chat template writes "
+                f"none; they are put into the {role} message, and calls are in the form of {WITH_TOOLS}"
+            )
             template = msgspec.structs.replace(template, template=asked.template, tool_template=asked.template)
         # Meanwhile, the process that will render prompts starts.
         making = within.enter_context(ThreadPoolExecutor(1)).submit(Prompts, template)

@@ -1,6 +1,7 @@
 """The command ``models``: the GGUF files that are on this machine, and how each is read."""
 
 import argparse
+import contextlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from ..errors import GgufError, TemplateError
 from .common import needing, table, write, write_json
 
 if TYPE_CHECKING:
-    from ..infer.gguf import Gguf
+    from ..checkpoints.gguf import Gguf
 
 _COLUMNS = ("name", "family", "size", "context", "dialect", "proven")
 
@@ -34,8 +35,8 @@ def run_models(options: argparse.Namespace) -> int:
 
 def _described(name: str, path: Path) -> dict[str, Any]:
     """A model, and the dialect that its chat template proves."""
+    from ..checkpoints.gguf import read_gguf
     from ..engines.local.fitting import check_model, parts
-    from ..infer.gguf import read_gguf
 
     line: dict[str, Any] = dict.fromkeys(_COLUMNS, "") | {"name": name, "path": str(path)}
     try:
@@ -55,19 +56,17 @@ def _read(name: str, gguf: "Gguf") -> dict[str, str]:
     if importlib.util.find_spec("jinja2") is None:
         return {"proven": "no: it needs jinja2"}
     from ..errors import UnknownDialect
-    from ..infer.choosing import ProbedTemplate
     from ..request.tokenizer import gguf_tokenizer
-    from .proof import LIMITS, WITH_TOOLS
+    from .proof import with_tools
 
     tokenizer = gguf_tokenizer(gguf)
-    with ProbedTemplate(tokenizer.tool_template, tokenizer.special, LIMITS) as asked:
-        if not asked.writes_tools():
-            return {"dialect": WITH_TOOLS, "proven": "its template writes no tools"}
+    with contextlib.ExitStack() as within:
+        asked, added = with_tools(tokenizer.tool_template, tokenizer.special, within)
         try:
-            choice = asked.choose(name)
+            choice = asked.choose(name.partition(":")[2])
         except UnknownDialect:
             return {"proven": "no"}
-    return {"dialect": choice.dialect.name, "proven": "yes"}
+    return {"dialect": choice.dialect.name, "proven": "its template writes no tools" if added else "yes"}
 
 
 def _size(parameters: int) -> str:

@@ -9,7 +9,7 @@ from ..errors import TemplateError
 from ..infer import Case, Limits
 from ..infer.choosing import Choice, ProbedTemplate, summary
 from ..wire.encoding import CONTROLS
-from .common import Misuse, blaming, say
+from .common import Misuse, say
 
 AUTO: Final = "auto"  # instead of a dialect's name: the dialect that the chat template proves
 LIMITS = Limits(total=30.0)
@@ -22,31 +22,26 @@ WITH_TOOLS: Final = TOOLS.stem  # the dialect that it writes
 
 
 def ask(template: str, special: dict[str, str], within: contextlib.ExitStack) -> ProbedTemplate:
-    """A chat template within a server's limits, and within a context."""
+    """A chat template with the limits of a server, whose processes end with a context."""
     return within.enter_context(ProbedTemplate(template, special, LIMITS))
 
 
-def with_tools(argument: str, template: str, special: dict[str, str], within: contextlib.ExitStack) -> ProbedTemplate:
-    """The template, with tools in its first message if it writes none itself; this is said on standard error."""
-    with blaming(argument, None, TemplateError):
-        whole = ask(template, special, within)
-        if whole.writes_tools():
-            return whole
-        role, whole = "system", ask(wrapped(template), special, within)
-        if not whole.writes_tools(declared=True):
-            role, whole = "user", ask(wrapped(template, "user"), special, within)
-    say(
-        f"unspool: {argument}: this model was not trained for tools: its chat template writes none; they are put into "
-        f"the {role} message, and calls are read as {WITH_TOOLS}"
-    )
-    return whole
+def with_tools(template: str, special: dict[str, str], within: contextlib.ExitStack) -> tuple[ProbedTemplate, str]:
+    """The template, with tools in its first message if it writes none itself, and that message's role, or empty."""
+    whole = ask(template, special, within)
+    if whole.writes_tools():
+        return whole, ""
+    whole = ask(wrapped(template), special, within)
+    if whole.writes_tools(declared=True):
+        return whole, "system"
+    return ask(wrapped(template, "user"), special, within), "user"
 
 
 _TOLD: Final = "{%- set told = "  # with which a template begins that `wrapped` has made
 
 
 def wrapped(template: str, role: Literal["system", "user"] = "system") -> str:
-    """A chat template behind the one that adds tools to the message of a role: some refuse or drop the system's."""
+    """A chat template that first adds the tools to the message of a role: some refuse or drop the system's."""
     return f"{_TOLD}'{role}' -%}}" + TOOLS.read_text(encoding="utf-8").removesuffix("\n") + template
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
+from ..checkpoints.sources import Checkpoint, read_checkpoint
 from ..dialect.file import Dialect
 from ..errors import DialectError
 from ..infer import Case, TemplateError, infer_dialect
 from ..infer.choosing import choose_dialect, holds, prove_dialect, summary
 from ..infer.describing import agree, agreed, to_response_template
 from ..infer.exchange import from_response_template
-from ..infer.sources import Checkpoint, read_checkpoint
 from .common import Misuse, OneOf, blaming, load_tokenizer, named_dialect, needing, read_json, say, write, write_json
 from .proof import AUTO, proof_table
 

@@ -53,7 +53,6 @@ def recordings_in(argument: str, text: str) -> "list[Recording] | None":
 
 
 def open_recordings(argument: str, path: str) -> "list[Recording]":
-    """The recordings of a file or a folder."""
     from ..engines import read_recordings  # what engines need is slow to import
 
     with blaming(argument, path, ValueError):
@@ -61,7 +60,6 @@ def open_recordings(argument: str, path: str) -> "list[Recording]":
 
 
 def recorded_dialect(argument: str, recording: "Recording") -> Dialect | None:
-    """The dialect that a recording names, if it names one."""
     try:
         return recording.dialect
     except (UnknownDialect, DialectError) as error:
@@ -82,7 +80,7 @@ class OutputSettings(NamedTuple):
 def read_in_common(
     argument: str, recordings: "Sequence[Recording]", dialect: Dialect | None, other: Callable[[], Dialect]
 ) -> OutputSettings:
-    """The settings with which all recordings can be read; a dialect overrides theirs, ``other`` is of those without."""
+    """The settings with which all recordings can be read; ``dialect`` overrides theirs, others get ``other``."""
     first = recordings[0].asked
     if dialect is None:
         named = {(r.asked.dialect, r.asked.reasoning, r.asked.toml) for r in recordings}

@@ -229,7 +229,7 @@ class LocalProcesses:
         return 1 if self._fault else code
 
     def _end(self, number: int, frame: Any) -> None:
-        """End while the command starts, or as uvicorn has been asked to: it drains, and then passes the signal on."""
+        """Handle a signal: end now if the command is starting, else let uvicorn drain, which passes the signal on."""
         if self._fault:
             raise SystemExit(self.code(1))
         self._ending = number
@@ -237,7 +237,7 @@ class LocalProcesses:
             raise SystemExit(128 + number)
 
     def _ended(self) -> None:
-        """End by the signal, as this is what asked for it, behind all that had to be closed."""
+        """Exit by the signal that asked for it, once everything is closed."""
         if self._ending:
             signal.signal(self._ending, signal.SIG_DFL)
             signal.raise_signal(self._ending)

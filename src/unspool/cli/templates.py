@@ -34,14 +34,14 @@ def source_argument(options: argparse.Namespace) -> str:
 
 def find_template(options: argparse.Namespace, kind: EngineKind, argument: str) -> TemplateSource:
     """The chat template that ``--tokenizer`` names, or else that of the engine."""
-    told = _discovered(options) if kind is UPSTREAM else None
-    served = find_local(argument).name if kind is LOCAL else "" if told is None else told.model or ""
+    known = _discovered(options) if kind is UPSTREAM else None
+    served = find_local(argument).name if kind is LOCAL else "" if known is None else known.model or ""
     if options.tokenizer is not None:
         with needing("server"), blaming("--tokenizer", options.tokenizer, TemplateError):
-            return TemplateSource(_given(Path(options.tokenizer), kind, argument, told), options.tokenizer, served)
+            return TemplateSource(_given(Path(options.tokenizer), kind, argument, known), options.tokenizer, served)
     with needing("server"):
-        if told is not None:
-            return TemplateSource(_sent(options, told), told.path, served)
+        if known is not None:
+            return TemplateSource(_sent(options, known), known.path, served)
         return TemplateSource(_own(argument) if kind is LOCAL else None, None, served)
 
 
@@ -53,19 +53,19 @@ def _own(argument: str, template: str | None = None) -> "Tokenizer":
         return gguf_tokenizer(model.gguf, template or model.template)
 
 
-def _given(path: Path, kind: EngineKind, argument: str, told: "Discovered | None") -> "Tokenizer":
+def _given(path: Path, kind: EngineKind, argument: str, known: "Discovered | None") -> "Tokenizer":
     """What ``--tokenizer`` names. The special tokens of a file that is nothing but a template are the engine's."""
     found = _read(path)
     if path.is_dir() or _is_gguf(path):
         return found
     if kind is LOCAL:
         return _own(argument, found.template)
-    if told is not None:
+    if known is not None:
         with contextlib.suppress(OSError, TemplateError):  # what the server names may be another's
-            if told.path is not None:
-                return _read(told.path, found.template)
-        added = tuple(sorted({*found.added, *told.added, *told.special.values()}))
-        found = msgspec.structs.replace(found, special=dict(told.special), added=added)
+            if known.path is not None:
+                return _read(known.path, found.template)
+        added = tuple(sorted({*found.added, *known.added, *known.special.values()}))
+        found = msgspec.structs.replace(found, special=dict(known.special), added=added)
     empty = [name for name in ("bos_token", "eos_token") if name in found.template and name not in found.special]
     if empty and kind is UPSTREAM:
         text = f"writes {' and '.join(empty)}, which the engine does not say; the model's folder or its GGUF does"
@@ -132,9 +132,9 @@ def _read(path: Path, template: str | None = None) -> "Tokenizer":
     """The chat template, unless another one is given, and the special tokens of a folder or a GGUF; or a file that is
     nothing but a template. `OSError` if it cannot be read, `TemplateError` if there is no template, or a file is
     malformed."""
+    from ..checkpoints.gguf import read_gguf
+    from ..checkpoints.sources import read_checkpoint
     from ..engines.upstream.discovery import possible_tokens
-    from ..infer.gguf import read_gguf
-    from ..infer.sources import read_checkpoint
     from ..request.prompts import Tokenizer, read_tokenizer
     from ..request.tokenizer import gguf_tokenizer
 

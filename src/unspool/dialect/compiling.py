@@ -58,7 +58,7 @@ from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, parse_template, text_of, unstarted
 
 _M = TypeVar("_M", bound=Marker)
-_Loose = TypeVar("_Loose", CallOpening, Stray)
+_Firm = TypeVar("_Firm", CallOpening, Stray)
 _FENCE = Regex(r"```\w*")
 _TAG_OF_CALL = Regex(r"""(<[^<>]+\{name\}["']?)>\s*\{arguments\}.*?</[^<>]*>""", re.DOTALL)
 """A call from its tag, which ends with its name, to the tag's closing."""
@@ -103,6 +103,8 @@ def marked(parts: tuple[Piece, ...], anywhere: tuple[str, ...] = ()) -> bool:
         return True
     if parts and isinstance(parts[0], str) and parts[0].startswith("```"):
         text = _FENCE.sub("", text, count=1)
+    if parts and not isinstance(parts[0], str) and text.lstrip(" .")[:1].isalnum():
+        return False  # a name and a word, as in code and prose
     return worded(text)
 
 
@@ -129,7 +131,8 @@ def _form(t: Template, before: tuple[Piece, ...], d: Dialect, discount: int = 0)
     elif d.codec.quote != '"':
         syntax = Syntax.QUOTE
     else:
-        syntax = Syntax.PYTHON if d.codec.name == "python" else Syntax.JSON
+        keywords = t is not d.call[0] and t.opening.endswith("(") and t.closing.startswith(")")
+        syntax = Syntax.PYTHON if keywords or d.codec.name == "python" else Syntax.JSON
     known = marked(before, d.anywhere) or (before != t.before and marked(t.before, d.anywhere))
     return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known, discount=discount, template=t)
 
@@ -182,14 +185,14 @@ def _has_token(pattern: Pattern) -> bool:
     return tag_of(pattern).startswith(("<|", "<｜"))
 
 
-def _loose_tags(d: Dialect, markers: list[_Loose]) -> list[_Loose]:
-    """The tags that are no special tokens, where a call is a message of its own: in a message with a header, which may
-    be prose, these open and close none."""
+def _firm(d: Dialect, markers: list[_Firm]) -> list[_Firm]:
+    """Markers without the tags that are no special tokens, where a call is a message of its own: in a message with a
+    header, which may be prose, these open and close none."""
     own = any(_unstarted(t.before, d.start) != t.before for t in d.call[:1])
-    return [o for o in markers if own and o.pattern.first[:1] == "<" and not _has_token(o.pattern)]
+    return [o for o in markers if not own or o.pattern.first[:1] != "<" or _has_token(o.pattern)]
 
 
-class _Parts(msgspec.Struct, frozen=True, dict=True):
+class _Markers(msgspec.Struct, frozen=True, dict=True):
     """A dialect's markers, grouped by what they open or close."""
 
     policy: Policy
@@ -285,7 +288,7 @@ def _stray_closings(parameters: list[Parameter]) -> list[Pattern]:
     return [*closings.values()]
 
 
-def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
+def _calls(d: Dialect, parts: _Markers, reading: Outline) -> CallPlan:
     forms, blocks = parts.forms, parts.blocks
     inner = ranked(CallOpening(CALL, f.opening, form=f) for f in parts.inside)
     readable = any(c.form is _OBJECT for c in parts.calls)
@@ -318,12 +321,12 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
 
 
 def _behind_brackets(forms: list[Form]) -> list[Pattern]:
-    """The closings of calls that open with a bracket, behind that which closes it, and one that is too many."""
+    """The closings of calls that open with a bracket, with its closing bracket before them, also with one too many."""
     brackets = [[pattern((bracket,)) for bracket in written] for written in (")", "))", ")]", ")}")]
     return [joined(*each, f.closing) for f in forms if f.closing and f.bracketed for each in brackets]
 
 
-def _named(d: Dialect, parts: _Parts) -> list[CallOpening]:
+def _named(d: Dialect, parts: _Markers) -> list[CallOpening]:
     """In markup, calls that no word marks, or that begin with their name or number: they count if the tool is declared
     and no argument begins alike."""
     alike = tuple(first for t in d.argument if (first := _argument(d, t).first))
@@ -332,7 +335,7 @@ def _named(d: Dialect, parts: _Parts) -> list[CallOpening]:
     return [CallOpening(CALL, f.opening, False, form=f) for f in begun if not f.opening.first.startswith(alike)]
 
 
-def _begun(parts: _Parts) -> list[CallOpening]:
+def _begun(parts: _Markers) -> list[CallOpening]:
     """Calls without their first marker, or without all text before their first field."""
     forms = [f for f in parts.inside if f.shape is None and f.marked and f.opening.first]
     begun = [(f, f.opening.behind(n)) for f in forms for n in sorted({1, len(f.opening.head().atoms)})]
@@ -368,13 +371,13 @@ def _gap(d: Dialect, t: Template) -> str:
     return trail + ("" if broken else "\n") + between[shared:]
 
 
-def _parts(d: Dialect, policy: Policy, forced: str) -> _Parts:  # a line for each kind
+def _parts(d: Dialect, policy: Policy, forced: str) -> _Markers:  # a line for each kind
     def openings(kind: str, t: Template, *, any_case: bool = False) -> list[Opening]:
         return [Opening(kind, pattern(b, d.barriers, any_case=any_case), template=t) for b in _openings(t, d)]
 
     forms, blocks = _forms(d), _blocks(d, policy)
     framed = _framed(d)
-    return _Parts(
+    return _Markers(
         policy=policy,
         forms=forms,
         inside=list({f.template and f.template.text: f for f in forms}.values()),  # the last, whose opening is in full
@@ -392,7 +395,7 @@ def _parts(d: Dialect, policy: Policy, forced: str) -> _Parts:  # a line for eac
     )
 
 
-def _forms(d: Dialect) -> list[Form]:
+def _forms(d: Dialect) -> list[Form]:  # a line for each field that depends on the others
     forms = [_form(t, before, d) for t in d.call for before in _openings(t, d)]
     for t in _self_closing(d):  # most calls do not close themselves
         discount = len(solid(t.text.rpartition("{name}")[2]))
@@ -408,7 +411,7 @@ def _forms(d: Dialect) -> list[Form]:
 
 
 def _has_word(opening: Pattern) -> bool:
-    """Whether an opening has a word behind its first literal; others are that literal and a name."""
+    """Whether an opening has a word after its first literal; others are that literal and a name."""
     return any(map(worded, [a.text for a in opening.atoms if a.kind == LITERAL][1:]))
 
 
@@ -487,7 +490,7 @@ def _objects(blocks: list[Block], forms: list[Form], framed: list[Template]) -> 
     return found
 
 
-def _untagged(parts: _Parts) -> list[CallOpening]:
+def _untagged(parts: _Markers) -> list[CallOpening]:
     """Calls without the tag with which they begin: where content begins, a word and a declared name open a call."""
     block = next((b for b in parts.blocks if not b.opening), None)
     if block is None or parts.frames:
@@ -497,7 +500,7 @@ def _untagged(parts: _Parts) -> list[CallOpening]:
     return [CallOpening(CALL, f.opening, False, block=block, form=f) for f in bare]
 
 
-def _unopened(parts: _Parts) -> list[Form]:  # each condition leaves it text
+def _unopened(parts: _Markers) -> list[Form]:  # each condition leaves it text
     """Calls that are objects, without their opening; their own closing, or their block's, marks them."""
     if parts.frames or any(o.pattern.first == "{" for o in parts.calls):  # such an object is a call by itself
         return []
@@ -514,7 +517,7 @@ def _unopened(parts: _Parts) -> list[Form]:  # each condition leaves it text
     return [*found.values()]
 
 
-def _untagged_thoughts(parts: _Parts) -> list[Opening]:
+def _untagged_thoughts(parts: _Markers) -> list[Opening]:
     """Reasoning without the tag with which it begins: where the output begins, a word alone on a line opens it, if it
     is closed."""
     found = []
@@ -537,40 +540,50 @@ def _forced_calls() -> list[CallOpening]:
     return found
 
 
-def _outline(d: Dialect, parts: _Parts, strays: list[Stray], *, calls: bool, named: bool) -> Outline:
+def _outline(d: Dialect, parts: _Markers, strays: list[Stray], *, calls: bool, named: bool) -> Outline:
     """The markers that count when calls are read, or those that count when calls are text."""
     # A line for each field.
-    policy, ends, frame_ends, reasoning_ends = parts.policy, parts.ends, parts.frame_ends, parts.reasoning_ends
-    starts = parts.within(parts.starts) if parts.frames else []
-    headers, reasoning = parts.within(parts.headers), parts.within(parts.reasoning)
+    ends, reasoning = parts.ends, parts.within(parts.reasoning)
     called = parts.within(parts.calls)
+    openings = [*parts.within(parts.headers), *ends, *(parts.within(parts.starts) if parts.frames else [])]
+    others: list[Marker] = [*reasoning, *openings]
+
+    def content(called: list[CallOpening]) -> list[Marker]:
+        return [*called, *others] if calls else [*others, *_shared(called, [*parts.frame_ends, *ends])]
+
+    undecided = reasoning if parts.policy.reasoning_in_content != "text" else []
     marked = [c for c in called if c.marked] if calls else []
-    others: list[Marker] = [*reasoning, *headers, *ends, *starts]
-    content = [*called, *others] if calls else [*others, *_shared(called, [*frame_ends, *ends])]
-    loose, loose_strays = _loose_tags(d, called), _loose_tags(d, strays)
-    framed, framed_strays = [o for o in content if o not in loose], [s for s in strays if s not in loose_strays]
-    undecided = reasoning if policy.reasoning_in_content != "text" else []
-    in_thoughts = calls and policy.call_in_reasoning != "text"
-    thought_calls = [c for c in parts.within(parts.thought_calls) if in_thoughts and c not in loose]
-    leads = [t.lead for t in _framed(d) if t.before]
-    trails = [t.inner_trail for t in _framed(d)]
-    margin = _margin([*(b.lead for b in parts.blocks if calls), *(t.lead for t in d.reasoning), *leads])
+    margin = _margin([*(b.lead for b in parts.blocks if calls), *(t.lead for t in d.reasoning), *_leads(d)])
+    trail = "" if parts.frames else _longest([t.inner_trail for t in d.content])
     begins = [*_untagged_thoughts(parts), *parts.others]
     edge = _edge([*parts.calls, *_untagged(parts), *begins], parts.forced, named=named) if calls else begins
     return Outline(
         calls=calls,
         edge=Candidates(edge),
-        text=Region(
-            Scan(content, strays), "" if parts.frames else _longest([t.inner_trail for t in d.content]), margin
+        text=Region(Scan(content(called), strays), trail, margin),
+        frame=Region(
+            Scan([*parts.frame_ends, *content(_firm(d, called))], _firm(d, strays)),
+            _longest([t.inner_trail for t in _framed(d)]),
+            margin,
         ),
-        frame=Region(Scan([*frame_ends, *framed], framed_strays), _longest(trails), margin),
-        reasoning=Region(
-            Scan([*reasoning_ends, *_answers_ends(parts), *headers, *ends, *starts, *thought_calls]),
-            _longest([t.inner_trail for t in d.reasoning]),
-            _margin([*([margin] if in_thoughts else leads), *trails]),  # an answer's closing may end reasoning
-        ),
-        undecided=Scan([*reasoning_ends, *undecided, *marked, *ends]),
+        reasoning=_thoughts(d, parts, openings, margin, calls=calls),
+        undecided=Scan([*parts.reasoning_ends, *undecided, *marked, *ends]),
         strays=Candidates(strays),
+    )
+
+
+def _leads(d: Dialect) -> list[str]:
+    return [t.lead for t in _framed(d) if t.before]
+
+
+def _thoughts(d: Dialect, parts: _Markers, openings: list[Marker], margin: str, *, calls: bool) -> Region:
+    interrupted = calls and parts.policy.call_in_reasoning != "text"
+    called = _firm(d, parts.within(parts.thought_calls)) if interrupted else []
+    margins = [margin] if interrupted else _leads(d)
+    return Region(
+        Scan([*parts.reasoning_ends, *_answers_ends(parts), *openings, *called]),
+        _longest([t.inner_trail for t in d.reasoning]),
+        _margin([*margins, *(t.inner_trail for t in _framed(d))]),  # an answer's closing may end reasoning
     )
 
 
@@ -581,14 +594,14 @@ def _shared(calls: list[CallOpening], ends: list[Closing]) -> list[CallOpening]:
     return [c for c, *closings in own if any(t.first in closers for p in closings for t in (p, *tags(p)))]
 
 
-def _answers_ends(parts: _Parts) -> list[Closing]:
+def _answers_ends(parts: _Markers) -> list[Closing]:
     """The closings of answers that end open reasoning."""
     known = {literals_of(o.pattern) for o in (*parts.reasoning_ends, *parts.ends)}
     return [o for o in parts.frame_ends if tag_of(o.pattern) and literals_of(o.pattern) not in known]
 
 
 def _argument(d: Dialect, t: Template) -> Pattern:
-    """The opening of an argument. Its key also ends at what other spellings that begin alike write behind it."""
+    """The opening of an argument. Its key also ends at what other spellings that begin alike write after it."""
     at = next((n for n, piece in enumerate(t.before, 1) if not isinstance(piece, str)), len(t.before))
     others = [u.before for u in d.argument if u.spelled and u.before != t.before and u.before[:at] == t.before[:at]]
     ends = tuple(end for before in others for end in before[at : at + 1] if isinstance(end, str))
@@ -605,7 +618,7 @@ def argument_closings(t: Template, d: Dialect) -> list[Pattern]:
     return [*found.values()]
 
 
-def _parameters(d: Dialect, parts: _Parts, templates: Sequence[Template]) -> list[Parameter]:
+def _parameters(d: Dialect, parts: _Markers, templates: Sequence[Template]) -> list[Parameter]:
     around: tuple[Form | Block, ...] = (*parts.forms, *parts.inside, *parts.blocks)
     outer = {a.closing.first for a in around if a.closing}
     rivals = [p for a in around for p in (a.closing, a.opening) if p]
@@ -653,7 +666,7 @@ def _next_calls(markers: Iterable[Marker]) -> list[CallOpening]:
     return [o for o in calls if o.block or o.form.marked]
 
 
-def _block_text(parts: _Parts, inner: list[CallOpening]) -> Scan:
+def _block_text(parts: _Markers, inner: list[CallOpening]) -> Scan:
     return Scan(
         [
             *(Closing(BLOCK_END, b.closing, block=b) for b in parts.blocks if b.closing),
@@ -667,7 +680,7 @@ def _block_text(parts: _Parts, inner: list[CallOpening]) -> Scan:
     )
 
 
-def _recover(parts: _Parts) -> Scan:  # a line for each kind of marker
+def _recover(parts: _Markers) -> Scan:  # a line for each kind of marker
     """What ends a broken call."""
     marked = (c for c in parts.calls if (c.marked and c.form.marked) or (c.block and c.block.marked))
     # In a block, the next call ends one that nothing closes.
@@ -698,12 +711,12 @@ def _broken_ends(forms: list[Form], *, sure: bool) -> list[Closing]:  # a line f
 
 
 def _outer(form: Form) -> Pattern:
-    """What closes a call whose objects are left open: an object around the call's own is, too."""
+    """What closes a call whose objects are left open, as is an object around the call's own."""
     return form.closing if form.shape is None else form.closing.unbracketed()
 
 
 def _strays(  # the groups of markers, and which of them belong to calls
-    parts: _Parts, parameters: list[Parameter]
+    parts: _Markers, parameters: list[Parameter]
 ) -> tuple[list[Stray], list[Stray]]:
     """The markers that are dropped if they open or close nothing, and those of them that do not belong to calls."""
     if parts.policy.stray_markers != "drop":
@@ -730,7 +743,7 @@ def _strays(  # the groups of markers, and which of them belong to calls
     return _distinct([*found, *(Stray(s.pattern, False, [], inner=True) for s in inner)]), plain
 
 
-def _stray_openings(parts: _Parts, pairs: list[tuple[Pattern, Pattern]]) -> list[Stray]:
+def _stray_openings(parts: _Markers, pairs: list[tuple[Pattern, Pattern]]) -> list[Stray]:
     """The openings of calls and blocks, by their pairs, that are dropped with nothing after them."""
     openings: list[Stray] = []
     for head, end in pairs:
@@ -759,7 +772,7 @@ def plain_arguments(d: Dialect) -> list[Template]:
     return [t for t in d.argument if quoted not in t.text or t.text.replace(quoted, "{value}") != d.argument[0].text]
 
 
-def _string_ends(parts: _Parts) -> Scan | None:
+def _string_ends(parts: _Markers) -> Scan | None:
     """The ends, and the closings of calls, or of blocks if calls have none of their own; only those with a word."""
     if parts.policy.markers_in_strings != "end":
         return None

@@ -78,7 +78,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def random_letters(size: int) -> str:
-    """So many random letters and digits."""
     pool = _pools.setdefault(size, [])
     try:
         return pool.pop()  # of a list, which threads may share

@@ -38,7 +38,7 @@ _M = TypeVar("_M", bound="Marker")
 _C = TypeVar("_C", bound="Marker | Stray")
 
 
-ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
+ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input", "tool_arguments"))
 """Keys of arguments that are read in every call that is an object."""
 NAME_KEYS: Final = frozenset(("name", "function", "function_name", "tool", "tool_name"))
 """Keys of the name of a declared tool, or of an object that contains it, that are read so."""
@@ -339,7 +339,7 @@ def _then(marker: Marker) -> str:
     then = next((a for a in after if a.kind != SPACE), None)
     if then is None or then.any_case:
         return ""
-    # What only begins a call's marker is told, and spares its closing.
+    # What only begins a call's marker gets a notice, and spares its closing.
     if then.kind == LITERAL and (isinstance(marker, Closing) or not marker.marked):
         return f"{SPACES if after[0].kind == SPACE else ''}(?:{re.escape(then.text[0])}|\\Z)"
     named = then.kind in (NAME, DIGITS, WORD) and not plain_name(first[0])
@@ -416,5 +416,4 @@ def tag_of(pattern: Pattern) -> str:
 
 @lru_cache(256)
 def literals_of(pattern: Pattern) -> str:
-    """The literals of a pattern."""
     return "".join(a.text for a in pattern.atoms if a.kind == LITERAL)

@@ -50,7 +50,7 @@ _KINDS = {
     "any": ANY,
 }
 
-# White space is soft where a template has some, except behind the sign that begins a tag, and before and after a tag.
+# White space is soft where a template has some, except after the sign that begins a tag, and before and after a tag.
 _SOFT = Regex(r"(?<!<)(?<!</)\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]>])|(?<=\})(?=\[/?\w)")
 
 
@@ -59,16 +59,28 @@ _SEPARATORS: Final = Prefix(r"[\s,;]*+")
 _CLOSING: Final = Prefix(rf"(?:[\]}})]{FEW_SPACES}){{0,8}}+")
 
 
-def skip_space(text: str, i: int) -> int:
+def skip_space(text: str, i: int, spaces: Prefix = _ANY_SPACE) -> int:
     """The end of the white space that begins at ``i``."""
     if " " < text[i : i + 1] < "\x7f":  # first the common case: there is none
         return i
-    return _ANY_SPACE.match(text, i).end()
+    return spaces.match(text, i).end()
 
 
 def rest_begins(literal: str, text: str, i: int) -> bool:
     """Whether the rest of a text, from ``i`` on, is the beginning of a literal; a long rest is not copied."""
     return len(text) - i <= len(literal) and literal.startswith(text[i:])
+
+
+_FENCE = Regex(r"```\w{0,16}\s{0,64}+(?=[{\"])")
+_FENCE_MAYBE = Regex(r"`{1,3}(?:(?<=```)\w{0,16}\s{0,64}+)?")
+
+
+def fence(text: str, i: int, *, final: bool) -> int:
+    """The end of a fence's opening at ``i`` around JSON, before its bracket or quote; `NO` or `MORE`."""
+    m = _FENCE.match(text, i)
+    if m is not None:
+        return m.end()
+    return MORE if not final and _FENCE_MAYBE.fullmatch(text, i) else NO
 
 
 def skip_separators(text: str, i: int) -> int:
@@ -79,12 +91,6 @@ def skip_separators(text: str, i: int) -> int:
 def skip_brackets(text: str, i: int) -> int:
     """The end of a few closing brackets, with white space between them, that begin at ``i``."""
     return _CLOSING.match(text, i).end()
-
-
-def _bounded_space(text: str, i: int) -> int:
-    if " " < text[i : i + 1] < "\x7f":
-        return i
-    return _SPACES.match(text, i).end()
 
 
 class Atom(msgspec.Struct, eq=False):
@@ -214,7 +220,7 @@ class Pattern:
             if kind == LITERAL:
                 i = i + len(atom.text) if text.startswith(atom.text, i) else _literal(text, i, atom)
             elif kind == SPACE:
-                i = _bounded_space(text, i)
+                i = skip_space(text, i, _SPACES)
             else:
                 i = self._field(text, i, n, atom, fields)
             if i < 0:
@@ -323,7 +329,7 @@ class Pattern:
         done = i
         for at, atom in enumerate(self.atoms):
             if atom.kind == SPACE:
-                i = _bounded_space(text, i)
+                i = skip_space(text, i, _SPACES)
             elif atom.kind == LITERAL and text.startswith(atom.text, i):
                 i += len(atom.text)
                 if not (whole and self._goes_on(text, i, at)):
@@ -556,7 +562,7 @@ def _add_field(atoms: list[Atom], name: str, before: str, after: str) -> None:
 
 
 def _add_literal(atoms: list[Atom], text: str) -> None:
-    """Add a literal, in which there may be white space where the template writes some, and behind a tag."""
+    """Add a literal, in which there may be white space where the template writes some, and after a tag."""
     at = 0
     for m in _SOFT.finditer(text):
         if m.start() > at:

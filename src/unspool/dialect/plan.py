@@ -53,7 +53,7 @@ class CallPlan(msgspec.Struct, eq=False):
     block_trail: str  # white space after a block
     call_openings: list[Pattern]  # openings of calls that a word marks
     call_closings: list[Pattern]  # closings of calls
-    # What may end the last argument: those, and those of calls that open with a bracket behind its closing.
+    # What may end the last argument: those, and those of calls that open with a bracket after its closing.
     argument_followers: list[Pattern]
     block_closings: list[Pattern]  # closings of blocks
     bare_closings: list[Pattern]  # the closings of blocks that begin with a bracket, without it

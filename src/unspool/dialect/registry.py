@@ -23,37 +23,26 @@ _STRING = Regex(r'"([^"]*)"')
 _POINT = Regex(r"(?<=\d)(?:p(?=\d)|_(?=\d(?![\db.])))")  # in a version: `v3p1`, `3_1`; `qwen3_8b` has none
 
 
-def _head(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as stream:
-        return stream.read(_HEAD).partition(b"[[examples]]")[0]
-
-
 @cache
 def _paths() -> list[str]:
     return [os.path.join(_FOLDER, f) for f in sorted(os.listdir(_FOLDER)) if f.endswith(".toml")]
 
 
-def _names(head: bytes) -> list[str]:
-    found = _NAMES.finditer(head.decode(errors="ignore"))
-    return [name.lower() for m in found for name in _STRING.findall(m.group(1))]
+def _names(path: str) -> list[str]:
+    with open(path, "rb", buffering=0) as stream:
+        head = stream.read(_HEAD).decode(errors="ignore").partition("[[examples]]")[0]
+    return [name.lower() for m in _NAMES.finditer(head) for name in _STRING.findall(m.group(1))]
 
 
 @cache
 def _files() -> dict[str, str]:
     """Every shipped name, in lower case, with its file. Only the beginnings of files are read."""
-    return {name: path for path in _paths() for name in _names(_head(path))}
+    return {name: path for path in _paths() for name in _names(path)}
 
 
 def _shipped(key: str) -> str | None:
     own = os.path.join(_FOLDER, f"{key}.toml")  # a file is named after its dialect
-    if own in _paths():
-        return own
-    quoted = f'"{key}"'.encode(errors="replace")  # a request may name anything
-    for path in _paths():
-        head = _head(path)
-        if quoted in head.lower() and key in _names(head):
-            return path
-    return None
+    return own if own in _paths() else _files().get(key)
 
 
 @cache

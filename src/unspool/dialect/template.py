@@ -52,8 +52,6 @@ def text_of(parts: tuple[Piece, ...]) -> str:
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A parsed template."""
-
     text: str  # as written in the file
     # before, after: the text on either side of the body, without white space that touches a text body.
     before: tuple[Piece, ...]

@@ -20,14 +20,22 @@ class EngineError(Exception):
         retry_after: seconds after which a retry may succeed, if the engine reports them.
         detail: details for the operator only.
         code: the kind of fault as OpenAI calls it, where clients act on it, such as ``context_length_exceeded``.
+        param: the field of the request that is at fault.
     """
 
     def __init__(
-        self, message: str, status: int = 500, retry_after: int | None = None, detail: str = "", code: str | None = None
+        self,
+        message: str,
+        status: int = 500,
+        retry_after: int | None = None,
+        detail: str = "",
+        code: str | None = None,
+        param: str | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(f"{param}: {message}" if param else message)
         self.detail = detail
         self.code = code
+        self.param = param
         self.status = status
         self.retry_after = retry_after
 
@@ -231,4 +239,5 @@ def not_taken(medium: Medium, engine: str, taken: Sequence[str]) -> EngineError:
         f"{medium.kind}: the engine ({engine}) takes {takes}; the chat template would take it in this message of role "
         f"{medium.role!r}",
         400,
+        param=medium.where,
     )

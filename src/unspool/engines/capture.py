@@ -279,7 +279,6 @@ class Capture:
                 await stream.aclose()
 
     async def health(self) -> None:
-        """Return if the engine can generate."""
         await self._engine.health()
 
     async def close(self) -> None:

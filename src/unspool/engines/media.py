@@ -21,6 +21,7 @@ class Medium(msgspec.Struct, frozen=True, kw_only=True):
         sha256: their digest in hexadecimal.
         width, height: of images in pixels, else 0.
         role: the role of the message that it belongs to.
+        where: the field of the request that has its bytes or its URL; empty if a tool returned it.
         start, end: where the prompt's text has its placeholder.
     """
 
@@ -31,6 +32,7 @@ class Medium(msgspec.Struct, frozen=True, kw_only=True):
     width: int = 0
     height: int = 0
     role: str = ""
+    where: str = ""
     start: int = 0
     end: int = 0
 

@@ -194,14 +194,14 @@ def _read(path: Path) -> str:
         return ""
 
 
-class _Store(NamedTuple):
+class _LocalStore(NamedTuple):
     listed: Callable[[], Iterator[StoredModel]]
     roots: Callable[[], list[Path]]
 
 
 _STORES: Final = {
-    "ollama": _Store(_ollama, _ollama_roots),
-    "lmstudio": _Store(_lmstudio, _lmstudio_roots),
-    "hf": _Store(_hf, lambda: [_hub()]),
+    "ollama": _LocalStore(_ollama, _ollama_roots),
+    "lmstudio": _LocalStore(_lmstudio, _lmstudio_roots),
+    "hf": _LocalStore(_hf, lambda: [_hub()]),
 }
 """The stores by the name before the colon."""

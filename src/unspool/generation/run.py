@@ -143,7 +143,7 @@ class Run:
             log.info("%s: cancelled: nobody waits for it any more", self._name)
             raise
         finally:
-            self._work = None  # whose error holds this, and with it all of the request, until the garbage is collected
+            self._work = None  # break the reference cycle through the task's exception
 
     def _whole(self) -> bytes:
         choices, protocol = self._choices, self._protocol
@@ -210,7 +210,8 @@ class Run:
                 log.info("%s: the request is refused: %s", self._name, error)
             else:
                 log.warning("%s: the engine failed: %s", self._name, error)
-            return Failure(str(error), error.status, code=error.code, retry_after=error.retry_after)
+            text, param = self._request.spelled(str(error)), self._request.spelled(error.param or "") or None
+            return Failure(text, error.status, param, code=error.code, retry_after=error.retry_after)
         except asyncio.CancelledError:
             if self._abort is None or self._work is None:
                 raise

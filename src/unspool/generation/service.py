@@ -46,8 +46,8 @@ class Answer(Protocol):
         """End with an error."""
 
 
-async def patrol(watched: Collection[Any], seconds: float) -> None:
-    """Let running answers, or connections, ``look`` for what is due from time to time, until cancelled."""
+async def watch(watched: Collection[Any], seconds: float) -> None:
+    """Call ``look`` of each running answer, or connection, at regular times, until cancelled."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(seconds)

@@ -84,7 +84,7 @@ class Arguments:
         branches = _objects(values, parameters, at)
         if d.item:
             return choice(seq(self.nested_members(values, b, at), Const(end)) for b in branches)
-        return choice(_Markup(self, tool.name, values, b, at, end).all() for b in branches)
+        return choice(_MarkupBuilder(self, tool.name, values, b, at, end).all() for b in branches)
 
     def free(self, tool: Tool, grammar: Freeform, end: str) -> Node:
         """The only argument of a custom tool, whose text a grammar in the request describes."""
@@ -243,7 +243,7 @@ _Around = Callable[[str], tuple[Node, str, Node]]
 """Maps the type of a value to what comes before it, the first marker after it, and the rest."""
 
 
-class _Markup:
+class _MarkupBuilder:
     """The arguments of one tool in markup, up to the end of the call.
 
     A text value may contain its own closing, unless something follows that may follow an argument. So each argument
@@ -417,7 +417,7 @@ def _factored(found: list[tuple[str, Node]]) -> list[tuple[str, Node]]:
 
 
 def _forbidding(parameters: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Parameters without other arguments of some names, if they may come first, alone, or behind a name."""
+    """Parameters without other arguments of some names, if they may come first, alone, or after a name."""
     properties = parameters.get("properties")
     needed = any(key != NAME for key in parameters.get("required") or ())
     if properties is None or needed or parameters.get("additionalProperties") is False:

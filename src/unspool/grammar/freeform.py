@@ -99,7 +99,7 @@ class Freeform(msgspec.Struct, frozen=True):
         step(len(self.source))
         try:
             definitions, ignored = _read(self.source)
-            return _Writer(definitions, ignored, quote, without).text()
+            return _LarkWriter(definitions, ignored, quote, without).text()
         except RecursionError:
             raise _wrong("is nested too deeply") from None
 
@@ -282,7 +282,7 @@ def _count(name: str, token: _Token) -> tuple[int, int | None]:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-class _Writer:
+class _LarkWriter:
     def __init__(self, definitions: _Definitions, ignored: list[str], quote: str, without: tuple[str, ...]) -> None:
         self.definitions = definitions
         self.ignored = ignored

@@ -29,7 +29,7 @@ _MISSING = 0.5  # the cost of a marker that the template lacks; one that it cont
 _READ = 0.7  # the weight of a marker that is read, but not written
 _EXACT = 0.2  # the highest weight of text between fields that occurs verbatim
 _NOISE = 0.05  # the share of the best score by template below which a dialect is no candidate
-_MARKER = re.compile(  # also a tag with the word directly behind it, which ends its line
+_MARKER = re.compile(  # also a tag with the word directly after it, which ends its line
     r'>>+\w+|<[^<>|｜\s{}]+>[a-z]+(?=\n)|<[^<>\s{}]*(?:>| \w+)?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+'
 )
 _CLOSE = 0.4  # the highest weight of an output that a dialect would have written almost so

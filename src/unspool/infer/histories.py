@@ -125,7 +125,6 @@ class HistoryTurn(NamedTuple):
     calls: Calls = ()
 
     def message(self, style: HistoryStyle) -> Message:
-        """The turn as a message of a history."""
         message: Message = {"role": "assistant", "content": self.content}
         if self.calls:
             message["content"] = self.content or style.nothing

@@ -153,7 +153,7 @@ class Blocks(Steps):
         return self._look.soonest(self._plan.reasoning.closings, j)
 
     def _cut_closing(self, j: int, *, cut: bool) -> int:
-        """The end of the beginning of a closing at ``j``; ``cut``: the output ends in the beginning of a marker."""
+        """The end of a partial closing at ``j``; ``cut``: the output ends inside a marker."""
         if cut and not self._look.closed_behind(j):
             return len(self._tape.buf)
         within = self._bracketed()

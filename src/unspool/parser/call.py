@@ -22,8 +22,8 @@ class CallSink:
     DROP: Final = "drop"
 
 
-class Desk(msgspec.Struct, eq=False):
-    """What all calls of one output share: the ledger, the tools, and the ids given so far."""
+class CallContext(msgspec.Struct, eq=False):
+    """State shared by all calls in one output: the ledger, the tools, and the ids given so far."""
 
     ledger: Ledger  # where events go
     plan: Plan  # the plan of the dialect
@@ -57,7 +57,7 @@ class Desk(msgspec.Struct, eq=False):
 class OpenCall(msgspec.Struct, eq=False):
     """One call."""
 
-    desk: Desk  # what all calls share
+    context: CallContext  # what all calls share
     # form, block: the templates by which it is written.
     form: Form
     block: Block
@@ -74,19 +74,19 @@ class OpenCall(msgspec.Struct, eq=False):
     sink: str = CallSink.CALL  # where its text goes
     started: bool = False  # its name is known, and was emitted or is being dropped
     complete: bool = False  # its arguments have closed themselves
+    fenced: bool = False  # they are in a fence, which is still open
     early: list[str] = []  # arguments that came before the name
-    inside: int = (
-        0  # the offset up to which a literal was read; what became no JSON at its end belongs to it all the same
-    )
+    # The offset up to which a literal was read; what became no JSON at its end belongs to it all the same.
+    inside: int = 0
     # The notices of its literals, which wait for its end: their place in a literal depends on how it is cut.
     late: list[tuple[str, str]] = []
 
     def announce(self, end: int) -> None:  # the steps of a header, in their order
         """The name is known and its header ends at an offset: send the call, or do what the policy says."""
-        desk = self.desk
-        ledger = desk.ledger
-        policy = desk.plan.policy
-        self.known = known = None if desk.names is None else self.name in desk.names
+        context = self.context
+        ledger = context.ledger
+        policy = context.plan.policy
+        self.known = known = None if context.names is None else self.name in context.names
         self.started = True
         holds = ledger.holds
         header = bool(holds) and holds[-1].why == Why.HEADER
@@ -119,7 +119,7 @@ class OpenCall(msgspec.Struct, eq=False):
         if self.form.other:
             ledger.notice("other_syntax", self.name)
         self.index = ledger.index
-        self.id = desk.id_of(self.index, self.name, self.fields, self.id)
+        self.id = context.id_of(self.index, self.name, self.fields, self.id)
         if ledger.thinking:
             ledger.end_reasoning(ledger.at, pause=policy.call_in_reasoning == "resume")
         ledger.start_call(self.id, self.name, end, known)
@@ -129,7 +129,7 @@ class OpenCall(msgspec.Struct, eq=False):
         # A control character, or one that cannot be seen, may steer the terminals and the logs of clients.
         if not self.known and not self.name.isprintable():
             return "call_without_name"
-        return "undeclared_tool" if self.known is False and self.desk.plan.policy.unknown_tool != "forward" else ""
+        return "undeclared_tool" if self.known is False and self.context.plan.policy.unknown_tool != "forward" else ""
 
     def put(self, fragment: str, end: int) -> None:
         """Emit arguments that were read up to an offset."""
@@ -138,33 +138,33 @@ class OpenCall(msgspec.Struct, eq=False):
         elif not self.started:
             self.early.append(fragment)
         elif fragment:
-            self.desk.ledger.arguments(self.index, fragment, end)
-        elif end - self.desk.ledger.at > MAX_SPACE:
-            self.desk.ledger.markup(end)  # a long stretch of dropped white space
+            self.context.ledger.arguments(self.index, fragment, end)
+        elif end - self.context.ledger.at > MAX_SPACE:
+            self.context.ledger.markup(end)  # a long stretch of dropped white space
 
     def put_early(self) -> None:
         """Emit the arguments that came before the name, which has just been announced."""
         fragment, self.early = "".join(self.early), []
         if fragment and self.sink == CallSink.CALL:
-            self.desk.ledger.arguments(self.index, fragment, self.desk.ledger.at)
+            self.context.ledger.arguments(self.index, fragment, self.context.ledger.at)
 
     def pass_by(self, end: int) -> None:
         """Emit a call that is not sent as text or as markup, up to an offset."""
         if self.sink == CallSink.TEXT:
-            self.desk.ledger.text(end)
+            self.context.ledger.text(end)
         else:
-            self.desk.ledger.markup(end)
+            self.context.ledger.markup(end)
 
     def cover(self) -> None:
         """Cover what a literal read last with a piece of arguments, which is empty: how much of it came with the piece
         before depends on how it was cut."""
-        if self.inside > max(self.desk.ledger.at, 0) and self.sink == CallSink.CALL and self.index >= 0:
-            self.desk.ledger.arguments(self.index, "", self.inside)
+        if self.inside > max(self.context.ledger.at, 0) and self.sink == CallSink.CALL and self.index >= 0:
+            self.context.ledger.arguments(self.index, "", self.inside)
 
     def notice(self, kind: str, detail: str) -> None:
         """Emit a notice: the call deviates from the format."""
         self.cover()
-        self.desk.ledger.notice(kind, detail)
+        self.context.ledger.notice(kind, detail)
 
     def notice_at(self, end: int, kind: str, detail: str) -> None:
         """Emit a notice after all that was read, up to an offset, however it was cut."""
@@ -172,7 +172,7 @@ class OpenCall(msgspec.Struct, eq=False):
         if self.sink != CallSink.CALL:
             self.pass_by(end)
         elif self.started:
-            self.desk.ledger.markup(end)
+            self.context.ledger.markup(end)
         self.notice(kind, detail)
 
     def notice_surplus(self, brackets: str) -> None:
@@ -183,6 +183,6 @@ class OpenCall(msgspec.Struct, eq=False):
 
     def replayed(self) -> None:
         """Start over as the first call of the output, which the prompt opened, and emit its beginning."""
-        begun = self.desk.ledger.replayed(self.index)
+        begun = self.context.ledger.replayed(self.index)
         self.index = 0
-        self.desk.ledger.reopen_call(self.id, self.name, self.known, begun)
+        self.context.ledger.reopen_call(self.id, self.name, self.known, begun)

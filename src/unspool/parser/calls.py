@@ -3,13 +3,13 @@
 from typing import Final
 
 from ..dialect.markers import Block, CallOpening, Form
-from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
+from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, rest_begins, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
 from ..events import Status
 from ..regex import Regex
 from . import states
-from .call import CallSink, Desk, OpenCall
+from .call import CallContext, CallSink, OpenCall
 from .ledger import CAP, Hold, Why
 from .lookout import first_of
 from .openings import Match
@@ -31,6 +31,7 @@ _NAMELESS = Regex(
     r"""(?:["'][\w.\-]{0,256}+(?:["']\s?(?::\s{0,64}+(?:["'][\w.\-:/]{0,1024}+["']?)?)?)?)?\s{0,64}+"""
 )
 """An object that is cut before its name is complete, with nothing but short values before it."""
+_TICKS: Final = "```"
 _ID = Regex(r"[\w.\-:/]++")
 _PROSE: Final = (states.TEXT, states.REASONING)
 _IN_BLOCK: Final = (states.BLOCK, states.BLOCK_TEXT)
@@ -42,7 +43,7 @@ _SOON: Final = 256  # so near the end of the text, a call without its closing is
 class Calls(Steps):
     """Opens, reads and ends calls, one at a time."""
 
-    _desk: Desk
+    _context: CallContext
     call: OpenCall | None = None  # the open call, if any
     reader: CallReader | None = None  # reads the inside of the call; ``broken`` reads the rest of it after an error
     broken: BrokenReader | None = None
@@ -107,7 +108,7 @@ class Calls(Steps):
             ledger.markup(base + i)
             start = base + i
         name = match.fields.get("name", "")
-        call = self.call = OpenCall(self._desk, form, block, start, match.fields, place, margin, thought, name)
+        call = self.call = OpenCall(self._context, form, block, start, match.fields, place, margin, thought, name)
         self.within = block
         parts.margin, parts.seen = "", True
         if form.shape is None:
@@ -122,8 +123,8 @@ class Calls(Steps):
     def _mend_name(self, call: OpenCall, end: int) -> None:
         """If the name is a declared one with the id written wrongly around it, it is that one; its header ends at an
         offset, and an id that contains the name stays as written."""
-        names = self._desk.names
-        mended = self._desk.mended(call.name) if names and call.name not in names else ""
+        names = self._context.names
+        mended = self._context.mended(call.name) if names and call.name not in names else ""
         if mended:
             self._ledger.notice("mended_name", call.name)
             if "{name}" in self._plan.dialect.id:
@@ -154,19 +155,14 @@ class Calls(Steps):
 
     def _whole(self, form: Form, block: Block, match: Match) -> Whole | None:  # each condition leaves it to the machine
         """The call whose opening matches, if all of it is there and plain."""
-        policy = self._plan.policy
         if not form.arguments or form.forced or form.syntax == Syntax.TEXT:
             return None
-        buf, i, names = self._tape.buf, match.end, self._openings.names
+        buf, i, policy = self._tape.buf, match.end, self._plan.policy
         if len(buf) - i < _SOON and buf.find(form.closing.first, i) < 0:
             return None
         marked = form.marked or block.marked
         whole = self._plain(form, match, buf, bare=not marked)
-        if whole is None:
-            return None
-        name = whole.name
-        counts = marked and name.isprintable() and name == name.strip() if names is None else name in names
-        if not counts or not (marked or defines(whole.arguments, 0, self._desk.tools.schema(name)) == NO):
+        if whole is None or not self._names_tool(whole, marked=marked):
             return None
         if form.syntax is not None and self._undecided(whole):
             return None
@@ -178,6 +174,12 @@ class Calls(Steps):
             return None
         whole.end = end
         return whole
+
+    def _names_tool(self, whole: Whole, *, marked: bool) -> bool:
+        name, names = whole.name, self._openings.names
+        if names is None:
+            return marked and name.isprintable() and name == name.strip()
+        return name in names and (marked or defines(whole.arguments, 0, self._context.tools.schema(name)) == NO)
 
     def unopened(self, i: int) -> int:  # each condition leaves it to the text
         """Read the call at ``i`` that lacks its opening, if it names a declared tool, is plain, and is closed soon: its
@@ -200,7 +202,7 @@ class Calls(Steps):
                 ledger.notice("missing_open", whole.name)
                 self._take_whole(whole, form, block, match, tape.base + i)
                 self.within = None
-                self._parts.leave_block()  # so what follows counts as behind any call that is closed
+                self._parts.leave_block()  # so what follows counts as after any call that is closed
                 return whole.end
             if len(buf) < last and not tape.final:
                 found = MORE
@@ -214,20 +216,20 @@ class Calls(Steps):
         if form.syntax is not None:
             return whole_literal(self._openings, form, fields, buf, i)
         name = fields.get("name", "")
-        return whole_markup(self._openings, self._desk.tools.schema(name), form, name, buf, i)
+        return whole_markup(self._openings, self._context.tools.schema(name), form, name, buf, i)
 
     def _undecided(self, whole: Whole) -> bool:
         """Whether arguments that are a literal may be wrapped, or contain a marker that may end a string."""
-        if WRAPPED.match(whole.arguments) and self._desk.tools.schema(whole.name) is not None:
+        if WRAPPED.match(whole.arguments) and self._context.tools.schema(whole.name) is not None:
             return True
         scan = self._plan.calls.string_ends
         return scan is not None and scan.find.search(self._tape.buf, whole.header, whole.inside) is not None
 
     def _take_whole(self, whole: Whole, form: Form, block: Block, match: Match, start: int) -> None:
         """Read a call that is complete in the text, from an offset on."""
-        desk, ledger, base, name = self._desk, self._ledger, self._tape.base, whole.name
+        context, ledger, base, name = self._context, self._ledger, self._tape.base, whole.name
         ledger.markup(start)
-        call_id = desk.id_of(ledger.index, name, match.fields, whole.call_id)
+        call_id = context.id_of(ledger.index, name, match.fields, whole.call_id)
         header, inside, end = base + whole.header, base + whole.inside, base + whole.end
         known = None if self._openings.names is None else True
         if form.other:
@@ -252,7 +254,7 @@ class Calls(Steps):
             self.reader = TextReader(call, self._openings)
             self._parts.state = states.MARKUP
         elif form.syntax is None:
-            self.reader = MarkupReader(call, self._openings, self._desk.tools.schema(call.name))
+            self.reader = MarkupReader(call, self._openings, self._context.tools.schema(call.name))
             self._parts.state = states.MARKUP
         else:
             reader = self.reader = ArgumentsReader(call, self._openings)
@@ -385,10 +387,17 @@ class Calls(Steps):
         assert call is not None
         tape = self._tape
         i = tape.i
+        j = skip_space(tape.buf, i)
+        if call.fenced and j - i <= MAX_SPACE:
+            if rest_begins(_TICKS, tape.buf, j) and not tape.final:
+                return False
+            call.fenced = False
+            if tape.buf.startswith(_TICKS, j):
+                tape.i = j + len(_TICKS)
+                return True
         if not call.form.closing.atoms:
             self._end_call(call.status, tape.base + i)
             return True
-        j = skip_space(tape.buf, i)
         if j - i > MAX_SPACE:
             self._end_unclosed(call, i)
             return True
@@ -544,7 +553,7 @@ class Calls(Steps):
     def _take_bare(self, call: OpenCall, hold: Hold, end: int) -> bool:  # each condition leaves it text
         """Read the text in a closed call, which ends at an offset, as its only required string; false if it is none."""
         tape, arguments = self._tape, self._plan.arguments.parameters
-        schema = self._desk.tools.schema(call.name)
+        schema = self._context.tools.schema(call.name)
         key = (
             None
             if schema is None or call.form.syntax is not None or call.sink != CallSink.CALL

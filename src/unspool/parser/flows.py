@@ -261,8 +261,10 @@ class LiteralFlow(CallFlow):
             return None
         self._restore()
         marks = literal.marks() if spot is not None and len(text) <= SHORT else None
+        repaired = literal.repaired
         end = literal.read(text, 0)
-        if literal.mode >= DONE or literal.notes:
+        # Where strict JSON is repaired, what is kept is no longer what was written.
+        if literal.mode >= DONE or literal.notes or (self._all is None and literal.repaired != repaired):
             self.waits = text
             self._read = end
             self.taken = True

@@ -258,8 +258,8 @@ class Lookout(msgspec.Struct, eq=False):
         return NO, False
 
     def _inner_stray(self, i: int, r: int, more: int) -> int:
-        """``r`` if a stray closing of an argument at ``buf[i:r]`` counts: one of something else follows, behind so many
-        ``more`` of arguments."""
+        """``r`` if a stray closing of an argument at ``buf[i:r]`` counts: after at most ``more`` others of arguments, a
+        stray closing of something else follows."""
         j = skip_space(self._tape.buf, r)
         if j - r > MAX_SPACE or not self.stray_counts(i):
             return NO

@@ -5,13 +5,14 @@ from typing import Any, Final
 from ..events import Stage
 from . import states
 from .blocks import Blocks
-from .call import CallSink, Desk
+from .call import CallContext, CallSink
 from .calls import Calls
 from .ledger import CAP, Ledger, Tape, Why
 from .lookout import ALWAYS, Lookout, first_ending, first_of
 from .openings import Openings
 from .parts import Parts
 from .prose import Prose
+from .readers.markup import MarkupReader
 from .readers.object import ObjectReader
 from .table import TABLE
 
@@ -38,16 +39,16 @@ class Machine:
         prose: steps in reasoning and content.
     """
 
-    def __init__(self, tape: Tape, desk: Desk, openings: Openings) -> None:
-        plan = self._plan = desk.plan
-        ledger: Ledger = desk.ledger
+    def __init__(self, tape: Tape, context: CallContext, openings: Openings) -> None:
+        plan = self._plan = context.plan
+        ledger: Ledger = context.ledger
         look: Lookout = openings.look
         self.tape = tape
         self.ledger = ledger
         self.look = look
         self.openings = openings
         parts = self.parts = Parts(plan, tape, ledger, look)
-        calls = self.calls = Calls(plan, tape, ledger, look, parts, openings, desk)
+        calls = self.calls = Calls(plan, tape, ledger, look, parts, openings, context)
         prose = self.prose = Prose(plan, tape, ledger, look, parts, openings, calls)
         blocks = self._blocks = Blocks(plan, tape, ledger, look, parts, openings, calls)
         self._owners: tuple[Any, ...] = (prose, blocks, calls)
@@ -88,23 +89,28 @@ class Machine:
 
     def _thought_step(self) -> bool:
         """Take a step of a call in reasoning, up to the closing of the reasoning, or to what may become it."""
-        tape, calls = self.tape, self.calls
+        tape = self.tape
         end, certain = self._thought_closes()
         if end == len(tape.buf) or (tape.final and not certain):
             return self._step()
         tape.buf, rest = tape.buf[:end], tape.buf[end:]
         going = tape.i < end and self._step()
         if not going and certain and not self.ledger.too_much():
-            final, ended, call = tape.final, tape.ended, calls.call
-            tape.final = tape.ended = True
-            while calls.call is call and self._step():
-                pass
-            if calls.call is call:
-                calls.cut()
-            tape.final, tape.ended = final, ended
+            self._end_call()
             going = True
         tape.buf += rest
         return going or self.ledger.too_much()
+
+    def _end_call(self) -> None:
+        """End the open call here, as at the end of the output."""
+        tape, calls = self.tape, self.calls
+        final, ended, call = tape.final, tape.ended, calls.call
+        tape.final = tape.ended = True
+        while calls.call is call and self._step():
+            pass
+        if calls.call is call:
+            calls.cut()
+        tape.final, tape.ended = final, ended
 
     def _thought_closes(self) -> tuple[int, bool]:
         """The place of the closing of reasoning, and whether it is certain; else the end of the text."""
@@ -188,10 +194,17 @@ class Machine:
             if ledger.thinking:
                 ledger.reopen_reasoning()
 
-    def end_string(self) -> None:
-        """A closing marker follows, known by its token's id: it ends the call even inside a string."""
+    def end_string(self, *, turn: bool) -> None:
+        """A closing marker follows, known by its token's id: it ends the call even inside a string; inside a value in
+        markup, only the end of the ``turn`` does."""
         calls = self.calls
         call, inner = calls.call, calls.arguments
+        if turn and self.parts.state is states.MARKUP:
+            self.run()
+            reader, waits = calls.reader, self.tape.i < len(self.tape.buf)
+            if calls.call is call and isinstance(reader, MarkupReader) and (waits or reader.value is not None):
+                self._end_call()
+            return
         if calls.broken is not None and calls.broken.within:
             self.run()
             if calls.broken is not None:

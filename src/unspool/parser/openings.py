@@ -30,6 +30,7 @@ from ..dialect.patterns import (
     NO,
     SPACES,
     Pattern,
+    fence,
     names_call,
     rest_begins,
     skip_brackets,
@@ -133,7 +134,7 @@ class Openings(msgspec.Struct, eq=False):
         return Match(MORE, fields) if declared else _NONE
 
     def _without_arguments(self, o: CallOpening, form: Form, end: int, fields: dict[str, str], *, cut: bool) -> Match:
-        """How an opening matches without arguments behind it; ``cut``: they may still come."""
+        """How an opening matches without arguments after it; ``cut``: they may still come."""
         final = self.tape.final
         if not cut and form.syntax is None:
             glued = self._key_in_name(end, fields)
@@ -159,7 +160,7 @@ class Openings(msgspec.Struct, eq=False):
         form = o.form
         if form.shape is not None or not form.opening.after_name:
             return False
-        # Text that is read again may be cut off behind it.
+        # Text that is read again may be cut off after it.
         again = self.tape.base + i < self.text_until
         return again or (self._outside(o, form) and self.look.stands(o.pattern, i) >= 0)
 
@@ -290,6 +291,9 @@ class Openings(msgspec.Struct, eq=False):
     def _literal_begins(self, syntax: str, i: int) -> int:
         """Whether arguments that are one literal begin at ``i``: an object, an object in a string, or null."""
         buf = self.tape.buf
+        if buf[i] == "`" and syntax == Syntax.JSON:
+            at = fence(buf, i, final=self.tape.final)
+            return min(at, i)
         if buf[i] == "{" or (buf[i] == '"' and syntax == Syntax.JSON) or (buf[i] == "(" and syntax == Syntax.QUOTE):
             return i
         if syntax == Syntax.JSON and NULL.startswith(buf[i : i + len(NULL)]):

@@ -13,14 +13,14 @@ from ..message import Fold, Message
 from ..policy import Policy
 from ..toolset import ToolChoice, Toolset, read_toolset
 from ..validation import check, check_ids, check_prompt, check_tokenizer, described, wrong_type
-from .call import Desk
+from .call import CallContext
 from .flows import Flow, Stretch, flow_of
 from .ledger import Ledger, Tape
 from .lookout import Lookout
 from .machine import Machine
 from .openings import Openings
 from .prompt import decode_ids, prompt_end, prompt_tail
-from .token_feed import TokenFeed, closes, is_marker
+from .token_feed import TokenFeed, closes, ends_turn, is_marker
 
 
 class Parser:
@@ -83,7 +83,7 @@ class Parser:
         look = Lookout(plan, plan.reading if calls else plan.plain, tape, ledger)
         names = request.names
         openings = Openings(look, tape, names, request.name)
-        machine = self._machine = Machine(tape, Desk(ledger, plan, request, names, ids), openings)
+        machine = self._machine = Machine(tape, CallContext(ledger, plan, request, names, ids), openings)
         self._fold = Fold()
         self._dialect = plan.dialect
         self._tokenizer = tokenizer
@@ -131,7 +131,7 @@ class Parser:
         if self._flow is not None:
             self._flow.joins(self._at)
             if self._tokens is not None:
-                self._tell_spans(self._tokens)
+                self._add_spans(self._tokens)
         return self._fold.message()
 
     @property
@@ -255,7 +255,7 @@ class Parser:
         if flow is not None:
             flow.stop(self._at)
             if self._tokens is not None:
-                self._tell_spans(self._tokens)
+                self._add_spans(self._tokens)
 
     def _catch_up(self) -> None:
         """Let the machine read what waits, which may be the opening of a call."""
@@ -263,10 +263,10 @@ class Parser:
             self._stop_flow()
             self._machine.run()
 
-    def _tell_spans(self, tokens: TokenFeed) -> None:
+    def _add_spans(self, tokens: TokenFeed) -> None:
         """Add the token spans of what flowed to the message."""
-        self._fold.claim(tokens.told, tokens.claimed)
-        tokens.told = tokens.claimed
+        self._fold.claim(tokens.folded, tokens.claimed)
+        tokens.folded = tokens.claimed
 
     def _stop_stretch(self) -> None:
         """Let what is open go on from where its stretch has come."""
@@ -308,7 +308,7 @@ class Parser:
         events = self._machine.ledger.take()
         if self._tokens is not None:
             self._tokens.span(events)
-            self._tokens.told = self._tokens.claimed
+            self._tokens.folded = self._tokens.claimed
         self._fold.extend(events)
         return events
 
@@ -402,7 +402,7 @@ class Parser:
         if is_marker(literal, plan):
             machine.look.mark(at)
             if machine.look.counted and machine.calls.call is not None and closes(literal, plan):
-                machine.end_string()
+                machine.end_string(turn=ends_turn(literal, plan))
         if foreign and machine.calls.call is None:
             machine.ledger.foreign_spans.append((at, at + len(literal)))
         return self._feed(literal, stage)

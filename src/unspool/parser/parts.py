@@ -47,7 +47,7 @@ class Parts(msgspec.Struct, eq=False):
         return Origin(self.state, self.framed, self.margin)
 
     def leaves(self, margin: str) -> None:
-        """A part has ended, and removes this white space from the text after it."""
+        """Note that a part has ended, which removes this white space from the text after it."""
         self.margin = margin
         self.seen = True
 

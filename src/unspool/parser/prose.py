@@ -509,7 +509,7 @@ class Prose(Steps):
         return self._drop(p, end, "stray_open" if opens else "stray_close") if end >= 0 else end
 
     def _drop_brackets(self, p: int) -> int:
-        """Drop surplus brackets at ``p``, behind a block, if the turn ends there, or another call opens: their end,
+        """Drop surplus brackets at ``p``, after a block, if the turn ends there, or another call opens: their end,
         `NO` or `MORE`."""
         buf = self._tape.buf
         if buf.startswith(")", p):  # prose may have opened it
@@ -657,7 +657,7 @@ class Prose(Steps):
         return NO
 
     def _begin_decided(self) -> None:
-        """Begin the reasoning that a closing decides, behind its opening without the tag if that is there."""
+        """Begin the reasoning that a closing decides, after its opening without the tag if that is there."""
         tape, buf = self._tape, self._tape.buf
         j = skip_space(buf, tape.i)
         untagged = [o.pattern for o in self._plan.plain.edge.at(buf, j) if o.kind == REASONING and not o.marked]

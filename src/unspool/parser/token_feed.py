@@ -26,7 +26,7 @@ class TokenFeed:
         self.starts: list[int] = []  # where the text of each token begins that no event has claimed yet
         self.stream = self._decoder.stream
         self.claimed = 0  # the number of tokens that events have claimed
-        self.told = 0  # how many of them are in the message
+        self.folded = 0  # how many of them are in the message
 
     def read(self, ids: tuple[int, ...]) -> list[tuple[str, str]]:
         """Decode ids: stretches of text, each with the literal of the added token after it (``""`` at the end)."""
@@ -116,3 +116,8 @@ def closes(literal: str, plan: Plan) -> bool:
     """Whether an added token begins a closing of a call, a block or the turn."""
     patterns = (*plan.calls.closings, *plan.calls.bare_closings, *(o.pattern for o in plan.ends))
     return any(p.first.startswith(literal) for p in patterns)
+
+
+def ends_turn(literal: str, plan: Plan) -> bool:
+    """Whether an added token ends the turn, and closes no call or block."""
+    return any(o.pattern.first == literal for o in plan.ends) and all(c.first != literal for c in plan.calls.closings)

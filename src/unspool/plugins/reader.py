@@ -283,7 +283,7 @@ class OutputReader:
         return self._paused or (isinstance(notice, Notice) and notice.kind == "stray_close")
 
     def _goes_on(self, events: list[Event], i: int, markup: str) -> bool:
-        """Whether markup is returned where reasoning stays: what is directly behind it, and a closing of its own."""
+        """Whether markup is returned where reasoning stays: what is directly after it, and a closing of its own."""
         return self._keep is Keep.REASONING and (self._behind or self._closes(markup, events, i))
 
     def _stays(self, events: list[Event], i: int, markup: str) -> bool:

@@ -55,18 +55,18 @@ def render(
         begin = None if stage is None else Stage(stage)
     except ValueError:
         raise ValueError(f"stage: {stage!r} is not one of {', '.join(Stage)}") from None
-    return _Renderer(d, read_turn(message), request, begin).render()
+    return _TurnWriter(d, read_turn(message), request, begin).render()
 
 
 @dataclass(slots=True)
-class _Segment:
+class _SpacedText:
     lead: str
     text: str
     trail: str
 
 
 @dataclass(slots=True)
-class _Form:
+class _Forms:
     """The alternatives by which one call is written: its own, and those of each argument."""
 
     call: Template
@@ -86,7 +86,7 @@ def _unread(part: str, field: str, why: str) -> _Difference:
     return _Difference(part, field, f"the text would not read back: {why}")
 
 
-class _Renderer:
+class _TurnWriter:
     """Writes one turn: tries alternatives in order, until the text reads back."""
 
     def __init__(self, d: Dialect, turn: Turn, tools: Toolset, stage: Stage | None) -> None:  # a line for each field
@@ -105,7 +105,7 @@ class _Renderer:
         self.chosen = dict.fromkeys(self.alternatives, 0)
         self.own = [self.own_text(c) for c in turn.calls]
         own_or_not = zip(turn.calls, self.own, strict=True) if d.call else ()
-        self.forms = [_Form(t.templates[0] if t else d.call_of(c.name)) for c, t in own_or_not]
+        self.forms = [_Forms(t.templates[0] if t else d.call_of(c.name)) for c, t in own_or_not]
         self.ids = _call_ids(d.id, turn.calls)
         ends = string_ends(compile_plan(d))
         self.ends = re.compile("|".join((r"\\.", *map(re.escape, ends)))) if ends else None
@@ -186,19 +186,21 @@ class _Renderer:
             fitting = {k: self.fit_argument(call, k, arguments) for k in call.value} if len(arguments) > 1 else {}
             own = self.own[i]
             texts = writable(own.templates) if own else []
-            forms = [_Form(t, fitting) for t in (*texts, self.d.call_of(call.name), *calls) if t.body or not call.value]
+            forms = [
+                _Forms(t, fitting) for t in (*texts, self.d.call_of(call.name), *calls) if t.body or not call.value
+            ]
             self.forms[i] = next((f for f in forms if self.alone(call, f)), forms[0])
         return True
 
     def fit_argument(self, call: TurnCall, key: str, templates: list[Template]) -> Template:
         one = {key: call.value[key]}
         alone = TurnCall(call.name, call.id, write(one, JSON), one)
-        fits = (t for t in templates if self.alone(alone, _Form(self.d.call[0], {key: t})))
+        fits = (t for t in templates if self.alone(alone, _Forms(self.d.call[0], {key: t})))
         return next(fits, templates[0])
 
-    def alone(self, call: TurnCall, form: _Form) -> bool:
+    def alone(self, call: TurnCall, form: _Forms) -> bool:
         """Whether a message with only this call reads back."""
-        renderer = _Renderer(self.d, Turn("", "", [call]), self.tools, Stage.CONTENT)
+        renderer = _TurnWriter(self.d, Turn("", "", [call]), self.tools, Stage.CONTENT)
         renderer.forms = [form]
         return renderer.attempt()[1] is None
 
@@ -209,7 +211,7 @@ class _Renderer:
         parts = [p for p in parts if p.reasoning or p.content or p.calls]
         for i, part in enumerate(parts if len(parts) > 1 else ()):
             try:
-                _Renderer(self.d, part, self.tools, Stage.CONTENT).render()
+                _TurnWriter(self.d, part, self.tools, Stage.CONTENT).render()
             except DialectError as error:
                 number = i - (len(parts) - len(turn.calls))
                 return DialectError(str(error).replace("tool_calls[0]", f"tool_calls[{number}]", 1))
@@ -226,9 +228,9 @@ class _Renderer:
             margin = part.trail
         return "".join((*out, margin))
 
-    def parts(self) -> list[_Segment]:
+    def parts(self) -> list[_SpacedText]:
         turn = self.turn
-        parts: list[_Segment] = []
+        parts: list[_SpacedText] = []
         opened = self.begin is Stage.REASONING and bool(self.d.reasoning)
         if turn.reasoning or opened:
             parts.append(self.part("reasoning", turn.reasoning, first=True, opened=opened))
@@ -238,7 +240,7 @@ class _Renderer:
             parts.append(self.calls(first=not parts))
         return parts
 
-    def part(self, name: str, text: str, *, first: bool, opened: bool = False) -> _Segment:
+    def part(self, name: str, text: str, *, first: bool, opened: bool = False) -> _SpacedText:
         template = self.alternatives[name][self.chosen[name]]
         opening, closing = template.opening, template.closing
         opening = "" if opened else unstarted(opening, self.d.start) if first else opening
@@ -247,7 +249,7 @@ class _Renderer:
             # A part of white space only is at the beginning and the end of the turn.
             opening = opening if first else ""
             closing = "" if self.turn.calls else closing
-        return _Segment(lead, opening + text + closing, trail)
+        return _SpacedText(lead, opening + text + closing, trail)
 
     def margins(self, name: str) -> tuple[str, str]:
         """The margins of the chosen alternative; after the first, the longest of all, which is what is read."""
@@ -256,7 +258,7 @@ class _Renderer:
             return templates[0].lead, templates[0].trail
         return max((t.lead for t in templates), key=len), max((t.trail for t in templates), key=len)
 
-    def calls(self, *, first: bool) -> _Segment:
+    def calls(self, *, first: bool) -> _SpacedText:
         template = self.alternatives["calls"][self.chosen["calls"]]
         opening, closing = template.opening, template.closing
         calls = [self.call(i) for i in range(len(self.turn.calls))]
@@ -269,7 +271,7 @@ class _Renderer:
         lead, trail = self.margins("calls")
         if template.body == "call":
             separator = closing + template.trail + separator + opening
-        return _Segment(lead, begin + separator.join(calls) + closing, trail)
+        return _SpacedText(lead, begin + separator.join(calls) + closing, trail)
 
     def call(self, i: int) -> str:
         call, form = self.turn.calls[i], self.forms[i]
@@ -286,7 +288,7 @@ class _Renderer:
             fields["arguments"] = self.arguments(call, form)
         return form.call.fill(fields)
 
-    def arguments(self, call: TurnCall, form: _Form) -> str:
+    def arguments(self, call: TurnCall, form: _Forms) -> str:
         d = self.d
         if d.argument:
             return d.separator.arguments.join(

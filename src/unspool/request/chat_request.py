@@ -1,7 +1,7 @@
 """`ChatRequest`: the common form of requests, into which every protocol is read."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -31,6 +31,9 @@ class Attempt(NamedTuple):
     again: bool = False
 
 
+_SCHEMA_AT: Final = "response_format.json_schema.schema"
+
+
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request, in terms of chat completions."""
 
@@ -45,7 +48,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None  # the largest number of tokens of each choice
     sampling: Sampling = Sampling()
     response_format: Mapping[str, Any] | None = None  # the field in the form of chat completions
-    schema_at: str = "response_format.json_schema.schema"  # where the request has that format's schema
+    schema_at: str = _SCHEMA_AT  # where the request has that format's schema
     thinking: bool | None = None  # whether the model should think; ``None`` if the request does not say
     template: dict[str, Any] = {}  # variables of the chat template, by name
     template_at: Mapping[str, str] = {}  # the fields that set them
@@ -64,6 +67,10 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     # How it is related to earlier calls of its session, as the agent declares: types and ids.
     edges: tuple[tuple[str, str], ...] = ()
     attempt: Attempt = Attempt()
+
+    def spelled(self, text: str) -> str:
+        """A text that begins with the name of a field, as its protocol names the field of the schema."""
+        return text.replace(_SCHEMA_AT, self.schema_at, 1) if text.startswith(_SCHEMA_AT) else text
 
     @property
     def prompt_count(self) -> int:

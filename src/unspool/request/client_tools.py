@@ -102,23 +102,23 @@ def client_tool(one: Fields) -> dict[str, Any] | None:
     found = next((row for pattern, row in _KNOWN.items() if re.fullmatch(pattern, kind)), None)
     if found is None:
         return None
-    told, arguments, required = found
+    description, arguments, required = found
     size = _size(one, "display_width_px", "display_height_px")
     parameters = _object(arguments, required)
-    return tool(one.text("name"), told.replace("{size}", size), parameters, one.flag("strict", None))
+    return tool(one.text("name"), description.replace("{size}", size), parameters, one.flag("strict", None))
 
 
 def openai_tool(one: Fields, kind: str) -> dict[str, Any]:
     """The function that stands for a tool of OpenAI's that clients run."""
-    told, arguments, required = _OPENAIS[kind]
-    told = told.replace("{size}", _size(one, "display_width", "display_height"))
+    description, arguments, required = _OPENAIS[kind]
+    description = description.replace("{size}", _size(one, "display_width", "display_height"))
     if kind == "shell":
         environment = one.object("environment")
         environment.one_of("type", ("local",), "local")  # no containers are run here
         for skill in environment.objects("skills", ()):
             name, path, about = (skill.text(field) for field in ("name", "path", "description"))
-            told += f"\nThe folder {path} holds instructions, {name}: {about}"
-    return tool(kind, told, _object(arguments, required))
+            description += f"\nThe folder {path} holds instructions, {name}: {about}"
+    return tool(kind, description, _object(arguments, required))
 
 
 def _size(one: Fields, width: str, height: str) -> str:

@@ -28,7 +28,7 @@ import msgspec
 
 from ..chat_templates.bridge import Bridge
 from ..chat_templates.pool import AwaitedRendering
-from ..engines.kept import Kept
+from ..engines.cache import Cache
 from ..engines.media import Medium, placed
 from ..message import Message
 from ..tokens import added_tokens, counted, encoded
@@ -72,7 +72,7 @@ _Entry = RememberedTurn | str | Rounds
 """What is remembered; a string is the reasoning of a turn that the ids of its calls identify."""
 
 
-class Past(NamedTuple):
+class PromptHistory(NamedTuple):
     """The origin of a prompt: the chain of all messages, digests of each answer's reasoning as the prompt contains it,
     and the client's API key."""
 
@@ -80,10 +80,10 @@ class Past(NamedTuple):
     thoughts: tuple[bytes, ...]
     caller: bytes
 
-    def take(self, message: Mapping[str, Any]) -> "Past":
+    def take(self, message: Mapping[str, Any]) -> "PromptHistory":
         """Return the origin with one more message."""
         own = (thought(message),) if message["role"] == "assistant" else ()
-        return Past(self.chain.take(message), self.thoughts + own, self.caller)
+        return PromptHistory(self.chain.take(message), self.thoughts + own, self.caller)
 
 
 class Continued(NamedTuple):
@@ -91,7 +91,7 @@ class Continued(NamedTuple):
 
     prompt: str
     ids: list[int] | None  # its tokens, if they continue remembered ones; else ``None``
-    past: Past | None  # the prompt's origin; ``None`` if nothing should be remembered
+    past: PromptHistory | None  # the prompt's origin; ``None`` if nothing should be remembered
     parent: str = ""  # the id of the call of a session that it continues; empty if there is none
     # Why it does not begin with that call's very tokens, or what was changed after them; empty if nothing.
     fork: str = ""
@@ -115,7 +115,7 @@ class Turns:
         self.prompts = prompts
         self._tokenizer = tokenizer
         self._literals = {} if tokenizer is None else {id: text for text, id in added_tokens(tokenizer).items()}
-        self._kept: Kept[_Entry] = Kept(_COUNT, settings.turn_memory)
+        self._kept: Cache[_Entry] = Cache(_COUNT, settings.turn_memory)
         # Another model, template or tokenizer cannot continue a turn.
         of_model = [settings.model, settings.dialect.name, prompts.source, sorted(self._literals.items())]
         self._secret = hmac.digest(secret or os.urandom(32), json_bytes(of_model), "sha256")
@@ -147,7 +147,7 @@ class Turns:
             except NoBridge as error:
                 log.info("a turn is written by the template: %s", error)
                 break
-            past = Past(chains[-1], turn.thoughts + thoughts[answers[at] :], request.caller)
+            past = PromptHistory(chains[-1], turn.thoughts + thoughts[answers[at] :], request.caller)
             prompt = Continued(turn.prompt, None if turn.prompt_ids is None else turn.prompt_ids.tolist(), None)
             joined = self._joined(prompt, turn.text, turn.ids, bridge, past)
             if not self._fits(joined.prompt, request):
@@ -155,7 +155,7 @@ class Turns:
                 break
             return joined
         request = self._restored(request)
-        past = Past(chains[-1], thoughts_of(request.messages), request.caller)
+        past = PromptHistory(chains[-1], thoughts_of(request.messages), request.caller)
         return Continued(self.prompts.render(request, waiting), None, past)
 
     def media(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...]:
@@ -167,7 +167,7 @@ class Turns:
 
     def _check(self, request: ChatRequest) -> None:
         if request.media:
-            self.prompts.known.places.check(request.messages, self._engine(), request.messages_at)
+            self.prompts.known.places.check(request.messages, request.media, self._engine())
 
     def _fits(self, prompt: str, request: ChatRequest) -> bool:
         """Whether a prompt that repeats turns has one placeholder for each medium, and nothing else like one."""
@@ -196,7 +196,7 @@ class Turns:
         results: Sequence[Mapping[str, Any]],
         waiting: AwaitedRendering | None = None,
     ) -> Continued:
-        """Return the prompt of the next round, behind the turn that was just written: its ``prompt``, what was
+        """Return the prompt of the next round, after the turn that was just written: its ``prompt``, what was
         ``written``, and the ``answer`` as a message. ``request`` is what that turn answers, with the media of the
         ``results`` of its calls. `NoBridge` if the prompt must be rendered again."""
         if written.cut:
@@ -214,7 +214,7 @@ class Turns:
         return joined
 
     def _joined(
-        self, prompt: Continued, text: str, written: Sequence[int] | None, bridge: Bridge, past: Past | None
+        self, prompt: Continued, text: str, written: Sequence[int] | None, bridge: Bridge, past: PromptHistory | None
     ) -> Continued:
         """Join a prompt, the turn as the model wrote it, and the bridge: as text, and as tokens if known."""
         text = clean(text)

@@ -1,7 +1,7 @@
 """Proves that the special tokens of a prompt are the template's own.
 
 Values of a request contain no special token, but a template may make one of them: it may write ``<`` before a key and
-``>`` behind it, join two values, or change them. So a conversation whose values could take part in that is rendered a
+``>`` after it, join two values, or change them. So a conversation whose values could take part in that is rendered a
 second time, in disguise: other letters and signs stand in for those of which special tokens consist, one for one. What
 the template writes itself is in both prompts, at the same place; a special token that is in the first one only comes
 from values, and is broken up there.
@@ -149,7 +149,7 @@ def _changed(
 
 
 def _another(name: str, at: int) -> str:
-    """A name of the same length for a key whose own is taken, since several signs have the same one stand in."""
+    """Another name of the same length for a key, because disguised keys may become equal."""
     tail = "".join(chr(ord("\u0430") + digit % 32) for digit in (at >> 10, at >> 5, at))[-len(name) :]
     return name[: -len(tail)] + tail
 

@@ -71,7 +71,7 @@ def pack(turn: RememberedTurn, before: RememberedTurn | None, packed: int) -> Pa
 
 def unpack(path: Iterable[Packed]) -> tuple[RememberedTurn | None, int]:
     """Unpack the last turn of a path, in linear time, and count the characters of the packed turns."""
-    texts, ids, thoughts = _Pieces(), _Pieces(), _Pieces()
+    texts, ids, thoughts = _PieceList(), _PieceList(), _PieceList()
     last, size = None, 0
     for last in path:
         size += len(last.prompt) + len(last.text)
@@ -96,14 +96,14 @@ def unpack(path: Iterable[Packed]) -> tuple[RememberedTurn | None, int]:
     return turn, size
 
 
-class _Pieces:
+class _PieceList:
     """A sequence in pieces, which is cut and extended at its end."""
 
     def __init__(self) -> None:
         self.pieces: list[Any] = []
         self._length = 0
 
-    def cut(self, length: int) -> "_Pieces":
+    def cut(self, length: int) -> "_PieceList":
         """Keep the first elements alone."""
         while self._length > length:
             piece = self.pieces.pop()

@@ -12,13 +12,13 @@ from ..chat_templates.forms import ASKED, IDS, TOOL, AcceptedForm, reads, shown
 from ..chat_templates.pool import AwaitedRendering, Pool
 from ..chat_templates.tojson import tojson
 from ..chat_templates.worker import Limits, Rendered
+from ..checkpoints.sources import SPECIAL
 from ..dialect.file import Dialect
 from ..dialect.registry import list_dialects
 from ..dialect.template import text_of, unstarted
-from ..engines.kept import Kept
+from ..engines.cache import Cache
 from ..engines.media import is_medium
 from ..errors import TemplateError
-from ..infer.sources import SPECIAL
 from ..schema import nests_deeper
 from ..validation import json_object
 from ..wire.encoding import INVALID_JSON
@@ -67,7 +67,7 @@ class ExaminedTemplate:
         """What the template is given as tools if there are none."""
         self.word = random_word()
         self._dialect: Dialect | None = None
-        self._examined: _Examined | None = None
+        self._examined: _Facts | None = None
 
     def variables_of(self, request: ChatRequest) -> dict[str, Any]:
         """The template's variables besides messages and tools."""
@@ -77,7 +77,7 @@ class ExaminedTemplate:
         return found
 
     def tools_of(self, request: ChatRequest) -> list[Any]:
-        """The tools that the template is told."""
+        """The tools that the template gets."""
         if request.toolset.kind == "none":
             return []
         built_in = self._built_in(request)
@@ -178,13 +178,13 @@ class ExaminedTemplate:
         return {**change({k: v for k, v in call.items() if k != "function"}), "function": function}
 
     @property
-    def known(self) -> "_Examined":
+    def known(self) -> "_Facts":
         """What is known of the template from rendering it once."""
         if self._examined is None:
             self._examined = self._examine()
         return self._examined
 
-    def _examine(self) -> "_Examined":
+    def _examine(self) -> "_Facts":
         if self.rendered([ASKED], [], generate=False).error:  # some templates count them
             self._no_tools = []
             if self.rendered([ASKED], [], generate=False).error:
@@ -231,11 +231,11 @@ class ExaminedTemplate:
         # A token with an open part is known by its beginning, which a template and a dialect may write differently.
         others = {w for w in {*words, *FORGED} if not any(w.startswith(s) or s.startswith(w) for s in said)}
         beginnings = SpecialTokens(others, alone - said)
-        return _Examined(traits, guards, switches_in(texts), places, beginnings, tuple(self._thoughts()), Kept(*_FORMS))
+        return _Facts(traits, guards, switches_in(texts), places, beginnings, tuple(self._thoughts()), Cache(*_FORMS))
 
     def _ends_answers(self, traits: Traits) -> bool:
-        """Whether the template does not go on with an answer at the end behind something that it writes there alone,
-        such as the opening of a thought."""
+        """Whether the template closes an answer at the end, or writes before it nothing that earlier answers lack, such
+        as the opening of a thought."""
         say = {"role": "assistant", "content": "Zqsay"}
         at_end, inside = (
             self.rendered(shape(messages, traits), [], generate=True).text.partition(say["content"])
@@ -265,7 +265,7 @@ class ExaminedTemplate:
             yield text_of(template.before).strip(), text_of(template.after).strip()
 
     def openings(self) -> set[str]:
-        """The special tokens with which the dialect's thoughts and answers begin, behind what opens a turn."""
+        """The special tokens with which the dialect's thoughts and answers begin, after what opens a turn."""
         dialect = self._dialect
         frames = () if dialect is None else (*dialect.reasoning, *dialect.content)
         texts = [unstarted(t.opening, dialect.start).strip() for t in frames if dialect is not None]
@@ -307,22 +307,22 @@ class ExaminedTemplate:
         )
 
 
-class _Examined(NamedTuple):
+class _Facts(NamedTuple):
     """What is known of a template: its traits, what texts must not spell without and with media, switches in texts,
     what it writes for media, what the beginnings of answers must not spell, the markers of thoughts that it knows, and
     digests of the forms of conversations that it writes whole, with the order of their messages in prompts where that
     is another."""
 
     traits: Traits
-    guards: "tuple[_Guard, _Guard]"
+    guards: "tuple[_Banned, _Banned]"
     switches: re.Pattern[str]
     places: Places
     others: SpecialTokens
     thoughts: tuple[tuple[str, str], ...]
-    forms: Kept["array[int]"]
+    forms: Cache["array[int]"]
 
 
-class _Guard(NamedTuple):
+class _Banned(NamedTuple):
     """The special tokens that texts must not spell, disguises of these, and those that even trusted texts must not."""
 
     special: SpecialTokens
@@ -330,12 +330,12 @@ class _Guard(NamedTuple):
     trusted: SpecialTokens | None
 
 
-def _guard(words: Iterable[str], alone: Iterable[str], trusted: SpecialTokens | None, texts: Sequence[str]) -> _Guard:
+def _guard(words: Iterable[str], alone: Iterable[str], trusted: SpecialTokens | None, texts: Sequence[str]) -> _Banned:
     special = SpecialTokens(words, alone)
     known = (text for text in texts if special.has_piece(text) or _SWITCH.fullmatch(text))
     acting = [text for text in known if not special.completed(text, texts)]
     disguises = Disguise(special, letters=True), Disguise(special, letters=False, acting=acting)
-    return _Guard(special, disguises, trusted)
+    return _Banned(special, disguises, trusted)
 
 
 _SWITCH: Final = re.compile(r"/\w+")

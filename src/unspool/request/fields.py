@@ -28,8 +28,8 @@ class BadRequest(Exception):
 
     def __init__(self, param: str | None, message: str, status: int | None = None, code: str | None = None) -> None:
         self.param = param and _bounded(param, _SHOWN // 4)
-        told = _bounded(message, _SHOWN)
-        super().__init__(f"{self.param}: {told}" if param else told)
+        text = _bounded(message, _SHOWN)
+        super().__init__(f"{self.param}: {text}" if param else text)
         self.status = status
         self.code = code
 

@@ -11,7 +11,7 @@ import msgspec
 from .. import engines
 from ..dialect.file import Dialect
 from ..dialect.template import unstarted, writable
-from ..engines.kept import Kept
+from ..engines.cache import Cache
 from ..engines.threads import Awaited
 from ..errors import ConstraintError
 from ..events import ContentDelta, Event, Finish, Stage
@@ -154,8 +154,8 @@ def prepare(
     try:
         constraint = constraints.derive(request, forced, tail, begins, tokenizer)
     except ConstraintError as error:
-        field, _, message = str(error).partition(": ")
-        raise BadRequest(field.replace(ChatRequest().schema_at, request.schema_at, 1), message) from None
+        field, _, message = request.spelled(str(error)).partition(": ")
+        raise BadRequest(field, message) from None
     parsers = []
     for _ in range(request.n):
         awaited.check()
@@ -216,8 +216,8 @@ class Constraints:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._kept: Kept[Constraint] = Kept(_KEPT, _KEPT_BYTES)
-        self._writable: Kept[bool] = Kept(_TOOLS, 0)
+        self._kept: Cache[Constraint] = Cache(_KEPT, _KEPT_BYTES)
+        self._writable: Cache[bool] = Cache(_TOOLS, 0)
 
     def writable(self, tool: ServerTool) -> bool:
         """Whether a grammar can be made for the calls of a tool; if not, the log says why, once."""

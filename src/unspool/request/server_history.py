@@ -69,7 +69,7 @@ def output_of(item: Fields, *, shown: bool) -> Any:
         return [read_part(item.object("output"), SCREENSHOT)]
     status = item.raw.get("status")
     ended = status if item.raw["type"] == "apply_patch_call_output" and isinstance(status, str) else ""
-    said = told(output)
+    said = result_text(output)
     empty = shown and item.raw.get("output") == ""  # all that it gave
     return f"{ended}: {said}" if said and ended == "failed" else said or ended or ("" if empty else _UNKNOWN)
 
@@ -146,14 +146,14 @@ class ServerItems:
         if id not in self._asked:
             if stored:  # the request was deleted from its conversation, or answered twice
                 return
-            told = f"{id[:80]!r} is not an mcp_approval_request of the input, or its call has been run"
-            raise item.wrong("approval_request_id", told)
+            reason = f"{id[:80]!r} is not an mcp_approval_request of the input, or its call has been run"
+            raise item.wrong("approval_request_id", reason)
         server, tool, arguments, result = self._asked[id]
         allowed = item.flag("approve")
         if allowed and not self._offer.approvals.answers(id, server, tool, arguments):
             if not stored:
-                told = "was not requested by this server for this call and this API key"
-                raise item.wrong("approval_request_id", told)
+                reason = "was not requested by this server for this call and this API key"
+                raise item.wrong("approval_request_id", reason)
             result["content"] = _LOST  # the server got another key since
             self._answers[id] = None, result
             return
@@ -166,7 +166,7 @@ class ServerItems:
         approval = item.text("approval_request_id", None)
         output = item.text("output", None)
         if output is None:
-            output = told(item.raw.get("error")) or "The call failed."
+            output = result_text(item.raw.get("error")) or "The call failed."
         if approval in self._asked:
             self._answers.pop(approval, None)
             self._asked.pop(approval)[3]["content"] = output
@@ -197,7 +197,7 @@ class ServerItems:
             if v and (k in ("queries", "revised_prompt", "code") if asked is raw else k != "sources")
         }
         id, arguments = called_by(item), json.dumps(given, ensure_ascii=False)
-        found = told(raw.get("results") or asked.get("sources")) or _UNKNOWN
+        found = result_text(raw.get("results") or asked.get("sources")) or _UNKNOWN
         result = self._elsewhere[id] = self._append(id, kind.removesuffix("_call"), arguments, found)
         if kind == "web_search_call":
             self._messages[-2].setdefault(UNTOLD, []).append(id)
@@ -219,18 +219,18 @@ _TOLD_NEXT: Final = ("stdout", "stderr", "tool_references", "content")
 _DEEPEST: Final = 8
 
 
-def told(value: Any, deepest: int = _DEEPEST) -> str:
+def result_text(value: Any, deepest: int = _DEEPEST) -> str:
     """What a result or an error of a tool at another server says: its texts, without what is encrypted or binary."""
     if isinstance(value, str):
         return value
     if deepest and isinstance(value, list):
-        return "\n\n".join(filter(None, (told(one, deepest - 1) for one in value)))
+        return "\n\n".join(filter(None, (result_text(one, deepest - 1) for one in value)))
     if not deepest or not isinstance(value, dict):
         return ""
     names = (*_TOLD, *(["data"] if value.get("type") == "text" else []), *_TOLD_NEXT)
     if value.get("file_type", "text") != "text":  # the content of a file that is an image, say
         names = _TOLD
-    texts = [told(value[name], deepest - 1) for name in names if name in value]
+    texts = [result_text(value[name], deepest - 1) for name in names if name in value]
     outcome = value.get("outcome")
     ended = outcome if isinstance(outcome, dict) else {"exit_code": value.get("return_code")}
     if ended.get("type") == "timeout":
@@ -272,7 +272,7 @@ def resumed(
     open_calls = [c for m in messages for c in m.get("tool_calls", ()) if c["id"] not in answered]
     results: dict[str, dict[str, Any]] = {}
     pending: list[Pending] = []
-    marked = _Marked(open_calls, tools) if fields.has("resume") and tools is not None else None
+    marked = _MarkedCalls(open_calls, tools) if fields.has("resume") and tools is not None else None
     for entry in fields.objects("resume", ()):
         id = entry.text("interruptId")
         found = None if marked is None else marked.take(id, results)
@@ -294,7 +294,7 @@ def resumed(
     return _with(messages, results), tuple(pending)
 
 
-class _Marked:
+class _MarkedCalls:
     """Calls by the marks of their approvals, so that all answers find their calls in one pass. The client knows tools
     by their own names, which may be the same on several servers."""
 

@@ -7,10 +7,10 @@ a few short conversations to find out which, and `shape` rewrites what the templ
 * Several system messages at the front become one. A later one becomes a user's message that begins with `LATE`, unless
   the template writes it in its place. So does one at the front of a template without system messages.
 * Neighbouring messages of users, and of the assistant, become one. An answer at the very front, and a user's message
-  behind the results of tools, get the empty message before them that the template misses.
+  after the results of tools, get the empty message before them that the template misses.
 * Calls in one message become one message each, and text beside calls a message of its own. A template without calls
   gets them as JSON, and one without results of tools a user's message that names the tool.
-* Media in the results of tools go to a user's message behind them (`MOVED`), unless the template writes them there.
+* Media in the results of tools go to a user's message after them (`MOVED`), unless the template writes them there.
 * Answers get an empty ``reasoning_content``, results the tool's name, calls an id of nine letters and digits, and tools
   a description and parameters, where the template demands them.
 """
@@ -67,8 +67,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     alone: bool = True  # calls where no tools are declared
     parallel: bool = True  # several calls in one message
     beside: bool = True  # text beside calls
-    after: bool = True  # a user's message behind results
-    again: bool = True  # an answer behind results, after text beside the call
+    after: bool = True  # a user's message after results
+    again: bool = True  # an answer after results, after text beside the call
     last: bool = True  # an answer before the one to generate; if not, the model goes on with it
     empty: bool = True  # messages without text; if not, they are left out, and one that is missing says that it is none
     parts: bool = False  # whether contents must be lists of parts
@@ -100,7 +100,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
             yield least.but(beside=False, system=False)
         bare = least.but(beside=False, empty=False)
         yield bare
-        yield bare.but(calls=False)  # some write calls only if there are tools, or an answer behind them
+        yield bare.but(calls=False)  # some write calls only if there are tools, or an answer after them
         yield bare.but(calls=False, results=False)
         if self.system:
             yield bare.but(calls=False, results=False, system=False)
@@ -158,7 +158,7 @@ def _identify_results(messages: Sequence[_Message]) -> None:
 
 
 def _in_order(messages: Sequence[_Message]) -> Iterator[_Message]:
-    """The messages, with the results behind calls in the order of these: many templates pair them by their places."""
+    """The messages, with the results after calls in the order of these: many templates pair them by their places."""
     order: dict[Any, int] = {}
     for called, run in groupby(messages, lambda m: m["role"] != "tool"):
         found = list(run)
@@ -213,7 +213,7 @@ def _systems(messages: Sequence[_Message], traits: Traits) -> list[_Message]:
         made = [_late(m) for m in made]
     elif not traits.systems and len(made) > 1:
         made = [_merged(made)]
-    waiting: list[_Message] = []  # for the end of a run of results, which belong behind their calls
+    waiting: list[_Message] = []  # for the end of a run of results, which belong after their calls
     for message in messages[front:]:
         if message["role"] != "tool":
             made += waiting
@@ -248,7 +248,7 @@ def _without(message: _Message, *keys: str) -> _Message:
 
 
 def _moved(messages: Sequence[_Message], held: frozenset[str]) -> Iterator[_Message]:
-    """The messages, with the media of results that the template does not write there behind each run of results."""
+    """The messages, with the media of results that the template does not write there after each run of results."""
     moved: list[Any] = []
     for message in (*messages, None):
         if moved and (message is None or message["role"] != "tool"):
@@ -324,7 +324,7 @@ def _as_json(call: Mapping[str, Any]) -> str:
 
 
 def _one_by_one(messages: Sequence[_Message], nothing: str | None) -> list[_Message]:
-    """Each of several calls in a message of its own, with its result behind it."""
+    """Each of several calls in a message of its own, with its result after it."""
     made: list[_Message] = []
     at = 0
     while at < len(messages):
@@ -477,7 +477,7 @@ def missing(
 def _missing_letters(texts: Iterable[tuple[int, str]], prompt: str, switches: re.Pattern[str]) -> int | None:
     """The index of the first message whose letters and digits are not in a prompt, or whose text without any is not.
 
-    Texts are looked for behind the one before, since each search in the whole prompt takes as long as that is."""
+    Texts are looked for after the one before, since each search in the whole prompt takes as long as that is."""
 
     def letters(text: str) -> str:
         return _OTHER.sub("", switches.sub("", text))
@@ -633,7 +633,7 @@ class _Probe:
         return bool(text.rpartition(list(_words(messages))[-1])[2].strip())
 
     def declares(self, messages: Sequence[_Message], traits: Traits) -> bool:
-        """Whether a tool is written before, between or behind the messages."""
+        """Whether a tool is written before, between or after the messages."""
         text = self._write(shape(messages, traits, generate=True), described([_PROBED_TOOL], traits), True)
         return _NAME in (text or "")
 
@@ -642,7 +642,7 @@ class _Probe:
         return next((traits for traits in options if self.holds(messages, traits)), options[0])
 
 
-def _told(probe: _Probe, messages: Sequence[_Message], t: Traits) -> Traits:
+def _calls_written(probe: _Probe, messages: Sequence[_Message], t: Traits) -> Traits:
     """The traits with which a call and its result are written whole."""
     options = [
         t.but(reasoning=r, names=n, ids=i, described=d)
@@ -697,7 +697,7 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
     if t.systems and not opens([rule, rules], t):
         t = t.but(systems=False)
     call, result = _called("Zqvalue", content=nothing), _result("Zqresult")
-    t = _told(probe, [ask, call, result, say, more], t)
+    t = _calls_written(probe, [ask, call, result, say, more], t)
     late = [
         [rule, ask, say, rules, more],
         [ask, say, rules, more],

@@ -103,7 +103,7 @@ def _without(text: str, known: Iterable[str]) -> str:
 
 
 def _pieces(gap: str, closings: Iterable[str], literals: Iterable[str]) -> set[str]:
-    """The lines of a text between two messages, also behind what closes the first, and the literals in it."""
+    """The lines of a text between two messages, also after what closes the first, and the literals in it."""
     lines = {line.strip() for closing in closings for line in gap.removeprefix(closing).split("\n")}
     return lines | {one for one in literals if one in gap}
 
@@ -125,14 +125,14 @@ _LETTERS: Final = "A-Za-zÀ-ÖØ-öø-ɏͰ-ϿЀ-ԯ"
 
 def apart(marks: Iterable[str], probes: Sequence[str]) -> set[str]:
     """Those marks that are marks only where a word begins: ``User:``, not in ``SuperUser:``, unless the template itself
-    writes them right behind a letter."""
+    writes them right after a letter."""
     letter = f"[{_LETTERS}]"
     words = {m for m in marks if re.match(letter, m)}
     return {m for m in words if not any(re.search(letter + re.escape(m), text) for text in probes)}
 
 
 _WORD_BEGINS: Final = rf"(?:(?<![{_LETTERS}])|(?<=\\[a-z]))"
-"""Also behind an escape, such as of a new line."""
+"""Also after an escape, such as of a new line."""
 
 
 class SpecialTokens:
@@ -184,7 +184,7 @@ class SpecialTokens:
         return 0 < len(piece) <= self._longest and piece in self._joined
 
     def completed(self, piece: str, texts: Sequence[str]) -> bool:
-        """Whether a piece of special tokens becomes one behind, before or between some of these texts."""
+        """Whether a piece of special tokens becomes one after, before or between some of these texts."""
         return any(
             (not head or any(text.endswith(head) for text in texts))
             and (not tail or any(text.startswith(tail) for text in texts))

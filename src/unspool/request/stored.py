@@ -219,7 +219,7 @@ def beat(writing: WriteTransaction, owner: bytes, id: str) -> None:
 
 
 def beat_again(writing: WriteTransaction, owner: bytes, id: str) -> bool:
-    """The same, unless it was cancelled or deleted, of which this returns whether it was not."""
+    """Record that again, unless the response was cancelled or deleted; return whether it is still generated."""
     if writing.get(owner, _RUN, id) is None:
         return False
     beat(writing, owner, id)

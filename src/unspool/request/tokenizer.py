@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
+from ..checkpoints.gguf import CONTROL, DEFINED, Gguf
+from ..checkpoints.sources import read_folder, read_object, text_of
 from ..errors import TemplateError
-from ..infer.gguf import CONTROL, DEFINED, Gguf
-from ..infer.sources import read_folder, read_object, text_of
 
 _MOST: Final = 1 << 30  # the most bytes of a tokenizer's file
 _BAR: Final = re.compile(r"[|｜]/?\w")
-"""A bar with a word behind it, as in ``<|fim_prefix|>`` and ``<|/tool_call|>``."""
+"""A bar with a word after it, as in ``<|fim_prefix|>`` and ``<|/tool_call|>``."""
 
 
 class Tokenizer(msgspec.Struct, frozen=True):

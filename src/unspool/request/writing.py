@@ -60,7 +60,7 @@ class ConversationWriter:
         self._variables = template.variables_of(msgspec.structs.replace(request, template=self._kwargs))
         self._declared = described(template.tools_of(request), self._known.traits)
         self._given: tuple[list[dict[str, Any]], str]
-        self._last: list[dict[str, Any]] = []  # the message that the model goes on with, behind those to be written
+        self._last: list[dict[str, Any]] = []  # the message that the model goes on with, after those to be written
         self._tools: dict[Change, list[Any]] = {}
         self._messages: dict[tuple[Change, int], tuple[Mapping[str, Any], dict[str, Any]]] = {}
 
@@ -84,13 +84,13 @@ class ConversationWriter:
             )
         self._check_spelled(self._template.message(messages[-1], SAME), last[0])
         said = last[0]["content"]
-        goes_on = len(messages) < 2 or messages[-2]["role"] == "assistant"  # no turn opens behind what comes before
+        goes_on = len(messages) < 2 or messages[-2]["role"] == "assistant"  # no turn opens after what comes before
         openings = () if goes_on else self._template.openings()
         if opening := next((one for one in openings if said.lstrip().startswith(one)), None):
             if last[0].get("reasoning_content"):
-                told = "the last message has reasoning, and its text opens another part"
-                raise self._not_begun(f"{told}; leave out {opening}")
-            self._last = []  # the model itself writes it behind what opens its turn
+                reason = "the last message has reasoning, and its text opens another part"
+                raise self._not_begun(f"{reason}; leave out {opening}")
+            self._last = []  # the model itself writes it after what opens its turn
             return self._without_part(self.write(messages[:-1])) + said.lstrip()
         if last[0].get("reasoning_content"):
             self._check_thought(messages, last[0])
@@ -109,8 +109,8 @@ class ConversationWriter:
         self._last = [last | dict.fromkeys(("reasoning_content", "thinking"), word)]
         if word not in self.write(messages[:-1], generate=False):
             given = "its reasoning" if messages[-1].get("reasoning_content") else "the thought in its content"
-            told = f"the chat template does not write the reasoning of the last message; leave out {given}"
-            raise self._not_begun(f"{told}, and send what follows it as content")
+            reason = f"the chat template does not write the reasoning of the last message; leave out {given}"
+            raise self._not_begun(f"{reason}, and send what follows it as content")
         self._last = [last]
 
     def _check_spelled(self, message: Mapping[str, Any], broken: Mapping[str, Any]) -> None:
@@ -149,7 +149,7 @@ class ConversationWriter:
         """Find the bridge after an answer, which ``ends`` may end, with a word in place of the answer's text.
 
         Another rendering checks the result, since the template is not trusted: the prompt of these very messages, if
-        ``written`` gives it and it ends as expected; else one with the new messages behind that word.
+        ``written`` gives it and it ends as expected; else one with the new messages after that word.
         """
         word, other = random_word(), random_word()
         history, new = messages[:at], messages[at + 1 :]
@@ -184,7 +184,7 @@ class ConversationWriter:
         if not after.startswith(tail[:start]):
             raise NoBridge("the chat template writes the answer differently")
         bridge = Bridge(tuple(map(clean, found.closings)), clean(after[start:]))
-        return _Found(bridge, [_Piece(messages, generate, bridge.text)])
+        return _Found(bridge, [_Continuation(messages, generate, bridge.text)])
 
     def _shown(
         self,
@@ -194,7 +194,7 @@ class ConversationWriter:
         bridge: Bridge,
         stand_ins: Sequence[Mapping[str, Any]],
     ) -> Bridge | None:
-        """A bridge with the texts of the messages behind an answer, in place of those that stand in for them; ``None``
+        """A bridge with the texts of the messages after an answer, in place of those that stand in for them; ``None``
         if a prompt does not end with the answer, the ``head`` with which the template ends it, and that."""
         answer, *new = self._changed(messages, self._neutral)
         text, said = bridge.text, answer["content"]
@@ -241,11 +241,11 @@ class ConversationWriter:
         ask = shape([{"role": "user", "content": self._template.word}], known)
         if given == fewer or not self._rendered(ask, self._neutral, generate).error:
             raise problem
-        self._tell(fewer)  # it is the tools: the template may not know the form of a schema
+        self._declare(fewer)  # it is the tools: the template may not know the form of a schema
         try:
             return self.write(messages, generate=generate)
         except BadRequest:
-            self._tell(given)
+            self._declare(given)
             raise problem from None
 
     def _check_variables(self, messages: list[dict[str, Any]], generate: bool, error: str) -> None:
@@ -257,7 +257,7 @@ class ConversationWriter:
                 raise _refused(error, field)
         self._variables = given
 
-    def _tell(self, tools: list[Any]) -> None:
+    def _declare(self, tools: list[Any]) -> None:
         """Declare other tools than so far."""
         self._declared = tools
         self._tools.clear()
@@ -377,8 +377,8 @@ def _any(texts: Iterable[str]) -> str:
     return "|".join(map(re.escape, texts)) or "(?!)"
 
 
-class _Piece(NamedTuple):
-    """A conversation, whether the next answer opens behind it, and the text with which its prompt ends."""
+class _Continuation(NamedTuple):
+    """A conversation, whether the next answer opens after it, and the text with which its prompt ends."""
 
     messages: Sequence[Mapping[str, Any]]
     opens: bool
@@ -389,7 +389,7 @@ class _Found(NamedTuple):
     """A bridge, and its pieces."""
 
     bridge: Bridge
-    pieces: Sequence[_Piece]
+    pieces: Sequence[_Continuation]
 
 
 def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..infer.sources import SPECIAL, read_folder, templates_by_name
+from ..checkpoints.sources import SPECIAL, read_folder, templates_by_name
 from ..tokens import added_tokens, backend_of, marked_special
 from ..validation import wrong_type
 from ..wire.encoding import clean

@@ -37,7 +37,7 @@ def to_trl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> dict
         roles: the roles of the rows to take.
     """
     rows = list(_rows(rollouts, roles))
-    cut = [_Cut.of(row) for _, row in rows]
+    cut = [_DividedRow.of(row) for _, row in rows]
     return {
         "prompt_ids": [one.prompt for one in cut],
         "completion_ids": [one.output for one in cut],
@@ -69,7 +69,7 @@ def to_verl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> lis
             },
         }
         for rollout, row in _rows(rollouts, roles)
-        for cut in (_Cut.of(row),)
+        for cut in (_DividedRow.of(row),)
     ]
 
 
@@ -158,7 +158,7 @@ def to_skyrl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> di
             instance = str(rollout.metadata.get("instance_id", rollout.id))
             owners += [TrajectoryID(instance, next(counts[instance]))] * len(found)
             rows += found
-    cut = [_Cut.of(row) for _, row in rows]
+    cut = [_DividedRow.of(row) for _, row in rows]
     return {
         "prompt_token_ids": [one.prompt for one in cut],
         "response_ids": [one.output for one in cut],
@@ -249,7 +249,7 @@ def _rows(rollouts: Iterable[Rollout], roles: Sequence[Role]) -> "Iterable[tuple
         yield from ((rollout, row) for row in learnt)
 
 
-class _Cut(NamedTuple):
+class _DividedRow(NamedTuple):
     """A row, divided where its prompt ends: the tokens before and after, and what is known of those after."""
 
     prompt: list[int]
@@ -258,7 +258,7 @@ class _Cut(NamedTuple):
     logprobs: list[float]
 
     @classmethod
-    def of(cls, row: Row) -> "_Cut":
+    def of(cls, row: Row) -> "_DividedRow":
         at = row.prompt_length
         return cls(row.input_ids[:at], row.input_ids[at:], row.loss_mask[at:], _known(row)[at:])
 

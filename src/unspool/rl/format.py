@@ -12,7 +12,7 @@ from ..chat_templates.bridge import Bridge, behind, between
 from ..chat_templates.forms import ASKED, NAME, TOOL, AcceptedForm, reads, shown
 from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
-from ..engines.kept import Kept
+from ..engines.cache import Cache
 from ..errors import TemplateError
 from ..message import Message
 from ..parser import detect_stage, parse
@@ -187,7 +187,7 @@ class Format:
             raise TemplateError(f"template: does not write a message of {role} after an answer")
 
 
-_formats: Final[Kept[tuple[Format, tuple[Any, ...]]]] = Kept(_KEPT, _KEPT)
+_formats: Final[Cache[tuple[Format, tuple[Any, ...]]]] = Cache(_KEPT, _KEPT)
 
 
 def format_of(

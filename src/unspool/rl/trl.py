@@ -47,7 +47,7 @@ class Generate(Protocol):
         """Return the ids of the answers, including their ends, and their log-probabilities if known."""
 
 
-class _Rollout(NamedTuple):
+class _Played(NamedTuple):
     """A running conversation, with its functions by name, their object, if any, and the length of the first prompt."""
 
     conversation: Conversation
@@ -120,7 +120,7 @@ def _begun(
     start: Callable[..., Conversation],
     tools: Sequence[Callable[..., Any]],
     environment: Callable[[], Any] | None,
-) -> _Rollout:
+) -> _Played:
     """Begin a rollout; ``start`` makes a conversation from messages and tools."""
     if isinstance(messages, str):
         raise TypeError("prompt: must be a list of messages, not a text")
@@ -130,7 +130,7 @@ def _begun(
         opening[-1] = {**opening[-1], "content": f"{opening[-1]['content']}{observed}"}
     functions = {f.__name__: f for f in (*tools, *_methods(made))}
     conversation = start(messages=opening, tools=[_schema(f) for f in functions.values()] or None)
-    return _Rollout(conversation, functions, made, len(conversation.ids))
+    return _Played(conversation, functions, made, len(conversation.ids))
 
 
 def _by_trainer(prompts: list[list[int]], trainer: Any) -> tuple[Any, Any]:
@@ -139,7 +139,7 @@ def _by_trainer(prompts: list[list[int]], trainer: Any) -> tuple[Any, Any]:
     return found
 
 
-def _played(rollouts: list[_Rollout], trainer: Any, generate: Generate, most_calls: int) -> tuple[list[_Rollout], bool]:
+def _played(rollouts: list[_Played], trainer: Any, generate: Generate, most_calls: int) -> tuple[list[_Played], bool]:
     """Answer and run calls until every rollout ends. Returns the rollouts, and whether log-probabilities are known."""
     rollouts = list(rollouts)
     most = trainer.max_completion_length
@@ -187,7 +187,7 @@ def _schema(function: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
-def _results(rollouts: Sequence[_Rollout], most: int) -> list[list[dict[str, Any]]]:
+def _results(rollouts: Sequence[_Played], most: int) -> list[list[dict[str, Any]]]:
     """The messages that answer the calls of the last turns. Coroutines of all rollouts run concurrently."""
     answers: list[list[dict[str, Any]]] = []
     pending: list[tuple[dict[str, Any], Coroutine[Any, Any, Any]]] = []

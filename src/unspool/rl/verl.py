@@ -108,7 +108,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
         return mask, logprobs
 
 
-class _Parser(ToolParser):  # type: ignore[misc]
+class _ConversationCalls(ToolParser):  # type: ignore[misc]
     """Returns the calls that the conversation found in its last answer."""
 
     def __init__(self, builder: TokenBuilder) -> None:
@@ -152,7 +152,7 @@ class AgentLoop(ToolAgentLoop):  # type: ignore[misc]
             kinds=kinds,
             chat_template_kwargs=self.apply_chat_template_kwargs,
         )
-        self.tool_parser = _Parser(self.continuous_token_builder)
+        self.tool_parser = _ConversationCalls(self.continuous_token_builder)
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
         """Answer and run calls until an answer has no calls, or one of verl's limits is reached."""

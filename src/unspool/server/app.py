@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .. import __version__
 from ..engines import Engine, EngineError
 from ..generation.metrics import MEDIA_TYPE, Metrics, added
-from ..generation.service import Service, patrol
+from ..generation.service import Service, watch
 from ..request.prompts import Prompts
 from ..request.protocols import (
     AguiProtocol,
@@ -195,16 +195,16 @@ def _lifespan(service: Service, background: Background) -> Callable[[Starlette],
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        patrols: list[asyncio.Future[Any]] = [asyncio.ensure_future(patrol(one.runs, _RUNS)) for one in service.models]
+        watches: list[asyncio.Future[Any]] = [asyncio.ensure_future(watch(one.runs, _RUNS)) for one in service.models]
         if service.sessions is not None:
-            patrols += [asyncio.ensure_future(service.sessions.examine(one)) for one in service.models]
-            patrols.append(asyncio.ensure_future(service.sessions.keep_storing()))
+            watches += [asyncio.ensure_future(service.sessions.examine(one)) for one in service.models]
+            watches.append(asyncio.ensure_future(service.sessions.keep_storing()))
         try:
             yield
         finally:
-            for task in patrols:
+            for task in watches:
                 task.cancel()
-            await asyncio.gather(*patrols, return_exceptions=True)
+            await asyncio.gather(*watches, return_exceptions=True)
             await background.close()
             for one in service.models:
                 one.close()

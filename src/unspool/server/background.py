@@ -92,11 +92,11 @@ class Background:
                 await journal.close()
             await closing.aclose()
             del self._running[run.id]
-            self.tell()
+            self.notify()
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Tell those who wait that there is something new."""
         self._news.set()
         self._news = asyncio.Event()
@@ -181,7 +181,7 @@ class _Journal:
                 parent = RESPONSE, self._run.id
                 put = partial(WriteTransaction.put, owner=self._owner, kind=EVENTS, id=id, data=data, parent=parent)
                 await self._background.write(self._store, put)
-                self._background.tell()
+                self._background.notify()
         except StoreError as error:
             self._broken = True
             self._run.abort(Failure(f"the events could not be stored: {error}", error.status))

@@ -53,7 +53,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(431, f"the headers are larger than {self.limits.headers:,} bytes")
 
     def _feed(self, data: bytes) -> None:
-        """Read some data, as uvicorn does, but ignore wishes for other protocols, as HTTP allows."""
+        """Feed data to the parser as uvicorn does, but ignore `Upgrade` requests, as HTTP allows."""
         self._unset_keepalive_if_required()
         left = memoryview(data)
         try:
@@ -74,7 +74,7 @@ class Connection(HttpToolsProtocol):
             self.send_400_response(message)
 
     def _repeat_head(self) -> None:
-        """Let a new parser read a head without its wish for another protocol, behind which the old one would stop."""
+        """Feed a head to a new parser without its `Upgrade` header, after which the old one would stop."""
         version = self.parser.get_http_version().encode()
         lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
         lines += [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
@@ -87,7 +87,7 @@ class Connection(HttpToolsProtocol):
             super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._reading != "body":  # nobody reads those behind a body
+        if self._reading != "body":  # nobody reads those after a body
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:

@@ -114,8 +114,10 @@ def failure_of(error: Exception, scope: Scope, invalid: int = 400) -> Failure:
     if isinstance(error, Overloaded):
         return Failure(str(error), 429, retry_after=error.retry_after)
     if isinstance(error, EngineError):  # its tokenizer may be the engine's
-        return Failure(str(error), error.status, code=error.code, retry_after=error.retry_after)
+        return Failure(str(error), error.status, error.param, code=error.code, retry_after=error.retry_after)
     if isinstance(error, StoreError):
+        if error.status >= 500:
+            log.error("%s: %s", scope["path"], error)
         return Failure(str(error), error.status)
     if isinstance(error, RecursionError):  # JSON may nest deeper than Python functions may
         return Failure("the request is nested too deeply", invalid)

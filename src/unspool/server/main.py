@@ -18,7 +18,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from ..engines import Engine
-from ..generation.service import Service, log, patrol
+from ..generation.service import Service, log, watch
 from ..request.prompts import Prompts
 from ..request.settings import Settings
 from ..store import Store
@@ -108,7 +108,7 @@ class Server(uvicorn.Server):
         gc.collect()
         gc.freeze()  # what was loaded so far stays: looking through it for garbage would hold up every stream
         if self.started:
-            self._patrol = asyncio.ensure_future(patrol(self.server_state.connections, _CONNECTIONS))
+            self._watch = asyncio.ensure_future(watch(self.server_state.connections, _CONNECTIONS))
             worker = self._operation.worker
             if worker is not None:
                 await self._within.enter_async_context(worker.serving(self._service.counts, self._orphaned))
@@ -137,9 +137,9 @@ class Server(uvicorn.Server):
             service.draining = True
         end = asyncio.ensure_future(self._end())
         await super().shutdown(sockets)
-        for task in (end, self._patrol):
+        for task in (end, self._watch):
             task.cancel()
-        await asyncio.gather(end, self._patrol, return_exceptions=True)
+        await asyncio.gather(end, self._watch, return_exceptions=True)
         await self._within.aclose()
 
     async def _end(self) -> None:

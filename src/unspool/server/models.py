@@ -64,14 +64,14 @@ class _ByModel(Endpoint):
         await self._send(failed(self._error_body, unknown_model(str(name), first)), scope, send)
 
 
-class _Model(msgspec.Struct):
+class _ModelFields(msgspec.Struct):
     """The fields that may name a model. AG-UI has no field of its own, and passes on those of other protocols."""
 
     model: msgspec.Raw = msgspec.Raw(b"null")
     forwardedProps: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_MODEL = msgspec.json.Decoder(_Model)
+_MODEL = msgspec.json.Decoder(_ModelFields)
 
 
 def _named(body: bytes) -> str | None:

@@ -98,7 +98,7 @@ class _Stored(Deposit):
         self._streams = self.background and fields.flag("stream")
 
     async def keep(self, id: str, writer: Writer, last: tuple[Continued, Written] | None) -> None:
-        """See `Deposit.keep`. What was cancelled stays so."""
+        """See `Deposit.keep`. A cancelled response stays cancelled."""
         assert isinstance(writer, ResponsesWriter)
         saved = await asyncio.to_thread(self._saved, id, writer, last)
 

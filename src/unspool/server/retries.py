@@ -40,7 +40,7 @@ _Work = Callable[["Session", Scope, bytes, Send], Coroutine[Any, Any, bool]]
 """What answers a request, and returns whether that ended without an error."""
 
 
-class _Client:
+class _AnswerReader:
     """A client that reads an answer: how many parts of it were sent there."""
 
     def __init__(self, send: Send) -> None:
@@ -59,7 +59,7 @@ class _RetriedAnswer:
     """
 
     def __init__(self, work: Callable[[Send], Coroutine[Any, Any, bool]], send: Send, retries: "Retries") -> None:
-        self._first = _Client(send)
+        self._first = _AnswerReader(send)
         self._retries = retries
         self.counted = 0  # as how many bytes it is
         self._clients = [self._first]  # those that are still there
@@ -118,7 +118,7 @@ class _RetriedAnswer:
 
     async def again(self, send: Send) -> None:
         """Send it to a retry, from its beginning."""
-        client = _Client(send)
+        client = _AnswerReader(send)
         self._clients.append(client)
         if not self.work.done() and not self._shared.done():
             self._first.parts = len(self._parts)
@@ -129,7 +129,7 @@ class _RetriedAnswer:
             self._leave(client)
 
     def _count(self) -> None:
-        """Be counted for more, or no longer be kept whole, if this one or all of them are too large."""
+        """Count more bytes, or stop keeping the whole answer if it, or all together, are too large."""
         more = self.size + _STEP - self.counted
         self._whole = self._whole and self.size <= _SIZE and self._retries.take(more)
         if self._whole:
@@ -154,7 +154,7 @@ class _RetriedAnswer:
 
     # -- several clients -------------------------------------------------------------------------------------------
 
-    async def _follow(self, client: _Client) -> None:
+    async def _follow(self, client: _AnswerReader) -> None:
         """Send a client what it does not have yet, as it comes, until the end."""
         while client in self._clients:
             self._came.clear()
@@ -193,8 +193,8 @@ class _RetriedAnswer:
                 return
             self._clients = [client for client in self._clients if client.parts > self._dropped]
 
-    def _leave(self, client: _Client) -> None:
-        """A client is gone, which may come again if nothing was sent."""
+    def _leave(self, client: _AnswerReader) -> None:
+        """Drop a client that has disconnected; it may retry if nothing was sent."""
         client.send = _nowhere  # the connection is not kept with the answer
         if client in self._clients:
             self._clients.remove(client)
@@ -270,7 +270,7 @@ class Retries:
         return fits
 
     def give_back(self, bytes: int) -> None:
-        """Count bytes of an answer no longer."""
+        """Release bytes of an answer."""
         self._size -= bytes
 
     def _forget(self) -> None:

@@ -45,7 +45,7 @@ _ITEMS: Final = 20
 """The most items that a request adds to a conversation, and the items of a page if the request does not say."""
 
 
-class _Asked(NamedTuple):
+class _Query(NamedTuple):
     """A request: who asks, by which API key, the ids in its path by their names, its query, its body, and the
     bytes of the body."""
 
@@ -57,13 +57,13 @@ class _Asked(NamedTuple):
     size: int
 
 
-class _Events(NamedTuple):
+class _LaterEvents(NamedTuple):
     """The events of a response, after one of them."""
 
     after: int
 
 
-_Page = Callable[[_Asked], Awaitable[bytes | _Events]]
+_Page = Callable[[_Query], Awaitable[bytes | _LaterEvents]]
 
 
 def stored_routes(service: Service, background: Background) -> list[Route]:
@@ -83,10 +83,10 @@ def stored_routes(service: Service, background: Background) -> list[Route]:
         ("GET", f"{conversation}/items/{{item}}", pages.item),
         ("DELETE", f"{conversation}/items/{{item}}", pages.delete_item),
     )
-    return [Route(path, _Endpoint(service, background, path, page), methods=[method]) for method, path, page in found]
+    return [Route(path, _PageApp(service, background, path, page), methods=[method]) for method, path, page in found]
 
 
-class _Endpoint(Endpoint):
+class _PageApp(Endpoint):
     """An ASGI application for one page, whose paths have this form."""
 
     def __init__(self, service: Service, background: Background, path: str, page: _Page) -> None:
@@ -108,11 +108,11 @@ class _Endpoint(Endpoint):
         owner = owner_of(caller)
         try:
             fields = await service.aside(len(body), lambda _: read_object(body or b"{}"))
-            found = await self._page(_Asked(owner, caller, scope["path_params"], query_of(scope), fields, len(body)))
+            found = await self._page(_Query(owner, caller, scope["path_params"], query_of(scope), fields, len(body)))
         except Exception as error:
             await self._send(self._refused(error, scope), scope, send)
             return
-        if isinstance(found, _Events):
+        if isinstance(found, _LaterEvents):
             await self._background.stream(service, owner, scope["path_params"]["response"], found.after, send)
             service.answered(self._path, 200)
         else:
@@ -128,16 +128,16 @@ class _StoredPages:
 
     # -- responses -------------------------------------------------------------------------------------------------
 
-    async def response(self, asked: _Asked) -> bytes | _Events:
+    async def response(self, asked: _Query) -> bytes | _LaterEvents:
         id = asked.ids["response"]
         saved = await self._store.reading(lambda r: current(r, asked.owner, id))
         if asked.query.get("stream", "").lower() != "true":
             return saved.response
         if not saved.streams:
             raise BadRequest("stream", "only a response with background and stream set to true has events")
-        return _Events(integer_of(asked.query, "starting_after", -1, 2**31, -1))
+        return _LaterEvents(integer_of(asked.query, "starting_after", -1, 2**31, -1))
 
-    async def delete_response(self, asked: _Asked) -> bytes:
+    async def delete_response(self, asked: _Query) -> bytes:
         id = asked.ids["response"]
 
         def delete(writing: WriteTransaction) -> None:
@@ -151,13 +151,13 @@ class _StoredPages:
         self._background.cancel(id)
         return encode({"id": id, "object": "response", "deleted": True})
 
-    async def cancel(self, asked: _Asked) -> bytes:
+    async def cancel(self, asked: _Query) -> bytes:
         id = asked.ids["response"]
         saved = await self._store.writing(lambda w: cancel(w, asked.owner, id))
         self._background.cancel(id)
         return saved.response
 
-    async def input_items(self, asked: _Asked) -> bytes:
+    async def input_items(self, asked: _Query) -> bytes:
         items = await self._store.reading(lambda r: items_before(r, asked.owner, asked.ids["response"]))
         newest, after, limit = _page(asked)
         if newest:
@@ -171,7 +171,7 @@ class _StoredPages:
 
     # -- conversations ---------------------------------------------------------------------------------------------
 
-    async def create(self, asked: _Asked) -> bytes:
+    async def create(self, asked: _Query) -> bytes:
         made = StoredConversation(created=int(time.time()), metadata=encode(read_metadata(asked.fields) or {}))
         id = f"conv_{secrets.token_hex(24)}"
         items = await self._checked(asked, asked.fields.array("items", []), [])
@@ -183,11 +183,11 @@ class _StoredPages:
         await self._store.writing(create)
         return made.shown(id)
 
-    async def conversation(self, asked: _Asked) -> bytes:
+    async def conversation(self, asked: _Query) -> bytes:
         id = asked.ids["conversation"]
         return (await self._store.reading(lambda r: conversation_of(r, asked.owner, id))).shown(id)
 
-    async def change(self, asked: _Asked) -> bytes:
+    async def change(self, asked: _Query) -> bytes:
         id = asked.ids["conversation"]
         metadata = read_metadata(asked.fields)
 
@@ -200,7 +200,7 @@ class _StoredPages:
 
         return (await self._store.writing(change)).shown(id)
 
-    async def delete(self, asked: _Asked) -> bytes:
+    async def delete(self, asked: _Query) -> bytes:
         id = asked.ids["conversation"]
 
         def delete(writing: WriteTransaction) -> None:
@@ -210,7 +210,7 @@ class _StoredPages:
         await self._store.writing(delete)
         return encode({"id": id, "object": "conversation.deleted", "deleted": True})
 
-    async def items(self, asked: _Asked) -> bytes:
+    async def items(self, asked: _Query) -> bytes:
         id = asked.ids["conversation"]
         newest, after, limit = _page(asked)
 
@@ -223,7 +223,7 @@ class _StoredPages:
 
         return _listed(await self._store.reading(read), limit)
 
-    async def add(self, asked: _Asked) -> bytes:
+    async def add(self, asked: _Query) -> bytes:
         id = asked.ids["conversation"]
         given = asked.fields.array("items")
         named = [one.get("approval_request_id") for one in given[:_ITEMS] if isinstance(one, dict)]
@@ -242,9 +242,9 @@ class _StoredPages:
         return _listed(await self._store.writing(add), len(items))
 
     async def _checked(
-        self, asked: _Asked, given: list[Any], earlier: Sequence[dict[str, Any]]
+        self, asked: _Query, given: list[Any], earlier: Sequence[dict[str, Any]]
     ) -> list[dict[str, Any]]:
-        """Items that a request adds to a conversation, after checking them behind the earlier ones that they name."""
+        """Items that a request adds to a conversation, checked together with the earlier ones that they name."""
         if len(given) > _ITEMS:
             raise asked.fields.wrong("items", f"{len(given):,} items; allowed are {_ITEMS}")
         if given:
@@ -256,12 +256,13 @@ class _StoredPages:
             await service.aside(asked.size, lambda _: check_items(fields, offer, bound))
         return input_items(given, secrets.token_hex(16))
 
-    async def item(self, asked: _Asked) -> bytes:
+    async def item(self, asked: _Query) -> bytes:
         ids, owner = asked.ids, asked.owner
-        found = await self._store.reading(lambda r: _item(r, owner, ids["conversation"], ids["item"]))
-        return encode(shown(msgspec.json.decode(found.data)))
+        at = ids["conversation"], ids["item"]
+        found = await self._store.reading(lambda r: msgspec.json.decode(_item(r, owner, *at).data))
+        return encode(shown(found))
 
-    async def delete_item(self, asked: _Asked) -> bytes:
+    async def delete_item(self, asked: _Query) -> bytes:
         id = asked.ids["conversation"]
 
         def delete(writing: WriteTransaction) -> StoredConversation:
@@ -283,7 +284,7 @@ def _item(reading: ReadTransaction, owner: bytes, conversation: str, id: str, pa
     return found
 
 
-def _page(asked: _Asked) -> tuple[bool, str | None, int]:
+def _page(asked: _Query) -> tuple[bool, str | None, int]:
     """Whether a page lists the newest items first, the item before it, and how many items it has."""
     order = asked.query.get("order", "desc")
     if order not in ("asc", "desc"):

@@ -111,7 +111,7 @@ async def _counts(path: Path) -> str | None:
 # -- the parent --------------------------------------------------------------------------------------------------------
 
 
-class _Child(NamedTuple):
+class _WorkerProcess(NamedTuple):
     process: "subprocess.Popen[bytes]"
     pair: socket.socket
     began: float
@@ -126,7 +126,7 @@ class _Parent:
         self._folder = folder
         self._engines = dict(engines)
         self._ending = 0  # the signal
-        self._children: dict[int, _Child] = {}
+        self._children: dict[int, _WorkerProcess] = {}
         self._due: dict[int, float] = {}
         self._pause = 0.5
 
@@ -156,7 +156,7 @@ class _Parent:
             start_new_session=True,
         )
         theirs.close()
-        self._children[number] = _Child(process, ours, time.monotonic())
+        self._children[number] = _WorkerProcess(process, ours, time.monotonic())
         if self._ending:
             process.send_signal(signal.SIGTERM)
 

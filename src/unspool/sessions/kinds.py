@@ -1,4 +1,4 @@
-"""The kinds of a recorded call's tokens, found when they are asked for: nothing of it delays an answer."""
+"""The kinds of a recorded call's tokens, computed on demand, so that they delay no answer."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property

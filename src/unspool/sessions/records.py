@@ -123,7 +123,7 @@ def ids_of(data: bytes) -> "array[int]":
 
 
 class Node:
-    """A call in its tree, below the call with whose prompt and output its own prompt begins, if there is one."""
+    """A call in its tree, below the call whose prompt and output begin its own prompt, if there is one."""
 
     __slots__ = ("characters", "length", "parent", "record")
 

@@ -17,7 +17,7 @@ from ..request.fields import BadRequest
 from ..store import ReadTransaction, Record, RecordExists, Store, StoreError, WriteTransaction, owner_of
 from .examine import Examined, examine
 from .records import BLOB, CALL, OWNER, ROUNDS, SESSION, About, Model, Remembered, SessionLimits, StoredCall, put_about
-from .session import Session, SessionRefused, tell_lost
+from .session import Session, SessionRefused, note_lost
 
 log = logging.getLogger("unspool.sessions")
 
@@ -33,7 +33,7 @@ class Sessions:
     recorded.
 
     Attributes:
-        PREFIX: with what the keys of sessions begin, by which an unknown one is noticed.
+        PREFIX: the prefix of sessions' keys, by which an unknown key is recognized.
     """
 
     PREFIX: Final = "unspool-session-"
@@ -44,7 +44,7 @@ class Sessions:
         self._began = time.time()
         try:
             if not self._claim.complete:
-                store.write(_tell_lost).result()
+                store.write(_note_lost).result()
             self._claim.begin()
         except (OSError, StoreError) as error:
             log.warning("the store takes nothing now: %s", error)
@@ -114,8 +114,11 @@ class Sessions:
 
     async def all(self, after: int | None = None, limit: int = 100) -> list[tuple[int, About]]:
         """Sessions, in the order in which they were made, each with its place in that order, from a place on."""
-        found = await self._store.reading(lambda r: r.children(OWNER, SESSION, after=after, limit=limit))
-        return [(record.at, _about(record)) for record in found]
+
+        def read(r: ReadTransaction) -> list[tuple[int, About]]:
+            return [(one.at, _about(one)) for one in r.children(OWNER, SESSION, after=after, limit=limit)]
+
+        return await self._store.reading(read)
 
     async def delete(self, session: Session) -> None:
         """Forget a session with all its calls, and what is stored under its key; `SessionRefused` (409) if a request
@@ -159,7 +162,7 @@ class Sessions:
             blobs = {bytes.fromhex(one.id.rpartition("/")[2]): one.data for one in _every(r, BLOB, id)}
             about = _about(record)
             if not self._claim.complete and about.created < self._began:
-                tell_lost(about)
+                note_lost(about)
             session = Session(about, self._store, self._claim, blobs)
             for one in _every(r, CALL, id):
                 stored = msgspec.msgpack.decode(one.data, type=StoredCall)
@@ -217,12 +220,12 @@ class Sessions:
         return found
 
 
-def _tell_lost(writing: WriteTransaction) -> None:
+def _note_lost(writing: WriteTransaction) -> None:
     """Note in all open sessions that they may have lost calls: the others had everything stored when they finished."""
     after: int | None = None
     while page := writing.children(OWNER, SESSION, after=after, limit=_PAGE):
         for about in map(_about, page):
-            if tell_lost(about):
+            if note_lost(about):
                 put_about(writing, about)
         after = page[-1].at
 

@@ -150,7 +150,7 @@ class Session:
 
     async def hold(self, most: int | None) -> int | None:
         """Begin a generation of at most this many tokens (``None``: as many as are left), and return how many it may
-        make; `free` ends it. Whoever could pass the limit waits for those that may need less than they hold.
+        make; `free` ends it. One that could pass the limit waits for others that may need less than they hold.
         `SessionRefused` (403) if a limit is reached."""
         limit = self.about.limits.tokens
         while True:
@@ -254,7 +254,7 @@ class Session:
         return not self._failing or self._claim.waiting + size <= _WAITING
 
     def _write(self, work: Callable[[WriteTransaction], None] | None = None, size: int = 0) -> "Future[None]":
-        """Write something of so many bytes to the store, behind all that it does not have yet: a call comes after its
+        """Write something of so many bytes to the store, after all that it does not have yet: a call comes after its
         parent. What this returns never fails: what the store cannot take now is tried again with what comes next, or by
         `store_again`."""
         if work is not None:
@@ -298,7 +298,7 @@ class Session:
             await asyncio.wait([asyncio.wrap_future(self._write())])
 
     def _remember(self, found: Remembered) -> None:
-        """Keep an answer of several rounds, as which the agent will send them back."""
+        """Keep an answer of several rounds in the form in which the agent will send it back."""
         size = len(msgspec.msgpack.encode(found))
         if not self._has_room(size):
             return  # what continues it will be a fork
@@ -374,7 +374,7 @@ class Session:
         )
 
 
-def tell_lost(about: About) -> bool:
+def note_lost(about: About) -> bool:
     """Note in a session that it may have lost calls, if it is open; return whether this is new."""
     new = about.status != "finished" and _GONE not in about.problems
     if new:

@@ -16,7 +16,7 @@ from ..request.chain import json_bytes, thought
 from ..request.chat_request import ChatRequest
 from ..request.continuation import (
     Continued,
-    Past,
+    PromptHistory,
     Rounds,
     Turns,
     Written,
@@ -92,7 +92,7 @@ class Tree(Turns):
         history = rest.messages[:-1] if begun else rest.messages
         thoughts = thoughts_of(history)
         answers = list(accumulate(m["role"] == "assistant" for m in history))  # before each message
-        past = Past(chains[-1], thoughts, request.caller)
+        past = PromptHistory(chains[-1], thoughts, request.caller)
         for at in reversed(repeatable(history, across=True)):
             found = [
                 node
@@ -124,7 +124,7 @@ class Tree(Turns):
     def _check_before(self, node: Node, request: ChatRequest, at: int, waiting: AwaitedRendering | None) -> None:
         """`NoBridge` if the template writes what is before a call's answer, the message ``at``, differently with the
         request's variables. Switches of thinking mostly change only how an answer begins, or which earlier thoughts are
-        left, and some are words behind the question."""
+        left, and some are words after the question."""
         messages = [{k: v for k, v in m.items() if k != "reasoning_content"} for m in request.messages[:at]]
         data = self._blobs.get(node.record.variables) if node.record.variables else b"{}"
         if data is None:  # an earlier version of unspool recorded the call
@@ -141,7 +141,13 @@ class Tree(Turns):
             raise NoBridge("other variables write what is before it differently")
 
     def _behind(
-        self, node: Node, request: ChatRequest, at: int, past: Past, fork: str, waiting: AwaitedRendering | None
+        self,
+        node: Node,
+        request: ChatRequest,
+        at: int,
+        past: PromptHistory,
+        fork: str,
+        waiting: AwaitedRendering | None,
     ) -> Continued:
         """The prompt that begins with a call's tokens; `NoBridge` if the template writes something else."""
         record = node.record
@@ -158,7 +164,7 @@ class Tree(Turns):
     def _rendered(
         self,
         request: ChatRequest,
-        past: Past | None,
+        past: PromptHistory | None,
         waiting: AwaitedRendering | None,
         parent: str = "",
         fork: str = "",
@@ -184,10 +190,10 @@ class Tree(Turns):
     # -- what a call is known by -------------------------------------------------------------------------------------
 
     def remember(self, prompt: Continued, written: Written) -> None:
-        """Nothing: the session records calls itself."""
+        """Do nothing, because the session records calls itself."""
 
     def identify(self, record: Recorded, request: ChatRequest, prompt: Continued, written: Written) -> None:
-        """Fill in by what a call will be found."""
+        """Fill in the digests by which a call will be found."""
         record.system, record.tools, record.variables = context_of(request)
         if prompt.past is None:
             return

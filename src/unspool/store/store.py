@@ -11,6 +11,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeVar
 
+import msgspec
+
 from .claim import Claim
 from .records import StoreError, StoreFull
 from .transactions import SCHEMA, ReadTransaction, WriteTransaction
@@ -27,7 +29,7 @@ _TOGETHER: Final = 256  # how many writes that wait are committed together
 _T = TypeVar("_T")
 
 
-class _Job(NamedTuple):
+class _WriteJob(NamedTuple):
     work: Callable[[WriteTransaction], Any]
     done: "Future[Any]"
 
@@ -70,13 +72,16 @@ class Store:
             self._db = self._reader = self._opened(durable)
             if self._name is not None:  # a reader does not wait for the disk, nor for other processes that write
                 self._reader, self._reader_lock = _connected(self._name), threading.Lock()
-            (self.secret,) = self._db.execute("SELECT secret FROM state").fetchone()
+            state = self._db.execute("SELECT secret FROM state").fetchone()
+            if state is None or not isinstance(state[0], bytes):
+                raise sqlite3.DatabaseError("it is damaged: its secret is lost")
+            self.secret: bytes = state[0]
         except (sqlite3.Error, OSError) as error:
             why = getattr(error, "strerror", None) or error
             raise StoreError(f"{self._name}: the store cannot be opened: {why}") from None
         self._claims: dict[str, Claim] = {}
         self._closed = threading.Event()
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_WriteJob | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="unspool-store", daemon=True)
         self._thread.start()
 
@@ -94,7 +99,7 @@ class Store:
         done: Future[_T] = Future()
         if self._closed.is_set():
             raise StoreError("the store is closed")
-        self._jobs.put(_Job(work, done))
+        self._jobs.put(_WriteJob(work, done))
         return done
 
     async def reading(self, work: Callable[[ReadTransaction], _T]) -> _T:
@@ -158,7 +163,7 @@ class Store:
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {_VERSION}")
                 db.execute(f"PRAGMA application_id = {_APPLICATION}")
-            elif application != _APPLICATION:
+            elif application != _APPLICATION or version < 1:
                 raise StoreError(f"{self._name}: is an SQLite file, but not a store of unspool")
             elif version > _VERSION:
                 raise StoreError(
@@ -180,7 +185,7 @@ class Store:
                 self._closed.set()
             self._commit([job for job in jobs if job is not None and job.done.set_running_or_notify_cancel()])
 
-    def _commit(self, jobs: Sequence[_Job]) -> None:
+    def _commit(self, jobs: Sequence[_WriteJob]) -> None:
         """Commit writes in one transaction, or each in its own if that fails."""
         try:
             with self._lock, _clear(), _transaction(self._db, "BEGIN IMMEDIATE"):
@@ -233,9 +238,11 @@ def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
 
 @contextmanager
 def _clear() -> Iterator[None]:
-    """Turn SQLite's errors into those of the store."""
+    """Turn SQLite's errors, and those of who reads damaged data, into those of the store."""
     try:
         yield
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreError(f"the store is damaged: {error}") from error
     except sqlite3.Error as error:
         full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
         raise (StoreFull if full else StoreError)(f"the store cannot be used: {error}") from error

@@ -199,7 +199,7 @@ def _log_faults(what: str, labels: Sequence[str], ended: Sequence[BaseException 
 
 
 def _owner(tool: ServerTool, labels: Collection[str]) -> str:
-    """The label of the server as whose tool a tool calls itself."""
+    """The label of the server with which a tool's own name begins, by default that of its own server."""
     return next((label for label in labels if tool.original.startswith(f"{label}{_BETWEEN}")), tool.server)
 
 
@@ -207,8 +207,8 @@ def _without_clashes(
     tools: Sequence[ServerTool], labels: Collection[str], taken: Collection[str] = ()
 ) -> tuple[ServerTool, ...]:
     """The tools under unique names, which a client's tools may have ``taken``. A tool whose name still clashes or
-    cannot be written is left out, and so is one that calls itself as a tool of another server would be called: it would
-    get that tool's calls."""
+    cannot be written is left out, and so is one whose own name begins with another server's label: it would get calls
+    of that server's tools."""
     owners = [_owner(tool, labels) for tool in tools]
     often = Counter(tool.name for tool, owner in zip(tools, owners, strict=True) if owner == tool.server)
     found: dict[str, ServerTool] = {}

@@ -31,7 +31,7 @@ class InterpreterError(Exception):
     """The interpreter cannot be started; the message says why, and what would help."""
 
 
-class _Answer(msgspec.Struct):
+class _CellAnswer(msgspec.Struct):
     cell: str = ""
     text: str = ""
     error: bool = False
@@ -50,7 +50,7 @@ def monty(limits: ToolLimits) -> Sequence[str]:
 class Interpreter:
     """A child process that runs cells in one namespace. The first cell starts it, as does the first after its end. It
     reads cells and writes answers line by line (see `monty_driver`). An answer that is not the cell's own ends it,
-    since those behind it would be wrong too."""
+    since those after it would be wrong too."""
 
     def __init__(self, command: Sequence[str], limits: ToolLimits) -> None:
         self._command = command
@@ -104,12 +104,12 @@ class Interpreter:
             text += _LOST
         return ToolResult(text=text, error=answer.error)
 
-    async def _answer(self, process: asyncio.subprocess.Process) -> _Answer | None:
+    async def _answer(self, process: asyncio.subprocess.Process) -> _CellAnswer | None:
         """The next line of the child; ``None`` if there is none, or if it is malformed."""
         assert process.stdout is not None
         line = await process.stdout.readline()
         try:
-            return msgspec.json.decode(line, type=_Answer)
+            return msgspec.json.decode(line, type=_CellAnswer)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
 

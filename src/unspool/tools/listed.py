@@ -22,7 +22,7 @@ _MOST_VALUES: Final = 32_768
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _ID: Final = re.compile(r'"id"\s*:\s*(\d{1,18}|"[^"\\]{0,200}")')
 _NEAR: Final = 500
-"""At most so many characters from an answer's beginning or end is its id, before or behind its result."""
+"""At most so many characters from an answer's beginning or end is its id, before or after its result."""
 _HALF: Final = re.compile(r"(\\[^u]|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f]..")
 _VERSIONS: Final = tuple(version for method, version in SERVER_RESULTS if method == _LIST)
 
@@ -46,8 +46,11 @@ def _readable(message: bytes) -> bytes:
         begin, result, _ = (text := message.decode()).partition('"result"')
         id = _ID.search(begin[:_NEAR]) or _ID.search(text[-_NEAR:])
         if result and id and '"jsonrpc"' in text:
-            told = {"code": mcp_types.PARSE_ERROR, "message": f"its answer cannot be read: {error.errors()[0]['msg']}"}
-            return _encoded({"jsonrpc": "2.0", "id": json.loads(id[1]), "error": told})
+            fault = {
+                "code": mcp_types.PARSE_ERROR,
+                "message": f"its answer cannot be read: {error.errors()[0]['msg']}",
+            }
+            return _encoded({"jsonrpc": "2.0", "id": json.loads(id[1]), "error": fault})
     return message
 
 

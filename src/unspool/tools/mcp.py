@@ -99,7 +99,7 @@ class MCPToolServer:
         """Forget the listing: the server's tools have changed."""
         self._until = 0.0
 
-    async def connect(self) -> "_Connection":
+    async def connect(self) -> "_SdkConnection":
         """A new connection; `ToolServerError` if the server cannot be reached."""
         return await self._bounded(self._connect())
 
@@ -115,17 +115,17 @@ class MCPToolServer:
         except Exception as error:
             raise ToolServerError(_message(error)) from error
 
-    async def _connect(self) -> "_Connection":
+    async def _connect(self) -> "_SdkConnection":
         target = self.target
         if isinstance(target, Program):
             child = Child(self.label, target, self.limits.message)
-            return await _Connection.opened(child, self.changed, child)
+            return await _SdkConnection.opened(child, self.changed, child)
         faults = []
         order = [*range(len(target.tries))]
         for i in order[self._answers :] + order[: self._answers]:
             kind, url = target.tries[i]
             try:
-                found = await _Connection.opened(self._transport(kind, url), self.changed)
+                found = await _SdkConnection.opened(self._transport(kind, url), self.changed)
             except Exception as error:
                 faults.append(f"{url}: {_message(error)}")
             else:
@@ -207,7 +207,7 @@ async def _streamable(client: Any, url: str, message: int) -> AsyncIterator[Any]
         yield streams
 
 
-class _Connection:
+class _SdkConnection:
     """A connection in its own task, since the task that enters the SDK's contexts must also leave them."""
 
     def __init__(self, transport: Any, changed: Callable[[], None], child: Child | None) -> None:
@@ -217,7 +217,7 @@ class _Connection:
         self._owner = asyncio.ensure_future(self._own(transport, changed))
 
     @classmethod
-    async def opened(cls, transport: Any, changed: Callable[[], None], child: Child | None = None) -> "_Connection":
+    async def opened(cls, transport: Any, changed: Callable[[], None], child: Child | None = None) -> "_SdkConnection":
         """Open a connection over a transport of the SDK. The SDK's errors are raised as they are."""
         found = cls(transport, changed, child)
         try:
@@ -274,14 +274,14 @@ class _Connection:
 class _Shared:
     """A connection that is opened on demand, and again after it broke."""
 
-    def __init__(self, connect: Callable[[], Awaitable[_Connection]]) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[_SdkConnection]]) -> None:
         self._connect = connect
         self._lock = asyncio.Lock()
-        self._found: _Connection | None = None
+        self._found: _SdkConnection | None = None
         self._doubted = False
         self._closed = False
 
-    async def connection(self) -> _Connection:
+    async def connection(self) -> _SdkConnection:
         """The open connection; `ToolServerError` if the server cannot be reached."""
         async with self._lock:
             if self._closed:

@@ -142,7 +142,7 @@ class BlockWriter(Writer):
 
     @abstractmethod
     def _open(self, kind: TextKind) -> bytes:
-        """A block of text opens."""
+        """Open a block of text."""
 
     @abstractmethod
     def _text(self, text: str) -> bytes:
@@ -153,22 +153,20 @@ class BlockWriter(Writer):
         """The open block of text closes; at the end of the answer, the finish reason is already known."""
 
     @abstractmethod
-    def _open_call(self, event: ToolCallStart) -> bytes:
-        """A call opens."""
+    def _open_call(self, event: ToolCallStart) -> bytes: ...
 
     @abstractmethod
     def _arguments(self, text: str) -> bytes:
         """The next piece of the call's arguments."""
 
     @abstractmethod
-    def _close_call(self, event: ToolCallEnd) -> bytes:
-        """The call ends."""
+    def _close_call(self, event: ToolCallEnd) -> bytes: ...
 
     # Events of the server's tools.
 
     @abstractmethod
     def _open_server_call(self, event: ServerCallStart) -> bytes:
-        """A call that the server runs opens; its arguments and its end follow as those of any call."""
+        """Open a call that the server runs; its arguments and its end follow as those of any call."""
 
     @abstractmethod
     def _result(self, event: ServerCallResult) -> bytes:

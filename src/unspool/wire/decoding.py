@@ -11,12 +11,15 @@ _MANY: Final = 100_000  # the most commas outside and inside of strings, where n
 
 
 def _float(text: str) -> float:
-    """`float`; but only where a function of Python's begins can the interpreter turn to another thread."""
+    """`float` as a function of Python's, where the interpreter may switch to another thread."""
     return float(text)
 
 
 def _int(text: str) -> int:
-    return int(text)
+    try:
+        return int(text)
+    except ValueError:  # Python limits what takes quadratic time
+        raise ValueError(f"a number has {len(text):,} digits") from None
 
 
 # msgspec itself needs 20 µs for a number such as ``1e300``, a minute for 16 MB of them, and no other thread runs

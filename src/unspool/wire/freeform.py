@@ -63,7 +63,7 @@ class Input:
 
     def __init__(self) -> None:
         self._raw: list[str] = []
-        self._state: Literal["before", "inside", "behind", "other"] = "before"
+        self._state: Literal["before", "inside", "after", "other"] = "before"
         self._held = ""  # an incomplete escape, or what comes before the text
         self._decoded: list[str] = []
 
@@ -74,7 +74,7 @@ class Input:
     def feed(self, piece: str) -> str:
         """The text of the next piece; may be empty."""
         self._raw.append(piece)
-        if self._state in ("behind", "other"):
+        if self._state in ("after", "other"):
             return ""
         if self._state == "inside" and not self._held and '"' not in piece and "\\" not in piece and piece.isascii():
             self._decoded.append(piece)  # as most pieces
@@ -90,13 +90,13 @@ class Input:
         end = complete.end() if complete is not None else 0
         text, self._held = _decoded(self._held[:end]), self._held[end:]
         if self._held.startswith('"'):
-            self._state = "behind"
+            self._state = "after"
         self._decoded.append(text)
         return text
 
     def close(self) -> str:
         """Return the rest: the arguments themselves if they contain no text."""
-        if self._state in ("inside", "behind"):
+        if self._state in ("inside", "after"):
             return ""
         text = _other("".join(self._raw))
         self._decoded.append(text)

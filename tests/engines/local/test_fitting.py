@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from unspool.checkpoints.gguf import Gguf, read_gguf
 from unspool.engines.local.fitting import check_model, fitting_slots, memory
 from unspool.errors import GgufError
-from unspool.infer.gguf import Gguf, read_gguf
 
 from ...writing_gguf import MODEL, TENSORS, gguf
 

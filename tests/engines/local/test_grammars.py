@@ -9,12 +9,12 @@ import pytest
 
 from tests.grammar.sampling import as_tools
 from unspool import Constraint, constrain
+from unspool.checkpoints.gguf import read_gguf
 from unspool.engines import EngineError
 from unspool.engines.local import Address
 from unspool.engines.local.grammars import Grammars
 from unspool.engines.local.judge import LongestPieces
 from unspool.engines.local.vocabulary import Vocabulary
-from unspool.infer.gguf import read_gguf
 from unspool.tokens import BYTES
 
 from ...server.support import Scripted, live
@@ -49,9 +49,9 @@ async def test_a_grammar_that_cannot_be_compiled_is_refused_each_time_and_others
     wrong.lark_spaced = "%llguidance {}\nstart: nothing"
     for _ in range(2):
         with pytest.raises(EngineError, match="does not support these schemas") as caught:
-            await grammars.check(wrong)
+            await grammars.check(wrong, "tools")
         assert caught.value.status == 400
-        await grammars.check(required(CITY))
+        await grammars.check(required(CITY), "tools")
 
 
 async def test_a_uri_is_told_by_a_pattern_as_llama_cpp_does_not_know_the_format(grammars: Grammars) -> None:
@@ -89,6 +89,6 @@ async def test_a_grammar_that_takes_too_long_is_refused(
     monkeypatch.setattr("unspool.engines.local.grammars.SECONDS", (0.001, 0.002))
     slow = Grammars(vocabulary)
     with pytest.raises(EngineError, match=r"takes more than 0\.002 s to compile") as caught:
-        await slow.check(required(SLOW))
+        await slow.check(required(SLOW), "tools")
     assert caught.value.status == 400
     slow.close()

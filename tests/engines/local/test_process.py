@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
+from unspool.checkpoints.gguf import read_gguf
 from unspool.engines import Delta, EngineError, Request
 from unspool.engines.local import Launch, LlamaProcess, Local
 from unspool.engines.local.process import _remove_abandoned
 from unspool.grammar import Constraint
 from unspool.grammar.nodes import Alternatives, Const, Grammar
-from unspool.infer.gguf import read_gguf
 
 from ...small import need_small_model
 from ...writing_gguf import gguf, of_bytes
@@ -145,7 +145,9 @@ async def test_one_that_was_stopped_while_it_loads_ends_as_an_error_or_is_starte
 async def test_a_grammar_that_crashes_it_is_refused_from_then_on_and_others_are_served(stand_in: StandIn) -> None:
     async with stand_in() as (engine, found):
         for _ in range(2):
-            assert (await output(engine, constraint=constraint("crash"))).startswith("400: tools: the grammar")
+            assert (await output(engine, constraint=constraint("crash"))).startswith(
+                "400: response_format.json_schema.schema: the grammar"
+            )
         assert found.address.status().deaths == 1
         assert await output(engine, constraint=constraint("fine")) == WORDS
         assert await output(engine) == WORDS
@@ -157,7 +159,7 @@ async def test_a_grammar_that_ran_beside_a_crashing_one_is_served_again(stand_in
         slow = asyncio.ensure_future(output(engine, begun=begun, constraint=constraint("slow")))
         await begun.wait()
         crash = await output(engine, constraint=constraint("crash"))
-        assert crash.startswith("400: tools: the grammar")
+        assert crash.startswith("400: response_format.json_schema.schema: the grammar")
         assert (await slow).startswith("502: llama.cpp ended (SIGSEGV)")
         assert await output(engine, constraint=constraint("slow")) == "word " * 40
 

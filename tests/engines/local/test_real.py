@@ -19,11 +19,11 @@ import openai
 import pytest
 
 import unspool
+from unspool.checkpoints.gguf import read_gguf
 from unspool.cli.local import find_local
 from unspool.engines import read_recordings
 from unspool.engines.local import Launch, LlamaProcess
 from unspool.grammar.schemas import FORMATS
-from unspool.infer.gguf import read_gguf
 
 from ...loopback import ask, told
 from ...server.processes import SERVE, Process
@@ -371,6 +371,27 @@ def test_a_hostile_schema_is_refused_and_others_are_served(served: Serving) -> N
 
 
 @pytest.mark.local
+def test_a_schema_that_cannot_be_compiled_is_refused_by_its_own_field(served: Serving) -> None:
+    never: Any = {"type": "object", "properties": {"a": False}, "required": ["a"]}
+    asked: Any = {
+        "response_format.json_schema.schema": ("chat/completions", "messages", PARIS, "response_format"),
+        "text.format.schema": ("responses", "input", "Hello", "text"),
+        "output_config.format.schema": ("messages", "messages", PARIS, "output_config"),
+    }
+    named: Any = {"type": "json_schema", "name": "n", "schema": never}
+    for where, (path, said, words, field) in asked.items():
+        form = {"type": "json_schema", "json_schema": named} if field == "response_format" else {"format": named}
+        status, answer = ask(f"{served.url}/v1/{path}", {said: words, field: form, "max_tokens": 9})
+        error = json.loads(answer)["error"]
+        assert (status, error["message"].partition(": ")[0]) == (400, where)
+        assert path == "messages" or error["param"] == where
+    with pytest.raises(openai.BadRequestError, match="does not support these schemas") as refused:
+        served.chat(
+            tools=[{"type": "function", "function": {"name": "f", "parameters": never}}], tool_choice="required"
+        )
+    assert refused.value.param == "tools"
+
+
 def test_a_grammar_that_llama_cpp_drops_is_refused_however_little_it_logs(tmp_path: Path) -> None:
     schema = {**WEATHER, "properties": {"city": {"type": "string", "pattern": "^(.{0,500}x){0,500}$"}}}
     dropped: Any = {"type": "json_schema", "json_schema": {"name": "city", "schema": schema}}

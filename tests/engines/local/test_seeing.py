@@ -14,9 +14,9 @@ from tests.server.support import Live, live
 from tests.server.test_parts import body
 from tests.wire.readers import PATHS, text_of
 from unspool import get_dialect
+from unspool.checkpoints.gguf import read_gguf
 from unspool.cli import main
 from unspool.engines.local import Launch, LlamaProcess, Local
-from unspool.infer.gguf import read_gguf
 from unspool.request.prompts import Prompts
 from unspool.request.tokenizer import gguf_tokenizer
 

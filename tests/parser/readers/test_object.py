@@ -68,6 +68,44 @@ def test_declared_members_beside_the_name_are_the_arguments_if_no_others_come(di
     assert all(arguments == {} for _, arguments in values(message)), "without tools nothing says what an argument is"
 
 
+@pytest.mark.parametrize(**named(SHAPED))
+@pytest.mark.parametrize("empty", ["{}", "{ }", "null"])
+def test_declared_members_behind_empty_arguments_are_the_arguments(dialect: Dialect, empty: str) -> None:
+    tools = [tool("look", x="integer", s="string")]
+    call, q, key = written(dialect, tools)
+    at = call.index(key)
+    given = call[at : call.index("}", at) + 1]
+    none = given[: given.index("{")] + (empty if q == '"' or empty != "null" else "None")
+    unknown = f"{none}, {q}extra{q}: 5"
+    for behind, expected in (
+        ("", {}),
+        (",", {}),
+        (f", {q}s{q}: {q}a{q}", {"s": "a"}),
+        (f", {q}extra{q}: 5, {q}s{q}: {q}a{q}, {q}x{q}: 1", {"s": "a", "x": 1}),
+        (f", {given}", {"x": 7}),
+    ):
+        for chunks in chunkings(call.replace(given, none + behind)):
+            message, _ = run(dialect, chunks, tools=tools)
+            assert values(message) == [("look", expected)]
+            assert ("loose_arguments" in notices(message)) == ("s" in expected)
+    for options in ({"tools": tools}, {"tools": None}):
+        message, _ = run(dialect, [call.replace(given, unknown)], **options)
+        assert [arguments for _, arguments in values(message)] in ([{}], []), "an unmarked call needs a declared name"
+        assert "skipped_member" not in notices(message), "nothing that is an argument"
+
+
+@pytest.mark.parametrize(**named(SHAPED))
+def test_a_declared_member_that_comes_too_late_to_be_an_argument_is_reported(dialect: Dialect) -> None:
+    tools = [tool("look", x="integer", s="string")]
+    call, q, key = written(dialect, tools)
+    at = call.index(key)
+    given = call[at : call.index("}", at) + 1]
+    for chunks in chunkings(call.replace(given, f"{given}, {q}s{q}: {q}a{q}")):
+        message, _ = run(dialect, chunks, tools=tools)
+        assert values(message) == [("look", {"x": 7})]
+        assert "skipped_member" in notices(message)
+
+
 def test_arguments_beside_the_name_are_kept_up_to_the_cap() -> None:
     for size, kept in ((1000, True), (CAP + 1, False)):
         raw = f'<tool_call>\n{{"name": "look", "x": "{"a" * size}", "y": 1}}\n</tool_call>'

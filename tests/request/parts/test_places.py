@@ -181,10 +181,9 @@ def test_a_template_that_takes_no_image_is_named_with_the_engine_and_the_role(ro
     messages = [user(text("?"), image())] if role == "user" else [*RESULTS]
     with pytest.raises(BadRequest) as refused:
         placed(BLIND, asked(*messages))
-    assert str(refused.value) == (
-        f"messages: image: the chat template takes text only in a message of role {role!r}; the engine (an-engine) was "
-        "not asked"
-    )
+    assert refused.value.param == f"messages[{0 if role == 'user' else 2}].content[1].image_url.url"
+    told = f"the chat template takes text only in a message of role {role!r}; the engine (an-engine) was not asked"
+    assert str(refused.value) == f"{refused.value.param}: image: {told}"
 
 
 def test_a_template_that_drops_an_image_is_noticed() -> None:

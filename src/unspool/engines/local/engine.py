@@ -12,11 +12,11 @@ from typing import Final
 
 import msgspec
 
+from ...checkpoints.gguf import Gguf
 from ...errors import ConstraintError
 from ...grammar import Constraint
-from ...infer.gguf import Gguf
 from ..base import Delta, EngineError, Request
-from ..kept import Kept
+from ..cache import Cache
 from ..media import MEDIA
 from ..upstream import Upstream
 from ..upstream.client import Unavailable
@@ -32,6 +32,7 @@ _NOTICED: Final = 2.0  # how long it may take until the end of the process is no
 _FROM_OUTSIDE: Final = (0, SIGINT, SIGTERM, SIGKILL)
 """Signals by which others end a process. A program that crashes gets another one."""
 _REFUSED: Final = 1024
+_SCHEMA: Final = "response_format.json_schema.schema"  # the field of a grammar without tools
 _FAILED: Final = "llg error"  # what llama.cpp logs if it drops a grammar, and goes on without
 
 
@@ -84,13 +85,14 @@ class Local:
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Generate one output; an `EngineError` with 400 if the grammar is too large, or has ended a process."""
-        constraint = await self._checked(request.constraint)
+        field = "tools" if request.tools else _SCHEMA
+        constraint = await self._checked(request.constraint, field)
         request = msgspec.structs.replace(request, constraint=constraint)
         key = b"" if constraint is None else hashlib.sha256(constraint.lark_spaced.encode()).digest()
         deadline = time.monotonic() + _PATIENCE
         again = True
         while True:
-            self._suspects.check(key)
+            self._suspects.check(key, field)
             before = await self._ready(deadline)
             stream = self._attempt(request, key, before)
             try:
@@ -98,7 +100,7 @@ class Local:
                     yield delta
                 return
             except _NotBegun as error:
-                self._suspects.check(key)
+                self._suspects.check(key, field)
                 if time.monotonic() > deadline or not (again or error.status == 503):
                     raise EngineError(str(error), error.status) from None
                 again = again and error.status == 503
@@ -106,16 +108,16 @@ class Local:
             finally:
                 await stream.aclose()
 
-    async def _checked(self, given: Constraint | None) -> Constraint | None:
+    async def _checked(self, given: Constraint | None, field: str) -> Constraint | None:
         """A constraint for llama.cpp, or a less strict one if it cannot be compiled and that is allowed."""
         while given is not None:
             constraint = given.ending(self._ends)
             try:
-                await self._grammars.check(constraint)
+                await self._grammars.check(constraint, field)
                 return constraint
             except (ConstraintError, EngineError) as error:
                 if given.looser is None or getattr(error, "status", 400) != 400:
-                    raise EngineError(str(error), getattr(error, "status", 400)) from None
+                    raise error if isinstance(error, EngineError) else EngineError(str(error), 400) from None
                 log.warning("calls are less constrained than by the server's level: %s", error)
             given = await asyncio.to_thread(given.looser)
         return None
@@ -202,15 +204,15 @@ class _Suspects:
 
     def __init__(self) -> None:
         self._running: Counter[bytes] = Counter()
-        self._struck: Kept[int] = Kept(_REFUSED, _REFUSED)
-        self._refused: Kept[bool] = Kept(_REFUSED, _REFUSED)
+        self._struck: Cache[int] = Cache(_REFUSED, _REFUSED)
+        self._refused: Cache[bool] = Cache(_REFUSED, _REFUSED)
         self._at_death: tuple[int, frozenset[bytes]] = (0, frozenset())
         self._counted: set[bytes] = set()  # those that were struck at this death
 
-    def check(self, key: bytes) -> None:
-        """Refuse a grammar that has ended the process."""
+    def check(self, key: bytes, field: str) -> None:
+        """Refuse a grammar of a field that has ended the process."""
         if key and self._refused.get(key):
-            raise EngineError("tools: the grammar of these schemas ended llama.cpp, so it is refused", 400)
+            raise EngineError("the grammar of these schemas ended llama.cpp, so it is refused", 400, param=field)
 
     @contextlib.contextmanager
     def running(self, key: bytes) -> Iterator[None]:

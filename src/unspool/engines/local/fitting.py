@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from ...checkpoints.gguf import Gguf
 from ...errors import GgufError
-from ...infer.gguf import Gguf
 
 _ENCODERS: Final = ("bert", "t5encoder", "clip", "dream", "wavtokenizer", "gemma-embedding", "llama-embed")
 _PART: Final = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from ...grammar import Constraint
 from ...grammar.matchers import LIMITS
 from ..base import EngineError
-from ..kept import Kept
+from ..cache import Cache
 from ..threads import Awaited, Threads
 from . import judge
 from .vocabulary import Vocabulary
@@ -38,15 +38,16 @@ class Grammars:
     """Checks grammars for a model's vocabulary, and keeps the verdicts."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._faults: Kept[str] = Kept(_KEPT, _KEPT_BYTES)  # by the grammars' digests; empty for what may be compiled
+        self._faults: Cache[str] = Cache(_KEPT, _KEPT_BYTES)  # by the grammars' digests; empty for what may be compiled
         # If no process can be forked, only the bounds on schemas protect the server.
         self._lanes = [
             (Threads(1, f"grammar-{i}"), _Judge(vocabulary) if hasattr(os, "fork") else None, seconds)
             for i, seconds in enumerate(SECONDS)
         ]
 
-    async def check(self, constraint: Constraint) -> None:
-        """Return if a grammar compiles within the limits, else raise an `EngineError`, 400. Cancelling ends it."""
+    async def check(self, constraint: Constraint, field: str) -> None:
+        """Return if a grammar of a field compiles within the limits, else raise an `EngineError`, 400. Cancelling ends
+        it."""
         for threads, trial, seconds in self._lanes:
             fault = await threads.run(partial(self._fault, constraint, trial, seconds))
             if fault is not None:
@@ -54,7 +55,7 @@ class Grammars:
         else:
             raise EngineError("the grammar process has exited", 500)
         if fault:
-            raise EngineError(fault, 400)
+            raise EngineError(fault, 400, param=field)
 
     async def follows(self, constraint: Constraint, output: str, ended: bool) -> bool:
         """Whether an output, which has ended or was cut, follows a grammar, as far as a process can be asked."""
@@ -67,7 +68,7 @@ class Grammars:
     def refuse(self, constraint: Constraint) -> None:
         """Refuse a grammar from now on, since llama.cpp has dropped it."""
         key = sha256(constraint.lark_spaced.encode()).digest()
-        self._keep(key, "tools: llama.cpp cannot follow the grammar of these schemas")
+        self._keep(key, "llama.cpp cannot follow the grammar of these schemas")
 
     def close(self) -> None:
         for threads, trial, _ in self._lanes:
@@ -79,7 +80,7 @@ class Grammars:
         """Why a grammar cannot be compiled, for the client; empty if it can; ``None`` if not within ``seconds``."""
         text = constraint.lark_spaced
         if len(text) > MAX_TEXT:
-            return f"tools: their grammar has {len(text):,} characters; allowed are {MAX_TEXT:,}"
+            return f"the grammar of these schemas has {len(text):,} characters; allowed are {MAX_TEXT:,}"
         key = sha256(text.encode()).digest()
         if (known := self._faults.get(key)) is not None:
             return known
@@ -90,13 +91,13 @@ class Grammars:
             return None
         if over:
             limit = f"{seconds:g} s" if over == "time" else f"{MEMORY >> 20} MiB"
-            fault = f"tools: the grammar of these schemas takes more than {limit} to compile"
+            fault = f"the grammar of these schemas takes more than {limit} to compile"
         elif verdict.get("error"):
             why = str(verdict["error"]).splitlines()[0]
             log.warning("a grammar cannot be compiled: %.300s", why)
             _, of_schema, detail = why.partition(_OF_SCHEMA)  # other errors are about the grammar, not the schema
             detail = f": {detail[:200]}" if of_schema else ""
-            fault = f"tools: the grammar engine does not support these schemas{detail}"
+            fault = f"the grammar engine does not support these schemas{detail}"
         self._keep(key, fault)
         return fault
 

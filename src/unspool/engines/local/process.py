@@ -333,7 +333,7 @@ def _reason(code: int) -> str:
 
 _PARTIAL: Final = "the file is not complete"
 _CUT: Final = re.compile(r"failed to read (?:tensor info|key-value pairs|header|magic)\s*\Z")
-"""Matches the first error if the file ends early; behind another, it only follows from that."""
+"""Matches the first error if the file ends early; after another, it only follows from that."""
 _KNOWN: Final = (
     (re.compile(r"unknown model architecture: '([^']{1,80})'"), "this llama.cpp does not know the architecture {0!r}"),
     (re.compile(r"unknown pre-tokenizer type: '([^']{1,80})'"), "this llama.cpp does not know the tokenizer {0!r}"),

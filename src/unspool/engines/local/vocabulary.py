@@ -4,8 +4,8 @@ import http.client
 import json
 from typing import Final
 
-from ...infer.gguf import Gguf
-from ...infer.pieces import Pieces
+from ...checkpoints.gguf import Gguf
+from ...checkpoints.pieces import Pieces
 from ..base import EngineError
 from .process import Address
 

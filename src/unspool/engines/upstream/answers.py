@@ -122,7 +122,7 @@ class _Said(_Part):
     tool_calls: list[Any] | None = None
 
 
-class _Choice(_Part):
+class _CompletionChoice(_Part):
     text: str | None = None
     delta: _Said | None = None
     token_ids: _Ids | None = None
@@ -134,7 +134,7 @@ class _Choice(_Part):
     matched_stop: int | str | None = None
 
 
-class _ListedChoice(_Choice):
+class _ListedChoice(_CompletionChoice):
     logprobs: _Logprobs | None = None
 
 
@@ -146,7 +146,7 @@ class _CompletionDetails(_Part):
     reasoning_tokens: _Count | None = None
 
 
-class _Usage(_Part):
+class _ReportedUsage(_Part):
     prompt_tokens: _Count = 0
     completion_tokens: _Count | None = None
     total_tokens: _Count | None = None
@@ -160,8 +160,8 @@ class _Range(_Part):
 
 
 class _Completion(_Event):
-    choices: Sequence[_Choice] = []
-    usage: _Usage | None = None
+    choices: Sequence[_CompletionChoice] = []
+    usage: _ReportedUsage | None = None
     prompt_token_ids: _Ids | None = None
     mm_placeholders: dict[str, list[_Range]] | None = None
 
@@ -211,7 +211,7 @@ def _media(reported: Mapping[str, Sequence[_Range]]) -> tuple[tuple[str, int, in
     return tuple((kind, one.offset, one.length) for kind, ranges in reported.items() for one in ranges)
 
 
-def _chosen(choice: _Choice, ids: tuple[int, ...], logprobs: _Chosen) -> Sampled | None:
+def _chosen(choice: _CompletionChoice, ids: tuple[int, ...], logprobs: _Chosen) -> Sampled | None:
     """The tokens of a choice, if the engine reports them."""
     if choice.token_ids is None and not choice.weight_versions:
         return None
@@ -223,7 +223,7 @@ def _chosen(choice: _Choice, ids: tuple[int, ...], logprobs: _Chosen) -> Sampled
     )
 
 
-def _text(choice: _Choice) -> str:
+def _text(choice: _CompletionChoice) -> str:
     said = choice.delta
     if said is None:
         if choice.text is None and choice.token_ids and choice.finish_reason is None:
@@ -234,7 +234,7 @@ def _text(choice: _Choice) -> str:
     return said.content or ""
 
 
-def _usage(reported: _Usage) -> Usage:
+def _usage(reported: _ReportedUsage) -> Usage:
     prompt, completion = reported.prompt_tokens_details, reported.completion_tokens_details
     return Usage(
         prompt_tokens=reported.prompt_tokens,

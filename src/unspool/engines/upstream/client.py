@@ -57,8 +57,8 @@ class Client:
         return text if self._key is None else text.replace(self._key, "…")
 
     async def aside(self, work: Callable[[], _T]) -> _T:
-        """Read or write long JSON in a thread. It is the only one, since in a long list msgspec stops for no other
-        thread: the event loop waits for one such list at most."""
+        """Read or write long JSON in a single thread: msgspec holds the interpreter's lock throughout a list, so the
+        event loop waits for one long list at most."""
         return await self._threads.run(lambda _: work())
 
     async def ask(

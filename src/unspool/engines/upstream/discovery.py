@@ -66,7 +66,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 def discover(urls: Sequence[str], *, key: str | None, kind: str | None, model: str | None) -> Discovered:
     """Ask the first of the servers of one model. `ValueError` if a URL or the kind is wrong; `EngineError` if the
     server cannot be reached, or refuses the key."""
-    server = _Server(base_urls(urls, kind)[0], key)
+    server = _ServerQueries(base_urls(urls, kind)[0], key)
     first = listed(server.ask("/v1/models"), model)
     fault = server.fault or ("" if first else "it lists no model")
     name = model or _text(first, "id") or None
@@ -82,7 +82,7 @@ def discover(urls: Sequence[str], *, key: str | None, kind: str | None, model: s
     return _ASKED.get(kind or "", _by_root)(server, found, first)
 
 
-def _llama_cpp(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> Discovered:
+def _llama_cpp(server: "_ServerQueries", found: Discovered, first: Mapping[str, Any]) -> Discovered:
     props = server.ask("/props")
     template = _text(props, "chat_template")
     special = {name: token for name in _NAMED if (token := _text(props, name))}
@@ -101,7 +101,7 @@ def _llama_cpp(server: "_Server", found: Discovered, first: Mapping[str, Any]) -
     )
 
 
-def _vllm(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> Discovered:
+def _vllm(server: "_ServerQueries", found: Discovered, first: Mapping[str, Any]) -> Discovered:
     info = server.ask("/tokenizer_info")
     if not _text(info, "chat_template"):
         return _by_root(server, found, first)
@@ -116,17 +116,17 @@ def _vllm(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> Dis
     )
 
 
-def _sglang(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> Discovered:
+def _sglang(server: "_ServerQueries", found: Discovered, first: Mapping[str, Any]) -> Discovered:
     info = server.ask("/model_info") or server.ask("/get_model_info")
     path = _here(_text(info, "tokenizer_path")) or _here(_text(info, "model_path"))
     return msgspec.structs.replace(found, path=path)
 
 
-def _by_root(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> Discovered:
+def _by_root(server: "_ServerQueries", found: Discovered, first: Mapping[str, Any]) -> Discovered:
     return msgspec.structs.replace(found, path=_here(_text(first, "root")) or _here(found.model or ""))
 
 
-def _ollama(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> Discovered:
+def _ollama(server: "_ServerQueries", found: Discovered, first: Mapping[str, Any]) -> Discovered:
     shown = server.ask("/api/show", {"model": found.model})
     named = _FROM.search(_text(shown, "modelfile"))
     path = _here(named[1]) if named is not None else None
@@ -138,8 +138,8 @@ def _ollama(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> D
     template = _text(shown, "template")
     if path is not None or "{%" not in template:
         return msgspec.structs.replace(found, path=path)
-    told = server.ask("/api/show", {"model": found.model, "verbose": True}).get("model_info")
-    info = told if isinstance(told, dict) else {}
+    details = server.ask("/api/show", {"model": found.model, "verbose": True}).get("model_info")
+    info = details if isinstance(details, dict) else {}
     texts = info.get("tokenizer.ggml.tokens")
     tokens = [one if isinstance(one, str) else "" for one in texts] if isinstance(texts, list) else []
     special = {}
@@ -183,7 +183,7 @@ def _token(value: Any) -> str:
     return found if isinstance(found, str) else ""
 
 
-class _Server:
+class _ServerQueries:
     def __init__(self, base: str, key: str | None) -> None:
         self.fault = ""  # what was wrong with the last answer
         self._base = base

@@ -90,10 +90,10 @@ def _flags(names: Mapping[str, str]) -> Callable[[Mapping[str, Any]], list[str] 
     """Reads what a model takes from fields that are true or false, by the kinds of media."""
 
     def senses(described: Mapping[str, Any]) -> list[str] | None:
-        told = described.get("modalities", described)
-        if not isinstance(told, dict) or not told.keys() & set(names.values()):
+        taken = described.get("modalities", described)
+        if not isinstance(taken, dict) or not taken.keys() & set(names.values()):
             return None
-        return [kind for kind, name in names.items() if told.get(name)]
+        return [kind for kind, name in names.items() if taken.get(name)]
 
     return senses
 

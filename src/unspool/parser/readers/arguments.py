@@ -3,7 +3,7 @@
 from typing import Final
 
 from ...dialect.markers import Form
-from ...dialect.patterns import MAX_SPACE, MORE, rest_begins, skip_space
+from ...dialect.patterns import MAX_SPACE, MORE, NO, fence, rest_begins, skip_space
 from ...dialect.syntax import Syntax
 from ..call import OpenCall
 from ..ledger import CAP
@@ -55,6 +55,11 @@ class ArgumentsReader(CallReader):
             if i == len(tape.buf):
                 return False
             c, syntax = tape.buf[i], self._call.form.syntax or Syntax.JSON
+            at = fence(tape.buf, i, final=tape.final) if c == "`" and syntax == Syntax.JSON else NO
+            if at != NO:
+                self._call.fenced = True
+                tape.i = max(at, i)
+                return at >= 0
             if c not in ("{(" if syntax == Syntax.QUOTE else '{"'):
                 return self._none(i)
             self.begin(c, syntax)
@@ -144,7 +149,7 @@ class ArgumentsReader(CallReader):
         if not self._looked:
             self._looked = True
             if call.started and not UNWRAPPED.match(fragment):
-                self._unwrapping = unwrapping(call.desk.tools.schema(call.name), call.name)
+                self._unwrapping = unwrapping(call.context.tools.schema(call.name), call.name)
         watch = self._unwrapping
         if watch is not None:
             passed = watch.push(fragment)

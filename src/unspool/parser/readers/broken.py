@@ -62,7 +62,7 @@ class BrokenReader(CallReader):
         buf = tape.buf
         i = tape.i
         if self.within:
-            return self._string_over(i) >= 0  # behind it, the closing of reasoning ends the call
+            return self._string_over(i) >= 0  # after it, the closing of reasoning ends the call
         recover = self._plan.calls.recover
         pos = i
         while True:

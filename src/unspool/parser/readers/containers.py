@@ -105,7 +105,6 @@ class Containers:
         self._emit(fragment, end)
 
     def value(self, held: Held, end: int) -> None:
-        """Add a whole value."""
         if self.dropped >= 0:
             self.call.put("", end)
         elif self._hold < 0:
@@ -120,7 +119,7 @@ class Containers:
         return "".join(self._parts) if self._hold >= 0 and self.dropped < 0 else None
 
     def leave(self) -> None:
-        """A value ends."""
+        """End the value of the open argument."""
         if self.dropped == len(self.levels):
             self.dropped = -1
 
@@ -215,7 +214,6 @@ class Containers:
         return text
 
     def let_out(self, end: int) -> None:
-        """Emit the held text."""
         text = self.take()
         if text is not None:
             self.call.put(text, end)

@@ -59,9 +59,9 @@ _EQUALS = Regex(r"([A-Za-z_][\w.-]{0,255}+)\s{0,64}+=\s{0,64}+")
 
 _ITEMS = Regex(
     r'(?:(?:"[^"\\\x00-\x1f]*+"|-?(?:0|[1-9][0-9]{0,200}+)(?:\.[0-9]{1,90}+)?|true|false|null)'
-    r"[ \t\n\r]*+,[ \t\n\r]*+)++"
+    r"[ \t\n\r]*+,[ \t\n\r]*+){1,256}"
 )
-"""Matches items of an array, each with the comma after it."""
+"""Matches items of an array, each with the comma after it. Not possessive: see `unspool.regex`."""
 
 _COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))  # the states in which a number may end
 _AFTER_DIGITS = {
@@ -600,7 +600,7 @@ class LiteralReader:
         return i + 1
 
     def _may_end(self) -> bool:
-        """Whether a container may end behind a comma."""
+        """Whether a container may end after a comma."""
         if not self._how.strict:
             self._fix("trailing comma")
         return not self._how.strict
@@ -630,7 +630,10 @@ class LiteralReader:
         return self._fail(text, i, f"{c!r} where a key is expected")
 
     def _keyword(self, text: str, i: int) -> int:
-        """Read the name of a keyword argument."""
+        """Read the name of a keyword argument, or the opening of an object in place of all."""
+        if text[i] == "{" and self.mode == FIRST_KEY:
+            self.stack.append("d")
+            return i + 1
         spread = _SPREAD.match(text, i) if self._how.mend and text[i] == "*" else None
         if spread is not None:
             if spread.end() == len(text) and not spread.group(1):
@@ -752,15 +755,18 @@ class LiteralReader:
         self._undecided.append(len(self.out) - 1)
         return "p"
 
+    def _sign(self, text: str, i: int, c: str, *, quoted: bool) -> int:
+        marker = self._how.ends_call(text, i) if quoted and c == "<" else NO
+        if marker == MORE:
+            return MORE
+        bare = quoted and c not in ":=,}])" and marker == NO
+        return self._open_bare(text, i) if bare else self._fail(text, i, f"{c!r} where a value is expected")
+
     def _word(self, text: str, i: int, c: str) -> int:  # a word may be whole, cut, or joined to a name
         m = _WORD.match(text, i)
         quoted = self._how.quoted and bool(self.stack)
         if m is None:
-            marker = self._how.ends_call(text, i) if quoted and c == "<" else NO
-            if marker == MORE:
-                return MORE
-            bare = quoted and c not in ":=,}])" and marker == NO
-            return self._open_bare(text, i) if bare else self._fail(text, i, f"{c!r} where a value is expected")
+            return self._sign(text, i, c, quoted=quoted)
         if quoted and (m.end() < len(text) or m.end() - i > MAX_WORD):
             ends = self._how.bare_ends(text, m.end(), self._top()) if m.group() in self._how.words else NO
             if ends == MORE:
@@ -886,7 +892,7 @@ class LiteralReader:
         return i
 
     def _name_follows(self, text: str, i: int) -> int:
-        """Whether a name begins at ``i``, behind a number that may be over; by the rules of `Spelling.name_follows`."""
+        """Whether a name begins at ``i``, after a number that may be over; by the rules of `Spelling.name_follows`."""
         begins = self._number in _COMPLETE and (text[i].isalpha() or text[i] == "_")
         return self._how.name_follows(text, i, self._top(), in_number=True) if begins else NO
 

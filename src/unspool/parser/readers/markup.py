@@ -94,15 +94,15 @@ class MarkupReader(CallReader):
         super().__init__(call, openings)
         self.status: Status = "ok"  # the status of a call that ends here without its closing
         self.containers = Containers(call, schema)  # the arguments, and the containers inside them
-        self._value: Value | None = None  # the open argument's; ``None`` between arguments
+        self.value: Value | None = None  # the open argument's; ``None`` between arguments
         self._strayed = False  # a closing closed nothing, and no argument has come since
         self._searched = 0  # the offset up to which no closing names an argument
         self._opened = ""  # the last opening, and ``_closed`` the last closing, as they are written, if they may repeat
         self._closed = ""
-        self._refused: deque[int] = deque(maxlen=MAX_AGAIN)  # the last offsets behind closings that nothing may follow
+        self._refused: deque[int] = deque(maxlen=MAX_AGAIN)  # the last offsets after closings that nothing may follow
 
     def read(self) -> bool:
-        value = self._value
+        value = self.value
         if value is None:
             return self._between()
         return self._start(value) if value.starting else self._text(value)
@@ -111,20 +111,20 @@ class MarkupReader(CallReader):
         return self.containers.take()
 
     def in_value(self) -> bool:
-        value = self._value
+        value = self.value
         inside = value is not None and (not value.starting or value.kind == ValueKind.GUESS)
         return inside or self.containers.holding
 
     def streams(self) -> Value | None:
         """The value, if its text is passed on piece by piece."""
-        value = self._value
+        value = self.value
         if value is None or not value.begun or value.kind != ValueKind.STRING:
             return None
         return None if self.containers.held_back else value
 
     def held(self) -> Value | None:
         """The value, if nothing is decided before its end."""
-        value = self._value
+        value = self.value
         if value is None or value.starting:
             return None
         quiet = value.kind != ValueKind.TYPED and self.containers.quiet
@@ -134,7 +134,7 @@ class MarkupReader(CallReader):
         """Matches text that decides nothing yet, in a value or between arguments; ``None``: unknown."""
         level = self.containers.levels[-1]
         undecided = self._plan.arguments.undecided(level.parameter, self._children(level))
-        if undecided is None or (value is None and self._value is not None):
+        if undecided is None or (value is None and self.value is not None):
             return None
         return undecided.between if value is None else undecided.inside(value.parameter)
 
@@ -432,11 +432,11 @@ class MarkupReader(CallReader):
             self._call.notice(*(("skipped_member", valueless.strip()) if valueless else ("doubled_marker", head)))
         schema = None if above is None else above.items() if level.bracket == "[" else above.property(key)
         self.containers.enter(key, schema, tape.base + end)
-        self._value = Value(self.containers, parameter, fields, schema)
+        self.value = Value(self.containers, parameter, fields, schema)
 
     # -- at a value's start -------------------------------------------------------------------------------------------
 
-    def _start(self, value: Value) -> bool:
+    def _start(self, value: Value) -> bool:  # a branch for each thing that may stand there
         """Remove white space that belongs to the marker, and distinguish a nested value from text."""
         tape = self._tape
         plan = self._plan
@@ -493,7 +493,7 @@ class MarkupReader(CallReader):
             if r == MORE and not tape.final:
                 return 0
             if r >= 0 and parameter.lead == value.parameter.lead:
-                self._value = Value(self.containers, parameter, value.fields, value.schema)
+                self.value = Value(self.containers, parameter, value.fields, value.schema)
                 self._opened = buf[j:r] if parameter.repeats else ""
                 self._again(j, tag)
                 tape.i = r
@@ -539,7 +539,7 @@ class MarkupReader(CallReader):
         level = Level("[" if named else bracket, value.parameter, value.fields, within, children=named)
         containers.open(level, self._tape.base + j)
         self._tape.i = j
-        self._value = None
+        self.value = None
         return 1
 
     # -- in a value ---------------------------------------------------------------------------------------------------
@@ -565,7 +565,7 @@ class MarkupReader(CallReader):
         if r == p:
             self._call.notice_at(tape.here, "missing_close", value.fields.get("key", ""))
         tape.i = r
-        self._value = None
+        self.value = None
         return True
 
     def _undecided(self, value: Value, i: int, p: int) -> int:
@@ -655,7 +655,7 @@ class MarkupReader(CallReader):
         return buf.endswith(breaks, i, p) or (value.line_start and f"\n{buf[i:p]}" in breaks)
 
     def _counts(self, tag: str, i: int) -> int:  # a repeated closing counts as each of its copies would
-        """As `_follows`, behind an argument's closing, which may be repeated as it is written (``tag``)."""
+        """As `_follows`, after an argument's closing, which may be repeated as it is written (``tag``)."""
         tape = self._tape
         buf, end = tape.buf, i
         for _ in range(MAX_AGAIN):

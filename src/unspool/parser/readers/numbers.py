@@ -18,11 +18,9 @@ class Figures(msgspec.Struct, eq=False):
     _ended: str | None = None  # the first number that ended since `mark`; empty: a long one
 
     def begin(self, text: str = "") -> None:
-        """A number begins."""
         self._text, self._long = text, None
 
     def add(self, text: str) -> None:
-        """The number goes on."""
         if self._long is not None:
             self._long += text.encode()
             return
@@ -35,7 +33,6 @@ class Figures(msgspec.Struct, eq=False):
         return not is_finite(self._text) if self._long is None else isinf(float(self._long))
 
     def end(self) -> None:
-        """The number ends."""
         if self._ended is None:
             self._ended = self._text if self._long is None else ""
 

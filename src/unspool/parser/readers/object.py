@@ -28,6 +28,9 @@ _MAX_DEPTH: Final = 4  # the number of objects that may be around a call's name
 
 _UNQUOTED = Regex(r"([A-Za-z_]\w{0,63}+)[\"']?\s{0,64}+")
 
+_EMPTY = Regex(r"(?:null|None|\{\s{0,64}+(?:\}|\Z))\s{0,64}+(?:,|(\Z))")
+"""Matches empty arguments before another member, which may be one; the group is where either is cut off."""
+
 _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
 
 
@@ -78,6 +81,7 @@ class ObjectReader(CallReader):
         self._skip = 0  # how much of the header comes after the name
         self._skipped = ""  # the key of the first member that was skipped
         self._loose: dict[str, str] | None = {}  # the JSON of arguments beside the name; ``None``: there is too much
+        self._empty = False  # whether its arguments were empty, and those beside the name are taken
         self._bare = not (call.form.marked or call.block.marked)  # a tool that is quoted looks like it
         self._described = False  # it has a description, as tools have
 
@@ -232,10 +236,11 @@ class ObjectReader(CallReader):
         if role:
             return role
         self._skipped = self._skipped or key
-        if call.complete and self._openings.declares(key):  # a second call in one object
+        schema = call.context.tools.schema(call.name) if call.name else None
+        argument = schema is not None and schema.declares(key)
+        if call.complete and (argument or self._openings.declares(key)):  # or a second call in one object
             call.late.append(("skipped_member", key))
-        schema = call.desk.tools.schema(call.name) if call.name and not call.complete else None
-        if loose is not None and key not in loose and schema is not None and schema.declares(key):
+        if loose is not None and key not in loose and argument and not call.complete:
             loose[key] = ""
             return "argument"
         return "names" if key in NAME_KEYS and not call.complete else "skip"
@@ -305,11 +310,19 @@ class ObjectReader(CallReader):
             return self._lose(none)
         if call.name and not call.started:
             tape = self._tape
-            schema = call.desk.tools.schema(call.name) if self._bare else None
+            schema = call.context.tools.schema(call.name) if self._bare else None
             quoted = defines(tape.buf, i, schema, described=self._described, final=tape.final)
             if quoted != NO:
                 return quoted != MORE and self._lose(_DEFINITION)
             self.mode = Mode.NAME_DUE
+            return True
+        empty = _EMPTY.match(self._tape.buf, i)
+        if empty is not None and call.started and not (self._tape.final and empty.group(1) is not None):
+            if empty.group(1) is not None:
+                return False
+            self._tape.i = empty.end() - 1
+            self._empty = True
+            self._expects = Expects.AFTER
             return True
         if c == null[0]:
             word = self._tape.buf[i : i + len(null)]
@@ -376,7 +389,7 @@ class ObjectReader(CallReader):
         loose = self._loose or {}
         if loose:
             self._call.notice("loose_arguments", next(iter(loose)))
-        elif self._skipped:
+        elif self._skipped and not self._empty:
             self._call.notice("skipped_member", self._skipped)
         return self._done("{" + ", ".join([f"{encode_basestring(key)}: {value}" for key, value in loose.items()]) + "}")
 
@@ -399,6 +412,8 @@ class ObjectReader(CallReader):
         """The object is broken outside of its arguments."""
         call = self._call
         self.why = why
+        if self._empty and not (self._loose or call.complete):
+            self._done("{}")
         if call.started:
             self.mode = Mode.LOST
         elif call.name and call.complete:

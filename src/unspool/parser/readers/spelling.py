@@ -20,7 +20,7 @@ _SPACE = Prefix(r"[ \t\n\r]*+")
 _ANY_SPACE = Prefix(r"\s*+")
 _EXPONENT = Regex(r"[eE][+-]?[0-9]++")
 _NEXT_KEY = Regex(r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+|"[^"\n]{1,64}+")\s{0,64}+:""")
-"""Matches a key behind a value that lacks its quotes, or the comma after it."""
+"""Matches a key after a value that lacks its quotes, or the comma after it."""
 _NEXT_KEY_MAYBE = Regex(r""",?\s{0,64}+(?:[^\W\d][\w.\-]{0,127}+\s{0,64}+|"[^"\n]{0,64}+(?:"\s{0,64}+)?)?\Z""")
 _PLAIN_VALUE = re.compile(rf"[\"'\[{{0-9-]|{'|'.join(PYTHON_WORDS)}")
 _STRING = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
@@ -124,7 +124,7 @@ class Spelling:
         return r if r != NO else self.key_follows(text, j, top)
 
     def number_ends(self, text: str, i: int, top: str) -> int:
-        """Whether the same holds behind what may be a number at ``i``; a longer one is one."""
+        """Whether the same holds after what may be a number at ``i``; a longer one is one."""
         m = _NUMERIC.match(text, i)
         end = i if m is None else m.end()
         r = end if end - i > MAX_WORD else self.bare_ends(text, end, top)
@@ -141,7 +141,7 @@ class Spelling:
         return m.group(), self.ends_call(text, m.end()) if self.mend and len(cut) == 1 else NO
 
     def ends_call(self, text: str, i: int) -> int:
-        """Whether the call ends at ``i`` or behind the white space there."""
+        """Whether the call ends at ``i`` or after the white space there."""
         j = skip_space(text, i)
         if self.stops is None or j - i > MAX_SPACE:
             return NO
@@ -155,7 +155,7 @@ class Spelling:
         return MORE if j == len(text) else j if text[j] in ",)]}:" else self.ends_call(text, j)
 
     def closes_again(self, text: str, i: int) -> int:
-        """The end of a quote at ``i``, behind a value, if what may follow a value follows the quote too."""
+        """The end of a quote at ``i``, after a value, if what may follow a value follows the quote too."""
         if not text.startswith(self.quote, i):
             return MORE if rest_begins(self.quote, text, i) else NO
         end = i + len(self.quote)
@@ -163,7 +163,7 @@ class Spelling:
         return min(follows, end)
 
     def ends_apart(self, text: str, i: int) -> bool:
-        """Whether a line ends, or white space and another string follow, behind a quote: something lacks there."""
+        """Whether a line ends, or white space and another string follow, after a quote: something is missing there."""
         j = skip_space(text, i)
         return "\n" in text[i:j] or (j > i and text.startswith('"', j))
 

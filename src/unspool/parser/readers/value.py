@@ -154,9 +154,9 @@ class Value:
         else:
             kinds = self._kinds
             decoded, fits = decode(
-                unquoted(text) if self._call.desk.plan.arguments.quoted else text, kinds, self._marked
+                unquoted(text) if self._call.context.plan.arguments.quoted else text, kinds, self._marked
             )
-            if not text and self._call.desk.plan.arguments.items and kinds is not None:
+            if not text and self._call.context.plan.arguments.items and kinds is not None:
                 # An empty container and an empty text look alike; the schema decides.
                 empty = "[]" if "array" in kinds.types else "{}" if "object" in kinds.types else ""
                 decoded, fits = (empty, True) if empty else (decoded, fits)

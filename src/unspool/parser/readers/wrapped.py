@@ -4,7 +4,7 @@ import json
 import re
 from typing import Final
 
-from ...dialect.patterns import MORE, NO, rest_begins
+from ...dialect.patterns import MORE, NO, fence, rest_begins, skip_space
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ...schema import Schema, declared_object
@@ -27,6 +27,7 @@ class UnwrapReader:
         self._decoded = ""
         self._raw = ""
         self._started = False
+        self._fenced = False  # the object is in a fence
         self.mode = VALUE
         self.error = ""
         self.out: list[str] = []
@@ -93,12 +94,19 @@ class UnwrapReader:
         inner = self._inner
         if inner.mode == VALUE and not inner.stack:
             self._decoded = self._decoded.lstrip()
+            at = fence(self._decoded, 0, final=ended)
+            if at == MORE:
+                return ""
+            if at >= 0:
+                self._fenced = True
+                self._decoded = self._decoded[at:]
         used = inner.read(self._decoded, 0)
         self._decoded = self._decoded[used:]
         if inner.mode == ERROR:
             self._inner_error = inner.error
             return inner.rest()
-        if inner.mode == DONE and self._decoded.strip():
+        rest = self._decoded.strip()
+        if inner.mode == DONE and rest and not (self._fenced and "```".startswith(rest)):
             self._inner_error = "text after the arguments"
         elif ended and inner.mode != DONE:
             if not inner.stack and not self._decoded.strip():
@@ -127,7 +135,7 @@ _LONGEST: Final = 256  # the longest beginning of a wrapper, in characters, whit
 
 
 class Unwrapping:
-    """JSON that is either the call's arguments, or an object that contains them, also as a string, alone or behind the
+    """JSON that is either the call's arguments, or an object that contains them, also as a string, alone or after the
     call's name."""
 
     def __init__(self, schema: Schema, call: str) -> None:
@@ -179,7 +187,7 @@ class Unwrapping:
         names = [f'"{wrapper}"' for wrapper in WRAPPERS if not self._schema.declares(wrapper)]
         i, steps = 0, [["{"], [*names, f'"{NAME}"'], [":"], ["{", '"']]
         for expected in steps:
-            i = skip(text, i)
+            i = skip_space(text, i)
             found = next((e for e in expected if text.startswith(e, i)), None)
             if i > _LONGEST or (found is None and not any(rest_begins(e, text, i) for e in expected)):
                 return _NEVER
@@ -193,13 +201,6 @@ class Unwrapping:
 
 _NEVER: Final = -2
 _PAIRS: Final = json.JSONDecoder(parse_int=str, parse_float=str, object_pairs_hook=tuple)
-
-
-def skip(text: str, i: int) -> int:
-    """The end of the white space that begins at ``i``."""
-    while i < len(text) and text[i] in " \t\n\r":
-        i += 1
-    return i
 
 
 _FIRST: Final = "|".join((*WRAPPERS, NAME))
@@ -232,8 +233,8 @@ _HEAD: Final = 256  # the longest of these beginnings, in characters, white spac
 def defines(  # a line for each sign
     text: str, i: int, schema: Schema | None, *, described: bool = False, final: bool = True
 ) -> int:
-    """Whether the object at ``i`` tells of arguments, as where a tool is quoted: it is their schema, or in an object
-    that is ``described``, it has one for each. ``i``, `NO`, or `MORE`."""
+    """Whether the object at ``i`` declares arguments, as in a quoted tool: it is their schema, or, in an object that
+    is ``described``, has one for each. ``i``, `NO`, or `MORE`."""
     if schema is None or not schema.names_members():
         return NO
     head = "".join(text[i : i + _HEAD].split()).replace("'", '"')

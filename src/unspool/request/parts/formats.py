@@ -41,7 +41,7 @@ def _pieces(data: bytes) -> Iterator[None]:
 def _png(data: bytes) -> Size:
     if data[12:16] != b"IHDR" or len(data) < 24:
         raise BadMedium("the header of the PNG is cut")
-    at, headers, frames, told = 8, 0, 0, 1
+    at, headers, frames, announced = 8, 0, 0, 1
     pieces = _pieces(data)
     while at + 8 <= len(data):
         next(pieces)
@@ -49,11 +49,11 @@ def _png(data: bytes) -> Size:
         headers += kind == b"IHDR"
         frames += kind == b"fcTL"  # of an animation
         if kind == b"acTL":
-            told = max(told, int.from_bytes(data[at + 8 : at + 12]))
+            announced = max(announced, int.from_bytes(data[at + 8 : at + 12]))
         at += 12 + int.from_bytes(data[at : at + 4])
     if headers != 1:
         raise BadMedium("the PNG has several headers")
-    return int.from_bytes(data[16:20]), int.from_bytes(data[20:24]) * max(told, frames)
+    return int.from_bytes(data[16:20]), int.from_bytes(data[20:24]) * max(announced, frames)
 
 
 def _jpeg(data: bytes) -> Size:

@@ -31,13 +31,13 @@ class Places(msgspec.Struct, frozen=True):
     held: frozenset[str] = frozenset()  # the kinds that it writes in results of tools
     literals: tuple[str, ...] = ()  # the special tokens of the placeholders
 
-    def check(self, messages: Sequence[Mapping[str, Any]], engine: str, field: str) -> None:
+    def check(self, messages: Sequence[Mapping[str, Any]], media: Mapping[str, Medium], engine: str) -> None:
         """Refuse media that the template does not write, with the engine, the template and the role."""
         for message, part in _parts(messages):
             if (kind := part["type"]) not in self.spans:
                 takes = " and ".join(self.spans) or "text only"
                 raise BadRequest(
-                    field,
+                    media[part["sha256"]].where or None,
                     f"{kind}: the chat template takes {takes} in a message of role {message['role']!r}; the engine "
                     f"({engine}) was not asked",
                 )

@@ -277,8 +277,8 @@ def settled(request: ChatRequest, fetched: Mapping[str, bytes], limits: Limits) 
 
 def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[str, Medium]) -> dict[str, Any]:
     if role not in _ROLES:
-        told = "has parts of text only, whatever the engine and the chat template take"
-        raise BadRequest(one.where, f"{one.kind}: a message of role {role!r} {told}")
+        reason = "has parts of text only, whatever the engine and the chat template take"
+        raise BadRequest(one.where, f"{one.kind}: a message of role {role!r} {reason}")
     if not data and one.kind not in ("document", _FILE):  # there are empty texts
         raise BadRequest(one.where, "has no bytes")
     try:  # a text may begin as an image does
@@ -291,8 +291,8 @@ def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[st
         what = "the bytes are of no type that is known" if found is None else f"the bytes are {found.type}"
         raise BadRequest(one.where, f"{what}; allowed are {allowed}")
     if found.type == PDF:
-        told = f"no engine and no chat template takes PDF, in a message of role {role!r} or any other"
-        raise BadRequest(one.where, f"{PDF}: {told}; send its text, or its pages as images")
+        reason = f"no engine and no chat template takes PDF, in a message of role {role!r} or any other"
+        raise BadRequest(one.where, f"{PDF}: {reason}; send its text, or its pages as images")
     if found.width * found.height > limits.pixels:
         shown = f"{found.width:,} × {found.height:,} pixels"
         raise BadRequest(one.where, f"the image has {shown}; allowed are {limits.pixels:,} in all")
@@ -301,9 +301,8 @@ def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[st
         context = one.context and f"{one.context}\n\n"
         return {"type": "text", "text": f"[{name}]\n{context}{data.decode()}\n[End of {name}]\n"}
     digest = sha256(data).hexdigest()
-    medium = Medium(
-        kind=found.kind, type=found.type, data=data, sha256=digest, width=found.width, height=found.height, role=role
-    )
+    size = {"width": found.width, "height": found.height}
+    medium = Medium(kind=found.kind, type=found.type, data=data, sha256=digest, **size, role=role, where=one.where)
     media.setdefault(digest, medium)
     return medium.part
 
@@ -319,7 +318,7 @@ def result_content(result: ToolResult, taken: Collection[str], limits: Limits, m
             continue
         found: dict[str, Medium] = {}
         try:
-            part = _checked(Unread(where="result", kind=_FILE), one.data, "tool", limits, found)
+            part = _checked(Unread(where="", kind=_FILE), one.data, "tool", limits, found)
         except BadRequest as error:
             log.info("a part of a tool's result is left out: %s", error)
             continue

@@ -15,7 +15,7 @@ from ..declared import custom_call, read_nested, read_nested_choice
 from ..fields import BadRequest, Fields
 from ..parts.reading import CHAT, Forms, read_parts
 from ..reasoning import Reasoning, read_budget, read_summary
-from ..server_history import told, with_results
+from ..server_history import result_text, with_results
 from ..server_tools import NOTHING, Offer, ServerTools, names_of, offered
 from .base import WireProtocol
 
@@ -200,7 +200,7 @@ def _message(fields: Fields) -> dict[str, Any]:
     fields = fields.having({k: v for k, v in fields.raw.items() if k not in _ANSWERED or _says(v, role)})
     thoughts = []
     if role == "assistant" and isinstance(fields.raw.get("content"), list):  # some clients write these as parts
-        parts = [(one, told(_thought(one))) for one in fields.raw["content"]]
+        parts = [(one, result_text(_thought(one))) for one in fields.raw["content"]]
         thoughts = [text for _, text in parts if text]
         fields = fields.having({**fields.raw, "content": [one for one, text in parts if not text]})
     content = read_content(fields)
@@ -226,7 +226,7 @@ def _answered(fields: Fields, content: Any, thoughts: Iterable[Any]) -> dict[str
 
 
 def _says(value: Any, role: str) -> bool:
-    """Whether a field that only answers have says something: clients fill in those of which they know no value. In an
+    """Whether a field that only answers have is not empty: clients fill in those of which they know no value. In an
     answer, blank text is a text."""
     if isinstance(value, str):
         return role == "assistant" or bool(value.strip())

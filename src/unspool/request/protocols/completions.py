@@ -55,26 +55,31 @@ class CompletionsProtocol(WireProtocol):
     def _prompts(self, fields: Fields) -> tuple[Prompt, ...]:
         """A text, the ids of its tokens, or a list of either."""
         given = fields.raw.get("prompt")
-        several = given if isinstance(given, list) and given and isinstance(given[0], str | list) else [given]
-        found = tuple(self._prompt(fields, one) for one in several)
+        if given is None:
+            raise fields.wrong("prompt", "is required")
+        if isinstance(given, list) and given and isinstance(given[0], str | list):
+            found = tuple(self._prompt(fields, f"prompt[{i}]", one) for i, one in enumerate(given))
+        else:
+            found = (self._prompt(fields, "prompt", given),)
         size, most = sum(map(len, found)), self.settings.limits.text
         if size > most:
             raise fields.wrong("prompt", f"{size:,} characters or tokens; allowed are {most:,}")
         return found
 
-    def _prompt(self, fields: Fields, given: Any) -> Prompt:
+    def _prompt(self, fields: Fields, name: str, given: Any) -> Prompt:
         if isinstance(given, str) and given:
             return clean(given)
         if isinstance(given, list) and given and all(type(i) is int and 0 <= i <= _MAX_ID for i in given):
             return tuple(given)
-        if given is None:
-            raise fields.wrong("prompt", "is required")
         odd = (
             (one for one in given if type(one) is not int or not 0 <= one <= _MAX_ID) if isinstance(given, list) else ()
         )
         wrong = next(iter(odd), given)
         kind = "an empty one" if wrong in ("", []) else json_shown(wrong)
-        raise fields.wrong("prompt", f"must be a text, a list of token ids, or a list of these; it has {kind}")
+        allowed = "a text or a list of token ids"
+        if name == "prompt":
+            allowed = "a text, a list of token ids, or a list of these"
+        raise fields.wrong(name, f"must be {allowed}; it has {kind}")
 
     def writer(self, request: RawRequest, id: str, created: int) -> CompletionWriter:  # type: ignore[override]
         each = request.n // request.prompt_count

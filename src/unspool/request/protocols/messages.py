@@ -16,7 +16,7 @@ from ..parts.reading import MESSAGES as FORMS
 from ..parts.reading import TEXT, read_part, read_parts
 from ..reasoning import EFFORTS, Context, Reasoning, opened, read_budget
 from ..sealed import Seal
-from ..server_history import result_of, rounds, told
+from ..server_history import result_of, result_text, rounds
 from ..server_tools import NOTHING, Named, Offer, OwnServer, ServerTools, names_of, read_bounds
 from ..settings import Settings
 from .base import WireProtocol
@@ -267,7 +267,7 @@ def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str,
             messages.append(_assistant(said, seal, offer))
             for one in results:
                 ours = one.raw["type"] == "mcp_tool_result"
-                content = _returned(one) if ours else told(one.raw.get("content"))
+                content = _returned(one) if ours else result_text(one.raw.get("content"))
                 messages.append(result_of(one.text("tool_use_id", *([] if ours else [""])), "", content))
         return messages
     if not blocks:

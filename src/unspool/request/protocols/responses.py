@@ -266,15 +266,10 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
     kind = item.one_of("type", _ITEMS, "message")
     if kind in _SILENT:
         return
-    if kind == "tool_search_output":
-        messages.append({"role": "tool", "tool_call_id": item.text("call_id", ""), "content": found_tools(item)})
-        return
-    if kind in OUTPUTS:
-        messages.append({"role": "tool", "tool_call_id": called_by(item), "content": output_of(item, shown=True)})
-        return
-    if kind in _OUTPUTS:
-        output = read_parts(item, "output", RESPONSES)
-        messages.append({"role": "tool", "tool_call_id": item.text("call_id"), "content": output})
+    result = _result(item, kind)
+    if result is not None:
+        id, content = result
+        messages.append({"role": "tool", "tool_call_id": id, "content": content})
         return
     if kind == "message" and item.one_of("role", _ROLES) != "assistant":
         messages.append({"role": item.raw["role"], "content": read_parts(item, "content", RESPONSES)})
@@ -296,6 +291,14 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
         turn.setdefault("reasoning_content", []).append(text)
     else:
         turn.setdefault("tool_calls", []).append(history_call(item))
+
+
+def _result(item: Fields, kind: str) -> tuple[str, Any] | None:
+    if kind == "tool_search_output":
+        return item.text("call_id", ""), found_tools(item)
+    if kind in OUTPUTS:
+        return called_by(item), output_of(item, shown=True)
+    return (item.text("call_id"), read_parts(item, "output", RESPONSES)) if kind in _OUTPUTS else None
 
 
 # -- tools that the server runs ----------------------------------------------------------------------------------------

@@ -154,7 +154,8 @@ class Try extends HTMLElement {
   }
 
   key(event) {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    const composing = event.isComposing || event.keyCode === 229; // 229: in Safari, the Enter that ends a composition
+    if (event.key !== "Enter" || event.shiftKey || composing) return;
     event.preventDefault();
     this.submit(event);
   }

@@ -1,4 +1,4 @@
-"""`unspool.infer.gguf`: metadata are read as written, and no file makes the reader do more than its size allows."""
+"""`unspool.checkpoints.gguf`: metadata are read as written, and reading a file takes no more than its size allows."""
 
 import os
 import struct
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from unspool.checkpoints.gguf import CONTROL, DEFINED, read_gguf
 from unspool.errors import GgufError
-from unspool.infer.gguf import CONTROL, DEFINED, read_gguf
 from unspool.request.tokenizer import gguf_tokenizer
 
 from ..small import need_small_model

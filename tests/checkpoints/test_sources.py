@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from unspool import TemplateError
-from unspool.infer.sources import read_checkpoint
+from unspool.checkpoints.sources import read_checkpoint
 
 from ..writing_gguf import gguf
 

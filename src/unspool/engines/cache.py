@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 _T = TypeVar("_T")
 
 
-class Kept(Generic[_T]):
+class Cache(Generic[_T]):
     """A thread-safe cache of at most this many values and about this many bytes, from which the least recently used
     values are dropped first. A larger value is kept as the only one."""
 

@@ -1,0 +1,1 @@
+"""Reads the files of models: GGUFs with their tokens, and chat templates with special tokens."""
