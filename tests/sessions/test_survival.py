@@ -1,6 +1,7 @@
 """What was acknowledged survives the server's end by force, and hundreds of sessions run at once."""
 
 import asyncio
+import contextlib
 import json
 import os
 import resource
@@ -176,6 +177,25 @@ def test_a_run_says_so_even_if_the_store_is_still_full_at_the_restart(looked: bo
             if looked or not full:
                 (problem,) = trajectory(server, session)["problems"]
                 assert "calls may be lost" in problem
+
+
+def test_a_damaged_session_keeps_no_other_from_being_told_what_may_be_lost(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, file = Model(lambda request: "Hello."), tmp_path / "store.db"
+    with live(model, "hermes", prompts=template(), sessions=True, store=Store(file)) as server:
+        made(server, id="damaged"), made(server, id="other")
+    (tmp_path / "store.db-sessions").write_bytes(b"")  # as if the server had ended while calls waited
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as db:
+        db.execute("UPDATE records SET data = X'C0' WHERE kind = ? AND id = ?", [SESSION, b"damaged"])
+    with live(model, "hermes", prompts=template(), sessions=True, store=Store(file)) as server:
+        headers = {"Authorization": f"Bearer {server.openai.api_key}"}
+        found = server.http.get("/sessions/other/trajectory", headers=headers).json()
+        assert "calls may be lost" in str(found["problems"])
+    assert [r.getMessage().partition(":")[0] for r in caplog.records if r.levelname in ("WARNING", "ERROR")] == [
+        "session damaged cannot be read"
+    ]
+    assert (tmp_path / "store.db-sessions").read_bytes()
 
 
 def test_a_session_can_be_deleted_where_there_is_no_room_for_a_note(tmp_path: Path) -> None:

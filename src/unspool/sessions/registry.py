@@ -223,7 +223,12 @@ def _note_lost(writing: WriteTransaction) -> None:
     """Note in all open sessions that they may have lost calls: the others had everything stored when they finished."""
     after: int | None = None
     while page := writing.children(OWNER, SESSION, after=after, limit=_PAGE):
-        for about in map(_about, page):
+        for record in page:
+            try:
+                about = _about(record)
+            except msgspec.DecodeError as error:
+                log.error("session %s cannot be read: %s", record.id, error)
+                continue
             if note_lost(about):
                 put_about(writing, about)
         after = page[-1].at

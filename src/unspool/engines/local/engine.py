@@ -85,7 +85,7 @@ class Local:
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Generate one output; an `EngineError` with 400 if the grammar is too large, or has ended a process."""
-        field = "tools" if request.tools else _SCHEMA
+        field = "tools" if request.tools and request.tool_choice != "none" else _SCHEMA
         constraint = await self._checked(request.constraint, field)
         request = msgspec.structs.replace(request, constraint=constraint)
         key = b"" if constraint is None else hashlib.sha256(constraint.lark_spaced.encode()).digest()
