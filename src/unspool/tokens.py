@@ -371,17 +371,16 @@ class _TokenBytes:
         piece = self._look_up(token)
         if not piece:
             return "", after
-        if self._start:
-            self._start = False
-            if isinstance(piece, str):
-                return vocabulary.decode(self._backend, [token]), vocabulary.whole
+        first, self._start = self._start, False
+        if first and isinstance(piece, str):
+            return vocabulary.decode(self._backend, [token]), vocabulary.whole
         held, text = b"", piece
         if after.held or not isinstance(text, str):
             held = after.held + (piece.encode("utf-8", "replace") if isinstance(piece, str) else piece)
             text, used = utf_8_decode(held, "replace", False)
             held = held[used:]
         step = text, vocabulary.after(held)
-        if after is vocabulary.whole or len(after) < _MOST_STEPS:
+        if after is vocabulary.whole or (not first and len(after) < _MOST_STEPS):  # copies may be at the first one too
             after[token] = step
         return step
 

@@ -387,6 +387,18 @@ def test_a_copy_in_the_middle_of_a_character_goes_on(make: Callable[[], Tokenize
             assert one.message.content == "Köln 北京 🌧️."
 
 
+def test_copies_before_the_first_id_share_nothing_that_changes() -> None:
+    tokenizer = make_byte_fallback()
+    first, second, last = (token_id(tokenizer, t) for t in ("<0xE6>", "<0x97>", "a"))
+    parser = Parser("hermes", tokenizer=tokenizer)
+    parser.feed_tokens([])
+    for one, ids in ((copy.deepcopy(parser), [first, second, last]), (parser, [first, last])):
+        for token in ids:
+            one.feed_tokens([token])
+        one.close()
+        assert one.message.content == "\ufffda"
+
+
 @pytest.mark.parametrize("make", [make_byte_level, make_byte_fallback, make_metaspace, make_deepseek])
 def test_many_ids_at_once_are_read_as_one_by_one(make: Callable[[], Tokenizer]) -> None:
     tokenizer = make()
