@@ -35,6 +35,7 @@ from ..support import (
     run,
     said,
     splits,
+    statuses,
     tool,
     values,
 )
@@ -944,6 +945,19 @@ def test_one_dict_may_stand_in_place_of_python_s_keywords(dialect: Dialect) -> N
         assert given in raw
         message = read(raw, dialect)
         assert (values(message), message.content.strip()) == ([("bash", {"cmd": "ls"})], "")
+
+
+@pytest.mark.parametrize(**named([*PYTHON, presumed("gemma4")]))
+def test_an_empty_dict_may_stand_in_place_of_all_keywords_and_beside_none(dialect: Dialect) -> None:
+    python = dialect in PYTHON
+    call = write_calls(dialect, [("bash", {"cmd": "ls"})])
+    at = call.index("bash") + len("bash")
+    end = call.index(")" if python else "}", at) + 1
+    for given, ok in (("", True), (" ", True), (" " * 100, False)):
+        raw = f"{call[:at]}({{{given}}}){call[end:]}"
+        assert [(c.arguments, c.status) for c in read(raw, dialect).tool_calls] == [("{}", "ok")] or not ok
+        beside = raw.replace("})", "}, cmd='ls')" if python else "}, cmd:1)")
+        assert statuses(read(beside, dialect)) == [("bash", "invalid")]
 
 
 def test_parentheses_in_a_later_alternative_take_python_s_keywords() -> None:

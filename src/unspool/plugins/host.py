@@ -25,6 +25,7 @@ from .. import (
     get_dialect,
     list_dialects,
 )
+from ..dialect.patterns import worded
 from ..dialect.template import unstarted
 from ..infer.choosing import choose_dialect
 
@@ -201,12 +202,14 @@ _CUT = re.compile(r'[\s"{[]')
 
 
 def openings(d: Dialect) -> tuple[str, ...]:
-    """The texts with which calls of a dialect begin, except for a bare name in a frame."""
+    """The texts with which calls of a dialect begin, or the word after a name that begins one; none for a bare name."""
     found = []
     for block in d.calls:
         head = block.opening.strip()
         for text in [head] if head else [call.text.strip() for call in d.call]:
-            head = unstarted(text.partition("{name}")[0], d.start)  # the prompt may contain the start
+            head, _, rest = text.partition("{name}")
+            after = rest.partition("{")[0]
+            head = unstarted(head, d.start) or (after if worded(after) else "")  # the prompt may contain the start
             found.append(head[0] if head[:1] in ("{", "[") else _CUT.split(head)[0])
     return tuple(dict.fromkeys(filter(None, found)))
 

@@ -19,7 +19,7 @@ def _int(text: str) -> int:
     try:
         return int(text)
     except ValueError:  # Python limits what takes quadratic time
-        raise ValueError(f"a number has {len(text):,} digits") from None
+        raise ValueError(f"a number has {len(text.lstrip('-')):,} digits") from None
 
 
 # msgspec itself needs 20 µs for a number such as ``1e300``, a minute for 16 MB of them, and no other thread runs

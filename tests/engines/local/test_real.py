@@ -392,6 +392,7 @@ def test_a_schema_that_cannot_be_compiled_is_refused_by_its_own_field(served: Se
     assert refused.value.param == "tools"
 
 
+@pytest.mark.local
 def test_a_grammar_that_llama_cpp_drops_is_refused_however_little_it_logs(tmp_path: Path) -> None:
     schema = {**WEATHER, "properties": {"city": {"type": "string", "pattern": "^(.{0,500}x){0,500}$"}}}
     dropped: Any = {"type": "json_schema", "json_schema": {"name": "city", "schema": schema}}

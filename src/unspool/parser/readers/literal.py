@@ -182,7 +182,10 @@ class LiteralReader:
             return "".join(out[:first])
         if doubt.since >= 0:
             text = "".join(out[: doubt.since])
-            self.out = [] if doubt.dropping >= 0 else out[doubt.since :]
+            if doubt.dropping >= 0:
+                self.out = []
+            elif doubt.since:
+                self.out = out[doubt.since :]
             doubt.since = 0
             return text
         text = out[0] if len(out) == 1 else "".join(out)
@@ -212,6 +215,8 @@ class LiteralReader:
 
     def state(self) -> tuple[Any, ...] | None:
         """What decides how the next text is read, except for the keys and the number so far; ``None`` if it is long."""
+        if len(self.out) > _MOST_HELD:
+            return None
         mode, doubt, out = self.mode, self._doubt, tuple(self.out)
         string: tuple[Any, ...] = (False, "", "", "", -1)
         if mode == STRING:
@@ -575,7 +580,7 @@ class LiteralReader:
     def _member(self, text: str, i: int, c: str) -> int:
         """A key, or the bracket that closes the object around it."""
         if c == "}" or c == ")":
-            empty = self.mode == FIRST_KEY and (self._how.quoted or self.stack[-1] != "d")
+            empty = self.mode == FIRST_KEY and self.stack[-1] != "d"
             if empty or (self._comma and self._may_end()):
                 return self._close(text, i, c)
             return self._fail(text, i, f"{c!r} where a key is expected")
@@ -632,8 +637,7 @@ class LiteralReader:
     def _keyword(self, text: str, i: int) -> int:  # a branch for each thing that may stand there
         """Read the name of a keyword argument, or the opening of an object in place of all."""
         if text[i] == "{" and self.mode == FIRST_KEY:
-            self.stack.append("d")
-            return i + 1
+            return self._inner_object(text, i)
         spread = _SPREAD.match(text, i) if self._how.mend and text[i] == "*" else None
         if spread is not None:
             if spread.end() == len(text) and not spread.group(1):
@@ -657,11 +661,18 @@ class LiteralReader:
                 return self._fail(text, i, "a positional argument (allowed are keyword arguments)")
         return self._bare_key(name.group(), i, end)
 
+    def _inner_object(self, text: str, i: int) -> int:
+        """Read the opening of an object in place of all keyword arguments; an empty one is as nothing."""
+        j = skip_space(text, i + 1)
+        if j - i <= MAX_SPACE and text[j : j + 1] in ("", "}"):
+            return j + 1 if j < len(text) else MORE
+        self.stack.append("d")
+        return i + 1
+
     def _quoted_key(self, text: str, i: int) -> int:
         """Read a key in JSON with other quotes, where keys may be bare, or the object's opening in parentheses."""
         if text[i] == "{" and self.stack[-1] == "(" and self.mode == FIRST_KEY:  # parentheses around the object
-            self.stack.append("d")
-            return i + 1
+            return self._inner_object(text, i)
         opens = self._how.string_opens(text, i, text[i])
         if opens != NO:
             return self._open_string(text, i, True) if opens >= 0 else opens

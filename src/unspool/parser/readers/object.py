@@ -322,7 +322,7 @@ class ObjectReader(CallReader):
             return self._lose(none)
         if call.name and not call.started:
             return self._name_due(i)
-        key = self._after_empty(i) if call.started else NO
+        key = self._after_empty(i) if call.started and c in "{" + null[0] else NO
         if key == MORE:
             return False
         if key >= 0:
