@@ -322,7 +322,8 @@ class ObjectReader(CallReader):
             return self._lose(none)
         if call.name and not call.started:
             return self._name_due(i)
-        key = self._after_empty(i) if call.started and c in "{" + null[0] else NO
+        declared = call.started and call.context.tools.schema(call.name) is not None
+        key = self._after_empty(i) if declared and c in "{" + null[0] else NO
         if key == MORE:
             return False
         if key >= 0:
