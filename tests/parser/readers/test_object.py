@@ -20,7 +20,8 @@ from tests.support import (
     tool,
     values,
 )
-from unspool import Dialect, get_dialect, render
+from tests.writing import write_calls
+from unspool import Dialect, ToolCallStart, get_dialect, render
 from unspool.parser.ledger import CAP
 
 TOOLS = [tool("look", x={"type": "integer"})]
@@ -208,3 +209,16 @@ def test_the_key_of_arguments_may_lack_quotes(dialect: Dialect, closing: str) ->
             message, _ = run(dialect, chunks, tools=tools)
             assert values(message) == [("look", {"x": 7})]
             assert [c.status for c in message.tool_calls] == ["repaired"]
+
+
+@pytest.mark.parametrize("dialect", ["hermes", "mistral", "phi4", "jamba", "openai-generic"])
+def test_a_name_beside_an_object_with_the_name_again_makes_one_call(dialect: str) -> None:
+    tools = [tool("look", x="integer")]
+    raw = write_calls(get_dialect(dialect), [("look", {"x": 7})])
+    at = raw.index('{"name"')
+    end = raw.index("}", raw.index('"x"')) + 2
+    twice = f'{raw[:at]}{{"name": "look", "function": {raw[at:end]}}}{raw[end:]}'
+    for chunks in chunkings(twice):
+        message, events = run(dialect, chunks, tools=tools)
+        assert values(message) == [("look", {"x": 7})]
+        assert len([e for e in events if isinstance(e, ToolCallStart)]) == 1

@@ -57,7 +57,7 @@ class ArgumentsReader(CallReader):
             c, syntax = tape.buf[i], self._call.form.syntax or Syntax.JSON
             at = fence(tape.buf, i, final=tape.final) if c == "`" and syntax == Syntax.JSON else NO
             if at != NO:
-                self._call.fenced = True
+                self._call.fenced = at >= 0
                 tape.i = max(at, i)
                 return at >= 0
             if c not in ("{(" if syntax == Syntax.QUOTE else '{"'):

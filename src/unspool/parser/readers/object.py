@@ -152,7 +152,9 @@ class ObjectReader(CallReader):
         tape, call = self._tape, self._call
         plain = call.form.outside
         m = None if plain is None else plain.header.match(tape.buf, tape.i)
-        if plain is None or m is None or call.thought or m["name"] != self._trimmed(m["name"]):
+        if plain is None or m is None or call.thought or call.name or call.complete:
+            return False
+        if m["name"] != self._trimmed(m["name"]):
             return False
         call.name = m["name"]
         if m.re.groups > 1:
