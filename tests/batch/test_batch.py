@@ -471,6 +471,7 @@ def test_rows_are_read_lazily() -> None:
         (["IN", "--tokenizer", "nowhere.json"], "nowhere.json"),
         (["IN", "--model", "x"], "--model: needs --dialect auto"),
         (["bad.parquet"], "bad.parquet: is not a parquet file"),
+        (["IN", "-o", "-"], "--output: must be a file or a folder"),
     ],
 )
 def test_wrong_arguments_are_reported_in_one_line(

@@ -126,6 +126,8 @@ def run_batch(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Report what can be known to be wrong before any output is read."""
+    if options.output == "-":
+        raise Misuse("--output: must be a file or a folder; parts and summaries cannot go to standard output")
     if options.dialect != "auto" and options.model is not None:
         raise Misuse("--model: needs --dialect auto")
     if options.model is not None:
