@@ -28,21 +28,29 @@ def _paths() -> list[str]:
     return [os.path.join(_FOLDER, f) for f in sorted(os.listdir(_FOLDER)) if f.endswith(".toml")]
 
 
-def _names(path: str) -> list[str]:
+@cache
+def _head(path: str) -> bytes:
+    """The beginning of a shipped file, in lower case, which contains its names."""
     with open(path, "rb", buffering=0) as stream:
-        head = stream.read(_HEAD).decode(errors="ignore").partition("[[examples]]")[0]
-    return [name.lower() for m in _NAMES.finditer(head) for name in _STRING.findall(m.group(1))]
+        return stream.read(_HEAD).lower().partition(b"[[examples]]")[0]
+
+
+def _names(head: bytes) -> list[str]:
+    return [name for m in _NAMES.finditer(head.decode(errors="ignore")) for name in _STRING.findall(m.group(1))]
 
 
 @cache
 def _files() -> dict[str, str]:
-    """Every shipped name, in lower case, with its file. Only the beginnings of files are read."""
-    return {name: path for path in _paths() for name in _names(path)}
+    """Every shipped name, in lower case, with its file."""
+    return {name: path for path in _paths() for name in _names(_head(path))}
 
 
 def _shipped(key: str) -> str | None:
     own = os.path.join(_FOLDER, f"{key}.toml")  # a file is named after its dialect
-    return own if own in _paths() else _files().get(key)
+    if own in _paths():
+        return own
+    quoted = f'"{key}"'.encode(errors="replace")  # few heads contain it, and a request may name anything
+    return next((p for p in _paths() if quoted in _head(p) and key in _names(_head(p))), None)
 
 
 @cache
