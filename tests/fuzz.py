@@ -20,7 +20,9 @@ from .same_events import NOISE, mutated
 from .support import DIALECTS, STAGES, cases, empty, literals, notices, number, random_split, run, same, tool, tools_of
 
 RAWS = {d.name: [c.raw for c in cases([d])] for d in DIALECTS}
-LITERALS = {d.name: literals(d) for d in DIALECTS}
+READ = ["<city>", "</city>", ".call(", " to=functions.now", '"parameters"', '"tool_arguments"', "{{", "}}", "[{", "\r"]
+"""What models write and no template has."""
+LITERALS = {d.name: [*literals(d), *READ] for d in DIALECTS}
 ALL_LITERALS = sorted({t for found in LITERALS.values() for t in found})
 
 
