@@ -71,7 +71,6 @@ class Sessions:
             sampling=dict(sampling),
             limits=limits,
             metadata=dict(metadata),
-            judged=True,
         )
 
         def write(w: WriteTransaction) -> None:
