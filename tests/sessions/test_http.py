@@ -507,8 +507,8 @@ async def test_an_answer_that_is_too_large_for_retries_is_not_kept_while_it_is_w
     async def done(send: Any) -> bool:
         return True
 
-    answer = _RetriedAnswer(done, Retries(nothing))
-    await answer.read(_nowhere)
+    answer = _RetriedAnswer(done, _nowhere, Retries(nothing))
+    await answer.work
     await answer.send({"type": "http.response.start", "status": 200})
     for _ in range(100):
         await answer.send({"type": "http.response.body", "body": bytes(100_000), "more_body": True})
@@ -700,31 +700,54 @@ async def write(send: Any) -> bool:
     return True
 
 
-async def test_a_retry_takes_an_answer_over_and_gets_all_of_it_however_its_clients_read() -> None:
-    clients = [Reading(3), Reading(3), Reading()]
-    answer = _RetriedAnswer(write, Retries(nothing))
-    reading = []
-    for client in clients:
-        reading.append(asyncio.ensure_future(answer.read(client.send)))
-        while len(client.parts) < 3:
-            await asyncio.sleep(0)
-        assert answer.size < 1 << 20
-    await asyncio.gather(*reading)
-    assert [client.parts for client in clients] == [PARTS[:3], PARTS[:3], [*PARTS, b""]]
-    assert (answer.size, answer.good) == (0, False)
+async def test_a_client_that_does_not_read_delays_no_retry_and_gets_everything_once_it_reads() -> None:
+    slow, fast = Reading(3), Reading()
+    answer = _RetriedAnswer(write, slow.send, Retries(nothing))
+    first = asyncio.ensure_future(answer.first())
+    while len(slow.parts) < 3:
+        await asyncio.sleep(0)
+    retry = asyncio.ensure_future(answer.again(fast.send))
+    while len(fast.parts) < 100:
+        await asyncio.sleep(0)
+    slow.allow(None)
+    await asyncio.gather(first, retry)
+    assert fast.parts == slow.parts == [*PARTS, b""]
+    assert answer.size == 0
+    assert not answer.good
 
 
-async def test_an_answer_ends_with_the_client_that_took_it_over() -> None:
-    answer = _RetriedAnswer(write, Retries(nothing))
-    first = asyncio.ensure_future(answer.read(Reading(3).send))
-    await asyncio.sleep(0.01)
-    retry = asyncio.ensure_future(answer.read(Reading(3).send))
-    await first
-    assert not answer.work.cancelling()
-    retry.cancel()
-    await asyncio.gather(retry, return_exceptions=True)
+@pytest.mark.parametrize("slow_first", [False, True])
+async def test_a_client_that_is_far_behind_another_is_disconnected_and_what_is_kept_is_bounded(
+    slow_first: bool,
+) -> None:
+    slow, fast = Reading(3), Reading()
+    one, two = (slow, fast) if slow_first else (fast, slow)
+    answer = _RetriedAnswer(write, one.send, Retries(nothing))
+    first = asyncio.ensure_future(answer.first())
+    await asyncio.sleep(0)
+    retry = asyncio.ensure_future(answer.again(two.send))
+    for reading in (first, retry):
+        reading.add_done_callback(lambda _: slow.allow(None))
+    while not (first.done() and retry.done()):
+        assert answer.size < 17 << 20
+        await asyncio.sleep(0)
+    assert fast.parts == [*PARTS, b""]
+    assert slow.parts == PARTS[:4]
+
+
+async def test_an_answer_waits_for_the_fastest_of_its_clients() -> None:
+    clients = [Reading(9), Reading(7)]
+    answer = _RetriedAnswer(write, clients[0].send, Retries(nothing))
+    reading = [asyncio.ensure_future(answer.first()), asyncio.ensure_future(answer.again(clients[1].send))]
+    for _ in range(2000):
+        await asyncio.sleep(0)
+    assert answer.size < 3 << 20
+    for one in reading:
+        one.cancel()
+    await asyncio.gather(*reading, return_exceptions=True)
     await asyncio.sleep(0)
     assert answer.work.cancelled()
+    assert answer.size < 3 << 20
 
 
 def test_a_retry_of_a_stream_that_its_first_client_does_not_read_is_answered_whole(server: Live, model: Model) -> None:
