@@ -19,6 +19,7 @@ import pytest
 from unspool.checkpoints.gguf import read_gguf
 from unspool.engines import Delta, EngineError, Request
 from unspool.engines.local import Launch, LlamaProcess, Local
+from unspool.engines.local.process import _remove_abandoned
 from unspool.grammar import Constraint
 from unspool.grammar.nodes import Alternatives, Const, Grammar
 
@@ -112,6 +113,33 @@ async def test_one_that_was_stopped_is_ended_and_started_again(
         assert await running == "502: llama.cpp answered nothing for 2 s and is started again"
         assert await later == WORDS
         assert pid(found) != before
+
+
+@pytest.mark.parametrize("proc", ["/proc", "/nowhere"])
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing says what a process does")
+async def test_one_that_was_stopped_while_it_loads_ends_as_an_error_or_is_started_again(
+    proc: str, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unspool.engines.local.process._PROC", proc)
+    monkeypatch.setattr("unspool.engines.local.process._CHECK", 0.2)
+    monkeypatch.setattr("unspool.engines.local.process._IDLE", 2.0)
+    async with stand_in("late.gguf") as (engine, found):
+        while found._process is None:
+            await asyncio.sleep(0.01)
+        os.kill(pid(found), signal.SIGSTOP)
+        told = await output(engine)
+        assert "cannot be loaded: llama.cpp did nothing for 2 s" in told
+        with pytest.raises(EngineError, match="did nothing for 2 s"):
+            await engine.health()
+    async with stand_in("late.gguf") as (engine, found):
+        assert await output(engine) == WORDS
+        before = pid(found)
+        os.kill(before, signal.SIGKILL)
+        while pid(found) == before:
+            await asyncio.sleep(0.01)
+        os.kill(pid(found), signal.SIGSTOP)
+        assert await output(engine) == WORDS
+        assert found.address.status().deaths == 2
 
 
 async def test_a_grammar_that_crashes_it_is_refused_from_then_on_and_others_are_served(stand_in: StandIn) -> None:
@@ -312,8 +340,19 @@ def orphaned(*arguments: Any) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_it_ends_with_its_parent() -> None:
+def test_it_ends_with_its_parent_whose_folder_the_next_one_removes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert not orphaned("m.gguf", PROGRAM, "ready")
+    (left,) = tmp_path.iterdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    running, another = LlamaProcess(Launch(model="m.gguf")), LlamaProcess(Launch(model="m.gguf"))
+    assert not left.exists()
+    assert {Path(one.address.folder) for one in (running, another)} == set(tmp_path.iterdir())
+    running.close()
+    another.close()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -332,3 +371,14 @@ def test_a_command_that_is_ended_while_it_starts_leaves_no_folder(tmp_path: Path
         serve.send_signal(signal.SIGTERM)
         assert serve.wait(60) == -signal.SIGTERM
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes in folders")
+def test_a_pipe_in_place_of_a_lock_stops_no_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "getuid", lambda: -1)  # as if it were another user's
+    folder = tmp_path / "unspool-llama-x"
+    folder.mkdir()
+    os.mkfifo(folder / "owned")
+    _remove_abandoned()
+    assert folder.exists()

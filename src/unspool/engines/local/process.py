@@ -17,10 +17,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 log = logging.getLogger("unspool.engines")
 
@@ -31,6 +36,8 @@ _KEPT: Final = 1 << 16  # how many bytes of the end of a log are looked at
 _ENDING: Final = 5.0  # seconds for the process to end by itself
 _CHECK: Final = 5.0  # seconds between two questions whether it still answers, and for an answer
 _SILENT: Final = 30.0  # seconds without an answer after which it is ended: it hangs, or was stopped
+_IDLE: Final = 60.0  # seconds without any work after which it is ended while it loads
+_PROC: Final = "/proc"
 _PREFIX: Final = re.compile(r"^[\d.]+ [EWI] +(?:\S+ +\S+: )?")
 """What llama.cpp writes before a message: the time, the level, and the part and function."""
 
@@ -102,6 +109,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _STATUS: Final = "status.json"
+_FOLDER: Final = "unspool-llama-"
+_LOCK: Final = "owned"
 
 
 class LlamaProcess:
@@ -114,7 +123,10 @@ class LlamaProcess:
     def __init__(self, launch: Launch, failed: Callable[[str], None] = lambda fault: None) -> None:
         self._launch = launch
         self._failed = failed
-        self._folder = tempfile.TemporaryDirectory(prefix="unspool-llama-", ignore_cleanup_errors=True)
+        if fcntl is not None:
+            _remove_abandoned()
+        self._folder = tempfile.TemporaryDirectory(prefix=_FOLDER, ignore_cleanup_errors=True)
+        self._owned = _owned(Path(self._folder.name)) if fcntl is not None else None
         # Kept for as long as this lives, so that no other user's process can listen there between two starts.
         self._hold = socket.socket()
         self._reuse = hasattr(socket, "SO_REUSEPORT") and sys.platform != "win32"
@@ -156,6 +168,8 @@ class LlamaProcess:
                 name = f"{Path(self._folder.name).name}.log"
                 kept = shutil.copy(self.address.log, Path(tempfile.gettempdir()) / name)
                 log.warning("llama.cpp's log is kept in %s", kept)
+        if self._owned is not None:
+            self._owned.close()
         self._folder.cleanup()
 
     # -- in its own thread -----------------------------------------------------------------------------------------
@@ -167,12 +181,16 @@ class LlamaProcess:
             process = self._started()
             if process is None:
                 return
-            answer, hung = self._answer(process), ""
+            answered, ended = threading.Event(), threading.Event()
+            faults: list[str] = []  # why it was ended
+            threading.Thread(target=self._attend, args=(process, answered, ended, faults), daemon=True).start()
+            answer = self._answer(process)
+            answered.set()
             if answer == {}:
                 loaded = True
                 self._tell(Status(state="ready", deaths=self._deaths))
-                hung = self._ended(process)
             process.wait()
+            ended.set()
             assert process.stdin is not None
             with contextlib.suppress(OSError):
                 process.stdin.close()
@@ -181,7 +199,7 @@ class LlamaProcess:
             self._deaths += 1
             number = max(0, -process.returncode)
             if not loaded:
-                why = _why(process.returncode, self.address.end_of_log(size))
+                why = f"llama.cpp {faults[0]}" if faults else _why(process.returncode, self.address.end_of_log(size))
                 fault = f"{self._launch.model}: cannot be loaded: {why}"
                 if answer and "field" in answer:
                     fault = f"--llama: {answer['error']}"
@@ -189,21 +207,31 @@ class LlamaProcess:
                 self._failed(fault)
                 return
             pause = 0.0 if time.monotonic() - begun > _STEADY else min(2 * pause + 0.25, _LONGEST_PAUSE)
-            fault = f"llama.cpp {hung or f'ended ({_reason(process.returncode)})'} and is started again"
+            why = faults[0] if faults else f"ended ({_reason(process.returncode)})"
+            fault = f"llama.cpp {why} and is started again"
             self._tell(Status(state="ended", deaths=self._deaths, signal=number, fault=fault))
             log.error("%s in %g s; its log ends: %s", fault, pause, _last(self.address.end_of_log(size)) or "(empty)")
 
-    def _ended(self, process: "subprocess.Popen[bytes]") -> str:
-        """Wait for the end of a process, and end one that answers nothing for too long; why it was ended, if it was."""
-        silent = 0.0  # not by the clock: this process may have been stopped too
-        while silent < _SILENT:
-            try:
-                process.wait(_CHECK)
-                return ""
-            except subprocess.TimeoutExpired:
-                silent = 0.0 if self._answers() else silent + 2 * _CHECK
+    def _attend(
+        self, process: "subprocess.Popen[bytes]", answered: threading.Event, ended: threading.Event, faults: list[str]
+    ) -> None:
+        """End a process that does nothing while it loads, or that answers nothing later, for too long."""
+        missed, before = 0.0, ""  # not by the clock: this process may have been stopped too
+        while missed < _IDLE and not answered.is_set():
+            if ended.wait(_CHECK):
+                return
+            done = _work(process.pid)
+            missed = missed + _CHECK if done and done == before else 0.0
+            before = done
+        fault = f"did nothing for {_IDLE:g} s"
+        if answered.is_set():
+            missed, fault = 0.0, f"answered nothing for {_SILENT:g} s"
+            while missed < _SILENT:
+                if ended.wait(_CHECK):
+                    return
+                missed = 0.0 if self._answers() else missed + 2 * _CHECK
+        faults.append(fault)
         process.kill()
-        return f"answered nothing for {_SILENT:g} s"
 
     def _answers(self) -> bool:
         try:
@@ -248,6 +276,29 @@ class LlamaProcess:
             new.replace(path)
 
 
+def _owned(folder: Path) -> IO[str] | None:
+    """A file in a folder that is locked for as long as this process lives; ``None`` where they cannot be."""
+    new = folder / f"{_LOCK}.new"
+    made = new.open("w")
+    try:
+        fcntl.flock(made, fcntl.LOCK_EX)
+    except OSError:
+        made.close()
+        return None
+    new.rename(folder / _LOCK)  # nobody sees it without the lock
+    return made
+
+
+def _remove_abandoned() -> None:
+    """Remove the folders that processes of this user left behind because they were killed."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/{_LOCK}"):
+        with contextlib.suppress(OSError):  # one in use, or gone
+            if path.parent.lstat().st_uid == os.getuid():  # asked first: another's may be a pipe
+                with path.open() as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path.parent, ignore_errors=True)
+
+
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """Close the pipe, which ends the process, and end it otherwise if it does not."""
     assert process.stdin is not None
@@ -258,6 +309,18 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _work(pid: int) -> str:
+    """What a process has done so far: its page faults that read a file, and its times; without /proc, its time in
+    seconds and its memory. Empty where that is unknown."""
+    with contextlib.suppress(OSError, IndexError):
+        fields = Path(f"{_PROC}/{pid}/stat").read_text().rpartition(")")[2].split()
+        return " ".join((fields[9], fields[11], fields[12]))
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # Windows has no ps
+        command = ["ps", "-o", "time=", "-o", "rss=", "-p", str(pid)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=_CHECK).stdout.strip()
+    return ""
 
 
 def _reason(code: int) -> str:
