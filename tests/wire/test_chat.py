@@ -104,8 +104,10 @@ def test_a_whole_answer_has_every_field() -> None:
         "reasoning_content": "plan",
         "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
     }
-    assert json.loads(chat().whole([unspool.fold(EVENTS)], USAGE)) == {
+    writer = chat(system_fingerprint="fp")
+    assert json.loads(writer.whole([unspool.fold(EVENTS)], USAGE)) == {
         **IDENTITY,
+        "system_fingerprint": "fp",
         "object": "chat.completion",
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": "tool_calls"}],
         "usage": USAGE.openai(),

@@ -7,7 +7,7 @@ import pytest
 
 import unspool
 from unspool import Event
-from unspool.wire import Failure
+from unspool.wire import Failure, Usage
 from unspool.wire.messages import PING, error_body, tool_input
 
 from ..support import pieces
@@ -46,6 +46,11 @@ def test_a_stream_is_the_full_sequence_of_events() -> None:
         {"type": "message_delta", "delta": {"stop_reason": "tool_use", "stop_sequence": None}, "usage": COUNTS},
         {"type": "message_stop"},
     ]
+
+
+def test_the_prompts_tokens_may_be_sent_at_the_start() -> None:
+    (start,) = (f.data for f in frames(messages().start(Usage(prompt_tokens=7))))
+    assert start["message"]["usage"] == {"input_tokens": 7, "output_tokens": 0}
 
 
 @pytest.mark.parametrize(
@@ -113,6 +118,15 @@ def test_arguments_that_are_a_json_object_keep_their_own_bytes(arguments: str, s
     assert tool_input(arguments) == arguments
     assert messages_stream(stream(messages(), events))["content"][0]["input"] == arguments
     assert messages_whole(messages().whole([unspool.fold(events)]))["content"][0]["input"] == arguments
+
+
+def test_with_fine_grained_streaming_pieces_of_arguments_pass_at_once() -> None:
+    writer = messages(fine_grained=True)
+    writer.start()
+    (_, delta) = (f.data for f in frames(writer.events(0, EVENTS[5:7])))
+    assert delta["delta"] == {"type": "input_json_delta", "partial_json": '{"city": '}
+    streamed = messages_stream(stream(messages(fine_grained=True), call('{"a": oops')))
+    assert streamed["content"][0]["input"] == '{"a": oops'
 
 
 def test_text_is_sent_at_once() -> None:

@@ -7,7 +7,9 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
+from ..tools import ServerTool
 from ..wire.agui import INTERRUPTS
+from .approvals import Approvals
 from .common import UNTOLD, call_of
 from .declared import called_by, history_call, own_kind
 from .fields import Fields
@@ -269,10 +271,7 @@ def resumed(
     """The messages with the answers to interrupts, and their calls, for which the client has no results."""
     answered = {m.get("tool_call_id") for m in messages if m["role"] == "tool"}
     open_calls = {c["id"]: c for m in messages for c in m.get("tool_calls", ()) if c["id"] not in answered}
-    named: dict[str, list[ServedTool]] = {}  # the client knows tools by their own names, which several may have
-    for served in () if tools is None else tools.tools.values():
-        for name in {served.tool.name, served.tool.original}:
-            named.setdefault(name, []).append(served)
+    named = _by_any_name(tools)
     results: dict[str, dict[str, Any]] = {}
     pending: list[Pending] = []
     for entry in fields.objects("resume", ()):
@@ -280,9 +279,7 @@ def resumed(
         tool = None
         if tools is not None and id in open_calls and id not in results:
             function = open_calls[id]["function"]
-            asked = (served.tool for served in named.get(function["name"], ()))
-            answers, given = tools.approvals.answers, function["arguments"]
-            tool = next((one for one in asked if answers(approval, one.server, one.original, given)), None)
+            tool = _approved(approval, function, [one.tool for one in named.get(function["name"], ())], tools.approvals)
         if tool is None:
             raise entry.wrong("interruptId", "is not an approval that this server asked for, of a call without result")
         payload = entry.object("payload")
@@ -295,6 +292,23 @@ def resumed(
         if id not in results and any(served.asks for served in named.get(name, ())):
             results[id] = result_of(id, name, refused("nobody answered"))
     return _with(messages, results), tuple(pending)
+
+
+def _by_any_name(tools: ServerTools | None) -> dict[str, list[ServedTool]]:
+    """Tools by their names: the client knows them by their own, which several may have."""
+    named: dict[str, list[ServedTool]] = {}
+    for served in () if tools is None else tools.tools.values():
+        for name in {served.tool.name, served.tool.original}:
+            named.setdefault(name, []).append(served)
+    return named
+
+
+def _approved(
+    id: str, function: dict[str, Any], tools: Sequence[ServerTool], approvals: Approvals
+) -> ServerTool | None:
+    """That of the tools for whose call an approval with this id was asked, if there is one."""
+    given = function["arguments"]
+    return next((one for one in tools if approvals.answers(id, one.server, one.original, given)), None)
 
 
 def _with(messages: list[dict[str, Any]], results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

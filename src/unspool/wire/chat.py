@@ -66,6 +66,7 @@ class ChatWriter(Writer):
         include_usage: ``stream_options.include_usage``: a last chunk without choices has the usage, others ``null``.
         calls_reason: the finish reason of an answer with calls. At OpenAI, a named ``tool_choice`` finishes with
             ``stop``, and a request with the legacy ``function_call`` with ``function_call``.
+        system_fingerprint: written if given.
         server_tools: whether the server runs tools itself. The protocol has no fields for that: their calls are left
             out, and an extension, ``tool_results``, has the result of each.
         kinds: the kinds of tools other than functions, by name: custom tools.
@@ -91,6 +92,7 @@ class ChatWriter(Writer):
         reasoning_field: ReasoningField = "reasoning_content",
         include_usage: bool = False,
         calls_reason: str = "tool_calls",
+        system_fingerprint: str | None = None,
         server_tools: bool = False,
         kinds: Mapping[str, ClientTool] | None = None,
     ) -> None:
@@ -99,6 +101,8 @@ class ChatWriter(Writer):
         if reasoning_field not in REASONING_FIELDS:
             raise ValueError(f"reasoning_field: {reasoning_field!r} is not one of {', '.join(REASONING_FIELDS)}")
         self._identity: dict[str, Any] = {"id": id, "object": "", "created": created, "model": model}
+        if system_fingerprint is not None:
+            self._identity["system_fingerprint"] = system_fingerprint
         self._prefix = (
             b"data: " + on_one_line(encode({**self._identity, "object": "chat.completion.chunk"}))[:-1] + b","
         )

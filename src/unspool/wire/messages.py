@@ -1,8 +1,8 @@
 """Anthropic's Messages API: blocks of thinking, text and tool use, one after the other.
 
 Its clients use ``event:`` lines, and parse the input of each tool use. Arguments therefore wait until their call
-ends, as values do at Anthropic. Arguments that are not a JSON object are wrapped in one, under the key that Anthropic
-documents for such input.
+ends, as Anthropic's values do unless fine-grained streaming is requested. Arguments that are not a JSON object are
+wrapped in one, under the key that Anthropic documents for such input.
 """
 
 import json
@@ -55,6 +55,8 @@ class MessagesWriter(BlockWriter):
     Args:
         id: ``msg_…``.
         model: the served name.
+        fine_grained: pass on pieces of arguments as they arrive, unchecked, as in Anthropic's fine-grained tool
+            streaming; clients must then expect invalid JSON.
         seal: makes the ``signature`` of thinking; ``None``: the signature is empty.
         omit: leave out the text of thinking, which is then only in its signature.
         edits: the edits of the context that were made, to list at the end; ``None`` if none were requested.
@@ -67,6 +69,7 @@ class MessagesWriter(BlockWriter):
         *,
         id: str,
         model: str,
+        fine_grained: bool = False,
         seal: Sealing | None = None,
         omit: bool = False,
         edits: Sequence[Mapping[str, Any]] | None = None,
@@ -77,6 +80,7 @@ class MessagesWriter(BlockWriter):
         self._omit = omit
         self._thoughts: list[str] = []
         self._identity = {"id": id, "type": "message", "role": "assistant", "model": model}
+        self._fine_grained = fine_grained
         self._index = -1
         self._head = b""
         self._held: list[str] = []
@@ -85,14 +89,14 @@ class MessagesWriter(BlockWriter):
 
     # -- streaming -------------------------------------------------------------------------------------------------
 
-    def start(self) -> bytes:
-        """``message_start``, in which the prompt's tokens are not known yet."""
+    def start(self, usage: Usage | None = None) -> bytes:
+        """``message_start``, with the prompt's tokens if the engine already knows them."""
         message: dict[str, Any] = {
             **self._identity,
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": _usage(Usage()),
+            "usage": _usage(usage or Usage()),
         }
         return _event({"type": "message_start", "message": message})
 
@@ -156,10 +160,14 @@ class MessagesWriter(BlockWriter):
         return self._block(block, "input_json_delta", "partial_json")
 
     def _arguments(self, text: str) -> bytes:
+        if self._fine_grained and self._kept is None:
+            return self._text(text)
         self._held.append(text)
         return b""
 
     def _close_call(self, event: ToolCallEnd) -> bytes:
+        if self._fine_grained and self._kept is None:
+            return self._stop_block()
         arguments = "".join(self._held)
         self._held = []
         return self._text(tool_input(arguments)) + self._stop_block()
