@@ -56,7 +56,7 @@ _SOFT = Regex(r"(?<!<)(?<!</)\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]
 
 _ANY_SPACE: Final = Prefix(r"\s*+")
 _SEPARATORS: Final = Prefix(r"[\s,;]*+")
-_CLOSING: Final = Prefix(rf"(?:[\]}})]{FEW_SPACES}){{0,8}}+")
+_CLOSING: Final = Prefix(rf"(?:[\]}})`]{FEW_SPACES}){{0,11}}+")
 
 
 def skip_space(text: str, i: int, spaces: Prefix = _ANY_SPACE) -> int:
@@ -89,7 +89,7 @@ def skip_separators(text: str, i: int) -> int:
 
 
 def skip_brackets(text: str, i: int) -> int:
-    """The end of a few closing brackets, with white space between them, that begin at ``i``."""
+    """The end of a few closing brackets and fences, with white space between them, that begin at ``i``."""
     return _CLOSING.match(text, i).end()
 
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from ..dialect.markers import CALL_END, Block, CallOpening, Opening, Scan
-from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_brackets, skip_space, worded
+from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space, worded
 from ..regex import Regex
 from . import states
 from .calls import Calls
@@ -97,7 +97,7 @@ class Blocks(Steps):
     def _surplus(self, j: int) -> int:
         """Closing brackets that are too many: before the block's closing, or what may follow calls."""
         tape = self._tape
-        n = skip_brackets(tape.buf, j)
+        n = self._openings.surplus_end(j)
         if n == j:
             return NO
         within = self._bracketed()

@@ -436,10 +436,15 @@ class Openings(msgspec.Struct, eq=False):
         r = self.behind(CALL_END, j, closed=closed)
         return i if r >= 0 or (r == MORE and tape.ended) else r
 
+    def surplus_end(self, i: int) -> int:
+        """The end of the brackets at ``i`` that may close too much; of a fence too, unless the text opened one."""
+        n, quoting = skip_brackets(self.tape.buf, i), self.look.ledger.quoting
+        return i if "`" in self.tape.buf[i:n] and (quoting.left or quoting.fenced()) else n
+
     def surplus(self, i: int, closings: Iterable[Pattern]) -> int:
         """The end of the brackets at ``i`` that close too much, if one of some closings or the turn's end follows."""
         buf = self.tape.buf
-        n = skip_brackets(buf, i)
+        n = self.surplus_end(i)
         if n == i or n - i > MAX_SPACE:
             return NO
         if n == len(buf) and not self.tape.final:
@@ -448,7 +453,7 @@ class Openings(msgspec.Struct, eq=False):
         for k in range(i + 1, n + 1):  # as few brackets as possible are too many: a closing may begin with others
             r = n if k == len(buf) else min(self.look.first(patterns, k), k)
             behind = skip_space(buf, k)
-            if r == NO and buf[k - 1] in "]})" and behind - k <= MAX_SPACE:
+            if r == NO and buf[k - 1] in "]})`" and behind - k <= MAX_SPACE:
                 r = min(self.look.end_here(behind), k)
             if r == MORE and not self.tape.final:
                 return MORE

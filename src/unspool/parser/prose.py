@@ -424,7 +424,7 @@ class Prose(Steps):
         framed = self._parts.framed
         if o.kind == FRAME:
             self._cut_thought(p - take)
-            self._parts.begin_frame(o, end)
+            self._parts.begin_frame(o, p, end)
         else:
             held = self._plan.policy.reasoning_in_content == "closed"
             if not held:  # otherwise its margin is given back with it
