@@ -261,10 +261,19 @@ class Candidates(list[_C]):
 
     def at(self, text: str, i: int) -> list[_C]:
         """The markers that may be at ``i``, as far as the literals before their first field tell."""
-        found = self._heads.get(text[i : i + _HEAD])
-        if found is None:
-            found = self.near(text, i)
-        return [each for each in found if each.pattern.begins(text, i)] if len(found) > 1 else found
+        near = self._heads.get(text[i : i + _HEAD])
+        if near is None:
+            near = self.near(text, i)
+        if len(near) < 2:
+            return near
+        found, rest = [], len(text) - i
+        for each in near:
+            pattern = each.pattern
+            if pattern.any_case or (
+                text.startswith(pattern.first[:rest], i) and (pattern.begins is None or pattern.begins(text, i))
+            ):
+                found.append(each)
+        return found
 
     def near(self, text: str, i: int) -> list[_C]:
         """The markers whose first characters may be at ``i``."""

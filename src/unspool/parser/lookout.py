@@ -1,6 +1,7 @@
 """Looks for markers at a place: whether one is there, whether it counts, and what may follow it."""
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import repeat
 from typing import Final
 
 import msgspec
@@ -142,11 +143,10 @@ class Lookout(msgspec.Struct, eq=False):
         """The end of the first of some patterns that matches at ``i``; ``soon``: `MORE` if one before it may match;
         ``fields``: those that they repeat."""
         buf = self._tape.buf
-        found = NO
+        found, rest = NO, len(buf) - i
         for pattern in patterns:
-            begins = pattern.first
             # Most patterns are not there: for these, this spares two calls.
-            if begins and len(buf) - i >= len(begins) and not pattern.any_case and not buf.startswith(begins, i):
+            if not pattern.any_case and not buf.startswith(pattern.first[:rest], i):
                 continue
             r = self.stands(pattern, i, dict(fields))
             if r >= 0 or (soon and r == MORE and not self._tape.final):
@@ -166,11 +166,12 @@ class Lookout(msgspec.Struct, eq=False):
 
     def first_marker(self, markers: Iterable[Marker], i: int) -> int:
         """The end of the first of some markers at ``i`` that counts."""
-        return first_of(self.marker(marker, i) for marker in markers)
+        return first_of(map(self.marker, markers, repeat(i)))
 
     def end_here(self, i: int) -> int:
         """The end of an ``end`` or ``start`` at ``i``."""
-        return self.settled(self.first_marker(self.plan.ends.at(self._tape.buf, i), i))
+        ends = self.plan.ends.at(self._tape.buf, i)
+        return self.settled(self.first_marker(ends, i)) if ends else NO
 
     def end_counts(self, i: int, end: int) -> int:
         """Whether an ``end`` counts: as text, it does only before white space, an end, an opening, or nothing."""
@@ -189,7 +190,8 @@ class Lookout(msgspec.Struct, eq=False):
     def closing(self, i: int) -> int:
         """The end of what is at ``i``, if it closes a call, a block or the turn."""
         r = self.first(self.plan.calls.closings, i)
-        return r if r >= 0 else first_of((r, self.end_here(i)))
+        end = r if r >= 0 else self.end_here(i)
+        return end if end >= 0 else min(r, end)
 
     def quoted(self, i: int) -> bool:
         """Whether a marker at ``i`` is in a code span of the content."""

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -422,8 +421,8 @@ class Openings(msgspec.Struct, eq=False):
         ends = ((o, self.look.stands(o.pattern, i)) for o in inner if o.form.shape is not None)
         return self.look.settled(first_of(self._object_begins(o, o.form, end) if end >= 0 else end for o, end in ends))
 
-    def _opens(self, openings: Iterable[CallOpening], i: int, *, edge: bool) -> int:
-        return self.look.settled(first_of(self.match(o, i, edge=edge).end for o in openings))
+    def _opens(self, openings: list[CallOpening], i: int, *, edge: bool) -> int:
+        return self.look.settled(first_of(self.match(o, i, edge=edge).end for o in openings)) if openings else NO
 
     def follows_call(self, i: int, *, closed: bool = False) -> int:
         """``i`` if what follows may follow a call: its block's closing (unless ``closed``), another call, the end."""
@@ -464,24 +463,27 @@ class Openings(msgspec.Struct, eq=False):
             i: the end of white space and separators after it.
             closed: the block is closed as well.
         """
+        look, calls, found = self.look, self.look.plan.calls, NO
         inside = closing == ARGUMENT_END
-        kinds = [kind for kind in FOLLOWERS[closing] if kind != ARGUMENT and not (closed and kind == BLOCK_END)]
-        r = first_of(map(partial(self._stands, i=i, inside=inside), kinds))
-        return i if r >= 0 else r
-
-    def _stands(self, kind: str, i: int, *, inside: bool) -> int:
-        """The end of a marker of one kind at ``i``; ``inside``: in the arguments of a call."""
-        look = self.look
-        if kind == CALL_END:
-            return look.first(look.plan.calls.argument_followers if inside else look.plan.calls.call_closings, i)
-        if kind == BLOCK_END:
-            return look.first(look.plan.calls.block_closings, i)
-        return look.end_here(i) if kind == END else self._another(i, inside=inside)
+        for kind in FOLLOWERS[closing]:
+            if kind == CALL_END:
+                r = look.first(calls.argument_followers if inside else calls.call_closings, i)
+            elif kind == BLOCK_END:
+                r = NO if closed else look.first(calls.block_closings, i)
+            elif kind == END:
+                r = look.end_here(i)
+            else:
+                r = NO if kind == ARGUMENT else self._another(i, inside=inside)
+            if r >= 0:
+                return i
+            found = min(found, r)
+        return found
 
     def _another(self, i: int, *, inside: bool) -> int:
         """The end of the opening of another call at ``i``, in the arguments of one (``inside``) or after one."""
         r = NO if inside else self.look.first(self.look.plan.calls.call_openings, i)
-        return r if r >= 0 else first_of((r, self.opens_next(i, inside=inside)))
+        end = r if r >= 0 else self.opens_next(i, inside=inside)
+        return end if end >= 0 else min(r, end)
 
     # -- a marker in an open string -----------------------------------------------------------------------------------
 

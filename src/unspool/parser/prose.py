@@ -267,9 +267,7 @@ class Prose(Steps):
     def _marker_at(self, markers: Candidates[Marker], i: int, *, edge: bool) -> int:  # hot: asked wherever one may be
         """Act on the marker at ``i``, at a boundary (``edge``) or in text; `NO` or `MORE` if there is none (yet)."""
         partial, buf = _NOTHING, self._tape.buf
-        for o in markers.near(buf, i):
-            if not o.pattern.begins(buf, i):
-                continue
+        for o in markers.at(buf, i):
             r, match = self._match(o, i, edge=edge)
             if r >= 0 and match is not None and match.weak:
                 if edge or not self._ledger.thinking:
@@ -547,7 +545,7 @@ class Prose(Steps):
             return NO
         self._ledger.text(self._tape.base + p)
         self._tape.i = p
-        whole = any(self._openings.as_text(o, p) for o in begun if o.pattern.begins(buf, p))
+        whole = any(self._openings.as_text(o, p) for o in begun if o.pattern.head().match(buf, p, {}) != NO)
         self._ledger.notice("opening_as_text" if whole else "call_without_name", begun[0].pattern.first)
         return self._enter_nameless(pairs, p)
 

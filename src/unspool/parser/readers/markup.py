@@ -294,8 +294,6 @@ class MarkupReader(CallReader):
         """Begin the argument whose opening is at ``i``: its end, `NO`, or `MORE`."""
         children = self._children(level)
         for parameter in children:
-            if not parameter.opening.begins(self._tape.buf, i):
-                continue
             fields: dict[str, str] = {}
             r = self._opens(parameter, i, fields)
             if r >= 0 and fields.get("key") == "":
