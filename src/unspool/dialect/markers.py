@@ -35,7 +35,7 @@ REASONING, FRAME, CALL, START = "reasoning", "frame", "call", "start"
 REASONING_END, FRAME_END, CALL_END, BLOCK_END, END = "reasoning_end", "frame_end", "call_end", "block_end", "end"
 
 _M = TypeVar("_M", bound="Marker")
-_C = TypeVar("_C", bound="Marker | Stray")
+_C = TypeVar("_C", bound="Marker | Stray | Parameter")
 
 
 ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input", "tool_arguments"))
@@ -198,6 +198,11 @@ class Parameter(msgspec.Struct, eq=False, dict=True):
     token: str  # the token before each of its tags, if its closing names it; else ``""``
 
     @cached_property
+    def pattern(self) -> Pattern:
+        """Its opening, by which `Candidates` picks it."""
+        return self.opening
+
+    @cached_property
     def windows(self) -> "Parameter":
         """The same, where the lines around its value end as on Windows."""
         texts = {name: getattr(self, name).replace("\n", "\r\n") for name in ("lead", "trail", "gap", "held")}
@@ -245,11 +250,6 @@ _HEAD: Final = 3  # the number of characters by which candidates are chosen
 _HEADS: Final = 256  # how many different ones are remembered
 
 
-def openings_of(parameters: Iterable[Parameter]) -> list[Pattern]:
-    """What opens an argument that some templates write, each once; at last, what lacks a tag or repeats one."""
-    return [*dict.fromkeys(p.opening for p in parameters), *(p.loose for p in parameters if p.loose)]
-
-
 class Candidates(list[_C]):
     """Markers, or strays, in the order in which they are tried; `at` picks those that may match at a place."""
 
@@ -284,6 +284,30 @@ class Candidates(list[_C]):
                 self._heads.clear()
             found = self._heads[head] = [each for each in self if _begins(each.pattern, head)]
         return found
+
+
+class Siblings(Candidates[Parameter]):
+    """The templates of the arguments, or of the elements, that may be in one container."""
+
+    @cached_property
+    def openings(self) -> list[Pattern]:
+        """What opens one of them, each once; at last, what lacks a tag or repeats one."""
+        return [*dict.fromkeys(p.opening for p in self), *(loose for _, loose in self.loose)]
+
+    @cached_property
+    def loose(self) -> list[tuple[Parameter, Loose]]:
+        """Those that may lack a tag, or repeat one, with such openings."""
+        return [(p, p.loose) for p in self if p.loose is not None]
+
+    @cached_property
+    def unopened(self) -> list[tuple[Parameter, Loose]]:
+        """The same without what is before the key."""
+        return [(p, loose.unopened) for p, loose in reversed(self.loose)]
+
+    @cached_property
+    def begun(self) -> list[Pattern]:
+        """The text up to their first fields, each once, if that shows one of them."""
+        return [head for head in {p.opening: p.begun for p in self}.values() if head is not None]
 
 
 def _begins(pattern: Pattern, head: str) -> bool:

@@ -257,11 +257,11 @@ class Openings(msgspec.Struct, eq=False):
         begun = arguments.begins.match(self.tape.buf, i)
         if begun and begun.lastindex and self.look.stands(arguments.parameters[begun.lastindex - 1].opening, i) >= 0:
             return i
-        r = self.look.first(arguments.openings, i)
+        r = self.look.first(arguments.parameters.openings, i)
         if r < 0 and self.tape.buf[i] == "{":
             return i
         if r == NO and not self.tape.final:
-            r = self.look.first([loose.unopened for loose in arguments.loose], i)
+            r = self.look.first([loose for _, loose in arguments.parameters.unopened], i)
         if r >= 0 or not (stray := arguments.stray_closings):
             return r
         end = self.look.first(stray, i)
@@ -270,14 +270,14 @@ class Openings(msgspec.Struct, eq=False):
         j = skip_space(self.tape.buf, end)
         if j == len(self.tape.buf):
             return i if self.tape.ended else MORE
-        behind = first_of((self.look.first(arguments.openings, j), self.look.first(arguments.closings, j)))
+        behind = first_of((self.look.first(arguments.parameters.openings, j), self.look.first(arguments.closings, j)))
         return i if behind >= 0 else behind
 
     def _key_in_name(self, i: int, fields: dict[str, str]) -> int:
         """The end of a name, up to ``i``, to which the key of its first argument is glued, as it lacks its first tag;
         `NO` or `MORE`. The key must be declared."""
         name, names = fields.get("name", ""), self.names or {}
-        r = NO if name in names else self.look.first([loose.tags[0] for loose in self.look.plan.arguments.loose], i)
+        r = NO if name in names else self.look.first([loose.tags[0] for _, loose in self.look.plan.arguments.parameters.loose], i)
         if r == NO:
             return NO
         found = (n for n in names if name.startswith(n) and name[len(n) :] in properties_of(names[n]))
