@@ -313,6 +313,8 @@ class Siblings(Candidates[Parameter]):
 def _begins(pattern: Pattern, head: str) -> bool:
     """Whether a pattern may match a text that begins with these characters; if they are fewer, the text ends."""
     first = pattern.first[:_HEAD]
+    if head and pattern.atoms and pattern.atoms[0].kind == NAME and not plain_name(head[0]):
+        return False
     head = head.lower() if pattern.any_case else head
     return head.startswith(first) or (len(head) < _HEAD and first.startswith(head))
 

@@ -129,13 +129,18 @@ class Plan(msgspec.Struct, eq=False, dict=True):
         calls = [o.pattern for o in own if o.form.arguments and o.form.syntax is None]
         return undecided_opening(dict.fromkeys(calls), self.arguments.undecided(None, self.arguments.parameters))
 
+    @cached_property
+    def others(self) -> Candidates[Marker]:
+        """What may begin at a boundary, other than a call, with a literal."""
+        return Candidates(m for m in self.plain.edge if m.pattern.first)
+
     @property
     def naming(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
         """The words before a tool's name in ids and calls (``functions``; ``:`` or ``.`` for any that end so), those
         after it (``json``), and whether a number follows it in calls."""
         return self.dialect.derived("naming", _naming)
 
-    @property
+    @cached_property
     def repairs(self) -> bool:
         """Whether arguments that are not quite JSON are repaired."""
         return self.policy.bad_arguments == "repair"

@@ -73,7 +73,7 @@ class Blocks(Steps):
                 other = len(self._tape.buf)
             elif other >= 0 and within is not None and look.first(self._plan.calls.bare_closings, j) == other:
                 self._ledger.notice("missing_close", self._tape.buf[j:other])  # brackets are optional, but one opened
-            r = first_of((r, other))
+            r = other if other >= 0 else min(r, other)
         if r >= 0:
             self._close_block(r)
         return r
@@ -97,9 +97,9 @@ class Blocks(Steps):
     def _surplus(self, j: int) -> int:
         """Closing brackets that are too many: before the block's closing, or what may follow calls."""
         tape = self._tape
-        n = skip_brackets(tape.buf, j)
-        if n == j:
+        if tape.buf[j] not in "]})":
             return NO
+        n = skip_brackets(tape.buf, j)
         within = self._bracketed()
         r = self._openings.surplus(j, () if within is None else (within.closing, *self._plan.calls.bare_closings))
         following = self._openings.separated(n) if r == NO else j
@@ -117,7 +117,7 @@ class Blocks(Steps):
 
     def _stray_closing(self, j: int) -> int:
         """A second closing of the call, or another call's, or an argument's: it is dropped."""
-        thought = self._thought_closes(j)
+        thought = self._thought_closes(j) if self._ledger.paused else NO
         if thought != NO:
             return MORE if thought == MORE else NO
         found = NO
@@ -134,7 +134,7 @@ class Blocks(Steps):
     def _foreign_closing(self, j: int) -> int:
         """A closing tag of no marker, where only calls may be, and what may follow a call follows: it is dropped."""
         tape = self._tape
-        if self._bracketed() is None or not self._plan.dialect.argument or self._plan.policy.stray_markers != "drop":
+        if not self._plan.dialect.argument or self._bracketed() is None or self._plan.policy.stray_markers != "drop":
             return NO
         m = _CLOSING_TAG.match(tape.buf, j)
         if m is None:
@@ -234,9 +234,11 @@ class Blocks(Steps):
 
     def _opens_other(self, j: int) -> int:
         """The end of what begins at ``j``, if it is something other than a call of this block; else `NO` or `MORE`."""
-        r = self._look.first_marker((m for m in self._plan.plain.edge.at(self._tape.buf, j) if m.pattern.first), j)
+        others = self._plan.others.at(self._tape.buf, j)
+        r = self._look.first_marker(others, j) if others else NO
         if r < 0 and self._look.outline.calls:
-            r = first_of((r, self._openings.opens_next(j)))
+            call = self._openings.opens_next(j)
+            r = call if call >= 0 else min(r, call)
         return self._look.settled(r)
 
     def text(self) -> bool:  # hot: one step takes all it can

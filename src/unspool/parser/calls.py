@@ -463,7 +463,8 @@ class Calls(Steps):
             ledger.holds.remove(doubtful)
         if ledger.holds and not ledger.held_for(Why.HEADER):
             self._overflow()  # its end comes too late to decide, however the text is cut
-        self._let_out(call)
+        if not call.complete:
+            self._let_out(call)
         self._forget()
         sent = call.sink == CallSink.CALL
         if sent:

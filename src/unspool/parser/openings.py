@@ -422,7 +422,13 @@ class Openings(msgspec.Struct, eq=False):
         return self.look.settled(first_of(self._object_begins(o, o.form, end) if end >= 0 else end for o, end in ends))
 
     def _opens(self, openings: list[CallOpening], i: int, *, edge: bool) -> int:
-        return self.look.settled(first_of(self.match(o, i, edge=edge).end for o in openings)) if openings else NO
+        found = NO
+        for o in openings:
+            r = self.match(o, i, edge=edge).end
+            if r >= 0:
+                return r
+            found = min(found, r)
+        return NO if found == MORE and self.tape.final else found
 
     def follows_call(self, i: int, *, closed: bool = False) -> int:
         """``i`` if what follows may follow a call: its block's closing (unless ``closed``), another call, the end."""
@@ -438,7 +444,7 @@ class Openings(msgspec.Struct, eq=False):
     def surplus(self, i: int, closings: Iterable[Pattern]) -> int:
         """The end of the brackets at ``i`` that close too much, if one of some closings or the turn's end follows."""
         buf = self.tape.buf
-        n = skip_brackets(buf, i)
+        n = skip_brackets(buf, i) if buf.startswith(("]", "}", ")"), i) else i
         if n == i or n - i > MAX_SPACE:
             return NO
         if n == len(buf) and not self.tape.final:

@@ -162,7 +162,9 @@ class MarkupReader(CallReader):
             opened = self._unnamed(level, j)
         if opened >= 0:
             return True
-        around = NO if opened == MORE or closed == MORE else first_of(self._closing(a, j) for a in levels[-2::-1])
+        around = NO
+        if len(levels) > 1 and MORE not in (opened, closed):
+            around = first_of(self._closing(outer, j) for outer in levels[-2::-1])
         if around >= 0:
             self._call.notice("missing_close", level.fields.get("key", ""))
             self.containers.close(tape.base + j)
@@ -200,8 +202,10 @@ class MarkupReader(CallReader):
             self._call.notice("stray_open", buf[j:broken].strip())
             tape.i = broken
             return True
-        closings, openings = self._plan.calls.closings, [p.opening for p in level.siblings if p.opening.first]
-        surplus = NO if level.parameter is not None else self._openings.surplus(j, [*closings, *openings])
+        surplus = NO
+        if level.parameter is None:
+            literal = (opening for opening in level.siblings.openings if opening.first)
+            surplus = self._openings.surplus(j, (*self._plan.calls.closings, *literal))
         if surplus >= 0:
             self._call.notice_surplus(buf[j:surplus])
             tape.i = surplus
