@@ -390,7 +390,7 @@ class Region(msgspec.Struct, eq=False):
     margin: str = ""  # white space of which a block of calls, or reasoning, may remove a part at its end
 
 
-class Outline(msgspec.Struct, eq=False):
+class Outline(msgspec.Struct, eq=False, dict=True):
     """The markers that count in each place. A plan has two: for when calls are read, and for when they are text."""
 
     calls: bool
@@ -401,6 +401,11 @@ class Outline(msgspec.Struct, eq=False):
     reasoning: Region
     undecided: Scan  # text that the next marker decides to be reasoning or content
     strays: Candidates[Stray]  # markers that are dropped if they open or close nothing
+
+    @cached_property
+    def marked(self) -> Candidates[Marker]:
+        """What may begin at a boundary with a marker."""
+        return Candidates(m for m in self.edge if m.marked and m.pattern.first)
 
 
 def ranked(markers: Iterable[_M]) -> list[_M]:

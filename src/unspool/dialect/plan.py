@@ -19,6 +19,7 @@ from .markers import (
     Parameter,
     Scan,
     Siblings,
+    Stray,
     is_spelled,
 )
 from .patterns import LITERAL, Pattern, worded
@@ -128,6 +129,12 @@ class Plan(msgspec.Struct, eq=False, dict=True):
         own = [o for o in begins if isinstance(o, CallOpening) and o.marked and not is_spelled(o)]
         calls = [o.pattern for o in own if o.form.arguments and o.form.syntax is None]
         return undecided_opening(dict.fromkeys(calls), self.arguments.undecided(None, self.arguments.parameters))
+
+    @cached_property
+    def stray_closings(self) -> Candidates[Stray]:
+        """The closings of calls and of arguments, for where none is open."""
+        closings = dict.fromkeys((*self.calls.call_closings, *self.arguments.stray_closings))
+        return Candidates(Stray(closing, False, []) for closing in closings)
 
     @cached_property
     def others(self) -> Candidates[Marker]:

@@ -65,7 +65,7 @@ class Blocks(Steps):
     def _block_closing(self, j: int) -> int:
         """The block's closing, or another block's."""
         within, look = self._bracketed(), self._look
-        r = NO if within is None else look.stands(within.closing, j)
+        r = NO if within is None else look.first((within.closing,), j)
         if r == NO or (r == MORE and self._tape.final):
             other = look.first(self._plan.calls.block_closings, j, soon=True)
             if r == MORE and other >= 0 and within is not None:  # the output's end cuts its own closing
@@ -76,12 +76,13 @@ class Blocks(Steps):
             r = other if other >= 0 else min(r, other)
         if r >= 0:
             self._close_block(r)
+        elif self._plan.calls.bare_closings and (r == NO or self._tape.final):
+            r = first_of((r, self._bare_closing(j)))
         return r
 
     def _bare_closing(self, j: int) -> int:
         """The block's closing without the bracket that it begins with: the model forgot it."""
-        closings = self._plan.calls.bare_closings
-        r = self._look.soonest(closings, j) if closings else NO
+        r = self._look.soonest(self._plan.calls.bare_closings, j)
         if r >= 0:
             self._ledger.notice("missing_close", self._tape.buf[j:r])
             self._close_block(r)
@@ -121,12 +122,12 @@ class Blocks(Steps):
         if thought != NO:
             return MORE if thought == MORE else NO
         found = NO
-        for closing in (*self._plan.calls.call_closings, *self._plan.arguments.stray_closings):
-            r = self._look.stands(closing, j)
-            if r >= 0 and worded(closing.first):
+        for stray in self._plan.stray_closings.at(self._tape.buf, j):
+            r = self._look.stands(stray.pattern, j)
+            if r >= 0 and worded(stray.pattern.first):
                 self._tape.i = r
                 self._ledger.markup(self._tape.here)
-                self._ledger.notice("stray_close", closing.first)
+                self._ledger.notice("stray_close", stray.pattern.first)
                 return r
             found = min(found, r)
         return found if found != NO else self._foreign_closing(j)
@@ -321,7 +322,6 @@ class Blocks(Steps):
 
 _BETWEEN: Final = (
     Blocks._block_closing,
-    Blocks._bare_closing,
     Blocks._surplus,
     Blocks._next_call,
     Blocks._stray_closing,

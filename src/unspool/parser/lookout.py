@@ -1,7 +1,7 @@
 """Looks for markers at a place: whether one is there, whether it counts, and what may follow it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import repeat
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -13,6 +13,7 @@ from ..dialect.plan import Plan
 from .ledger import Ledger, Tape
 from .token_feed import is_distinct
 
+_PATTERN: Final = attrgetter("pattern")
 ALWAYS: Final = -(1 << 62)  # before any offset
 
 
@@ -166,25 +167,32 @@ class Lookout(msgspec.Struct, eq=False):
 
     def first_marker(self, markers: Iterable[Marker], i: int) -> int:
         """The end of the first of some markers at ``i`` that counts."""
-        return first_of(map(self.marker, markers, repeat(i)))
+        found = NO
+        for marker in markers:
+            r = self.marker(marker, i)
+            if r >= 0:
+                return r
+            found = min(found, r)
+        return found
 
     def end_here(self, i: int) -> int:
         """The end of an ``end`` or ``start`` at ``i``."""
         ends = self.plan.ends.at(self._tape.buf, i)
-        return self.settled(self.first_marker(ends, i)) if ends else NO
+        r = self.first_marker(ends, i) if ends else NO
+        return NO if r == MORE and self._tape.final else r
 
     def end_counts(self, i: int, end: int) -> int:
         """Whether an ``end`` counts: as text, it does only before white space, an end, an opening, or nothing."""
-        if self.replay or self.marked(i):
-            return end
         tape = self._tape
+        if self.replay or (self.marks and tape.base + i in self.marks):
+            return end
         buf = tape.buf
         j = skip_space(buf, end)
         if j - end > MAX_SPACE:
             return NO
         if j == len(buf):
             return end if tape.final else MORE
-        found = self.first([m.pattern for m in self.outline.edge.at(buf, j) if m.marked and m.pattern.first], j)
+        found = self.first(map(_PATTERN, self.outline.marked.at(buf, j)), j)
         return end if found >= 0 or (found == MORE and tape.final) else found
 
     def closing(self, i: int) -> int:

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
+from ..dialect.follows import ARGUMENT_END, FOLLOWERS
 from ..dialect.markers import (
     ARGUMENT_KEYS,
     BLOCK_END,
+    CALL,
     CALL_END,
     END,
     NAME_KEYS,
@@ -478,17 +479,19 @@ class Openings(msgspec.Struct, eq=False):
                 r = NO if closed else look.first(calls.block_closings, i)
             elif kind == END:
                 r = look.end_here(i)
+            elif kind == CALL:
+                r = self.opens_next(i, inside=True) if inside else self._another(i)
             else:
-                r = NO if kind == ARGUMENT else self._another(i, inside=inside)
+                continue
             if r >= 0:
                 return i
             found = min(found, r)
         return found
 
-    def _another(self, i: int, *, inside: bool) -> int:
-        """The end of the opening of another call at ``i``, in the arguments of one (``inside``) or after one."""
-        r = NO if inside else self.look.first(self.look.plan.calls.call_openings, i)
-        end = r if r >= 0 else self.opens_next(i, inside=inside)
+    def _another(self, i: int) -> int:
+        """The end of the opening of another call at ``i``, after one."""
+        r = self.look.first(self.look.plan.calls.call_openings, i)
+        end = r if r >= 0 else self.opens_next(i)
         return end if end >= 0 else min(r, end)
 
     # -- a marker in an open string -----------------------------------------------------------------------------------

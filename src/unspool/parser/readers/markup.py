@@ -157,6 +157,9 @@ class MarkupReader(CallReader):
         closed = self._closing(level, j)
         if closed >= 0:
             return self._close(level, j, closed)
+        if closed == NO and level.parameter is None and not self._call.form.closing.atoms:
+            if self._look.closing(j) >= 0:  # that of its block or of the turn closes the call
+                return self._close(level, j, j)
         opened = self._opening(level, j)
         if opened == NO and self._plan.arguments.token:
             opened = self._unnamed(level, j)
