@@ -220,7 +220,12 @@ class Pattern:
         for atom in self.atoms:
             kind = atom.kind
             if kind == LITERAL:
-                i = i + len(atom.text) if text.startswith(atom.text, i) else _literal(text, i, atom)
+                if text.startswith(atom.text, i):
+                    i += len(atom.text)
+                elif atom.any_case:
+                    i = _any_case(text, i, atom.text)
+                else:
+                    return MORE if n - i < len(atom.text) and atom.text.startswith(text[i:]) else NO
             elif kind == SPACE:
                 i = _SPACES.match(text, i).end()
             else:
@@ -387,11 +392,10 @@ def _same(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
     return MORE if rest_begins(value, text, i) else NO
 
 
-def _literal(text: str, i: int, atom: Atom) -> int:
+def _any_case(text: str, i: int, literal: str) -> int:
     """Match a literal that is not spelled exactly at ``i``: perhaps in another case, or cut by the end of the text."""
-    literal = atom.text
     here = text[i : i + len(literal)]
-    if atom.any_case and here.isascii():
+    if here.isascii():
         here = here.lower()
     if len(here) < len(literal):
         return MORE if literal.startswith(here) else NO

@@ -120,7 +120,11 @@ class Lookout(msgspec.Struct, eq=False):
             r = i + len(pattern.first)
         else:
             r = pattern.match(buf, i, {} if fields is None else fields)
-        if not self.ignores or r == NO or not self.only_spelled(pattern.first, i, max(r, i)):
+        return self.heeded(pattern, i, r) if self.ignores and r != NO else r
+
+    def heeded(self, pattern: Pattern, i: int, r: int) -> int:
+        """The end of a pattern that matches at ``i`` up to ``r``, where tokens that are only spelled are text."""
+        if not self.only_spelled(pattern.first, i, max(r, i)):
             return r
         # A tag may go on in another case than the token, and then counts.
         return MORE if r == MORE and pattern.any_case and not self._tape.final else NO
@@ -146,10 +150,12 @@ class Lookout(msgspec.Struct, eq=False):
         buf = self._tape.buf
         found, rest = NO, len(buf) - i
         for pattern in patterns:
-            # Most patterns are not there: for these, this spares two calls.
+            # Most patterns are not there: for these, this spares a call.
             if not pattern.any_case and not buf.startswith(pattern.first[:rest], i):
                 continue
-            r = self.stands(pattern, i, dict(fields))
+            r = pattern.match(buf, i, dict(fields))
+            if self.ignores and r != NO:
+                r = self.heeded(pattern, i, r)
             if r >= 0 or (soon and r == MORE and not self._tape.final):
                 return r
             found = min(found, r)

@@ -92,7 +92,9 @@ class Openings(msgspec.Struct, eq=False):
         if not o.marked and (self.names is None or not (edge or self._stands_apart(o, i))):
             return _NONE
         fields: dict[str, str] = {}
-        r = look.stands(o.pattern, i, fields)
+        r = o.pattern.match(tape.buf, i, fields)
+        if look.ignores and r != NO:
+            r = look.heeded(o.pattern, i, r)
         if r == NO:
             return _NONE
         if r == MORE:
@@ -357,7 +359,7 @@ class Openings(msgspec.Struct, eq=False):
         """Whether an object is a call of this name; if nothing marks it, the name must be declared."""
         if not form.other and (form.marked or block.marked or (form.forced and name == self.named)):
             return True
-        return self.declares(name)
+        return self.names is not None and name in self.names
 
     def may_name(self, i: int) -> bool:
         """Whether the text from ``i`` to the output's end may be the name of a declared tool, or its beginning."""
