@@ -280,7 +280,8 @@ class Openings(msgspec.Struct, eq=False):
         """The end of a name, up to ``i``, to which the key of its first argument is glued, as it lacks its first tag;
         `NO` or `MORE`. The key must be declared."""
         name, names = fields.get("name", ""), self.names or {}
-        r = NO if name in names else self.look.first([loose.tags[0] for _, loose in self.look.plan.arguments.parameters.loose], i)
+        loose = () if name in names else self.look.plan.arguments.parameters.loose
+        r = self.look.first([each.tags[0] for _, each in loose], i)
         if r == NO:
             return NO
         found = (n for n in names if name.startswith(n) and name[len(n) :] in properties_of(names[n]))

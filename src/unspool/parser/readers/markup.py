@@ -7,8 +7,6 @@ between arguments ── opening ──► at a value's start ── text ──
 import re
 from collections import deque
 from functools import partial
-from itertools import repeat
-from operator import call
 from typing import Final
 
 from ...dialect.follows import ARGUMENT_END
@@ -155,11 +153,10 @@ class MarkupReader(CallReader):
             tape.i = i if j == MORE and not tape.final else len(buf)
             return self._over()
         closed = self._closing(level, j)
+        if closed == NO and level.parameter is None and not self._call.form.closing.atoms:
+            closed = max(self._look.closing(j), NO)  # that of its block or of the turn closes the call
         if closed >= 0:
             return self._close(level, j, closed)
-        if closed == NO and level.parameter is None and not self._call.form.closing.atoms:
-            if self._look.closing(j) >= 0:  # that of its block or of the turn closes the call
-                return self._close(level, j, j)
         opened = self._opening(level, j)
         if opened == NO and self._plan.arguments.token:
             opened = self._unnamed(level, j)
@@ -678,8 +675,11 @@ class MarkupReader(CallReader):
         if j in (MORE, len(tape.buf)):
             return i if tape.ended else MORE
         if level.parameter is None:
-            opens, behind = partial(look.first, level.siblings.openings), partial(self._openings.behind, ARGUMENT_END)
-            r = first_of(map(call, (opens, self._begins_unnamed, behind, self._opens_nothing), repeat(j)))
+            r = look.first(level.siblings.openings, j)
+            for ask in (self._begins_unnamed, partial(self._openings.behind, ARGUMENT_END), self._opens_nothing):
+                if r < 0:
+                    answer = ask(j)
+                    r = answer if answer >= 0 else min(r, answer)
         else:
             # In a container: another element, its closing, or the turn's end.
             r = look.stands(level.parameter.closing, j, dict(level.fields))
