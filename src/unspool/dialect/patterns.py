@@ -216,23 +216,7 @@ class Pattern:
                     return NO
             elif not self.any_case:
                 return MORE if len(text) - i < len(first) and first.startswith(text[i:]) else NO
-        n = len(text)
-        for atom in self.atoms:
-            kind = atom.kind
-            if kind == LITERAL:
-                if text.startswith(atom.text, i):
-                    i += len(atom.text)
-                elif atom.any_case:
-                    i = _any_case(text, i, atom.text)
-                else:
-                    return MORE if n - i < len(atom.text) and atom.text.startswith(text[i:]) else NO
-            elif kind == SPACE:
-                i = _SPACES.match(text, i).end()
-            else:
-                i = NO if atom.tag and text.startswith("/", i) else _FIELDS[kind](text, i, n, atom, fields)
-            if i < 0:
-                return i
-        return i
+        return _read(self.atoms, text, i, fields)
 
     def plain(self) -> str:
         """A regular expression that matches as the pattern does, if its fields contain only word characters; each
@@ -300,11 +284,7 @@ class Pattern:
 
     def _place(self, text: str, i: int, at: int) -> int:
         """Where the atom with this number begins, in a text that contains those before it; else `NO`."""
-        if at > len(self.atoms):
-            return NO
-        part = Pattern([])
-        part.atoms = self.atoms[:at]
-        return part.match(text, i, {})
+        return NO if at > len(self.atoms) else _read(self.atoms[:at], text, i, {})
 
     def head(self) -> "Pattern":
         """The text before the first field."""
@@ -349,6 +329,27 @@ class Pattern:
         """Whether a word goes on where the literal with this number ends, though another literal must follow it."""
         in_word = text[i - 1].isalnum() and text[i : i + 1].isalnum()
         return in_word and next((a.kind for a in self.atoms[at + 1 :] if a.kind != SPACE), NAME) == LITERAL
+
+
+def _read(atoms: list[Atom], text: str, i: int, fields: dict[str, str]) -> int:
+    """The end of some atoms at ``i``, `NO`, or `MORE`; fills ``fields``."""
+    n = len(text)
+    for atom in atoms:
+        kind = atom.kind
+        if kind == LITERAL:
+            if text.startswith(atom.text, i):
+                i += len(atom.text)
+            elif atom.any_case:
+                i = _any_case(text, i, atom.text)
+            else:
+                return MORE if n - i < len(atom.text) and atom.text.startswith(text[i:]) else NO
+        elif kind == SPACE:
+            i = _SPACES.match(text, i).end()
+        else:
+            i = NO if atom.tag and text.startswith("/", i) else _FIELDS[kind](text, i, n, atom, fields)
+        if i < 0:
+            return i
+    return i
 
 
 def _name(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:

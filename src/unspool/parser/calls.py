@@ -86,8 +86,7 @@ class Calls(Steps):
         base = tape.base
         look.spared.clear()  # a new part begins
         self._opens_block = o.block is not None
-        if self._opens_block:
-            self.given_back = False
+        self.given_back &= not self._opens_block
         thought = ledger.thinking or ledger.paused
         whole = None if ledger.holds or thought or look.marks is not None else self._whole(form, block, match)
         if state in _PROSE:
@@ -112,9 +111,6 @@ class Calls(Steps):
         self.within = block
         parts.margin, parts.seen = "", True
         if form.shape is None:
-            if self._context.names and name not in self._context.names:
-                self._mend_name(call, base + end)
-            call.announce(base + end)
             self._begin_arguments(call, end)
         elif form.forced and self._openings.named and self._openings.wrapped(end) == 0:
             self._begin_forced(call, end - 1)
@@ -243,9 +239,12 @@ class Calls(Steps):
         self._parts.state = states.BLOCK
 
     def _begin_arguments(self, call: OpenCall, i: int) -> None:
-        tape = self._tape
+        """Announce a call whose header ends at ``i``, and begin its arguments."""
+        tape, form = self._tape, call.form
+        if self._context.names and call.name not in self._context.names:
+            self._mend_name(call, tape.base + i)
+        call.announce(tape.base + i)
         tape.i = i
-        form = call.form
         if not form.arguments:
             call.put("{}", tape.here)
             call.complete = True

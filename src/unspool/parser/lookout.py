@@ -120,11 +120,7 @@ class Lookout(msgspec.Struct, eq=False):
             r = i + len(pattern.first)
         else:
             r = pattern.match(buf, i, {} if fields is None else fields)
-        return self.heeded(pattern, i, r) if self.ignores and r != NO else r
-
-    def heeded(self, pattern: Pattern, i: int, r: int) -> int:
-        """The end of a pattern that matches at ``i`` up to ``r``, where tokens that are only spelled are text."""
-        if not self.only_spelled(pattern.first, i, max(r, i)):
+        if not self.ignores or r == NO or not self.only_spelled(pattern.first, i, max(r, i)):
             return r
         # A tag may go on in another case than the token, and then counts.
         return MORE if r == MORE and pattern.any_case and not self._tape.final else NO
@@ -153,9 +149,8 @@ class Lookout(msgspec.Struct, eq=False):
             # Most patterns are not there: for these, this spares a call.
             if not pattern.any_case and not buf.startswith(pattern.first[:rest], i):
                 continue
-            r = pattern.match(buf, i, dict(fields))
-            if self.ignores and r != NO:
-                r = self.heeded(pattern, i, r)
+            given = dict(fields)
+            r = self.stands(pattern, i, given) if self.ignores else pattern.match(buf, i, given)
             if r >= 0 or (soon and r == MORE and not self._tape.final):
                 return r
             found = min(found, r)

@@ -92,19 +92,13 @@ class Openings(msgspec.Struct, eq=False):
         if not o.marked and (self.names is None or not (edge or self._stands_apart(o, i))):
             return _NONE
         fields: dict[str, str] = {}
-        r = o.pattern.match(tape.buf, i, fields)
-        if look.ignores and r != NO:
-            r = look.heeded(o.pattern, i, r)
+        r = look.stands(o.pattern, i, fields) if look.ignores else o.pattern.match(tape.buf, i, fields)
         if r == NO:
             return _NONE
         if r == MORE:
             return self._unfinished(o, form, i, fields)
         if form.shape is not None:
             return Match(self._object_begins(o, form, r), fields)
-        if form.name:
-            fields["name"] = form.name
-            if not self._takes_text(form):
-                return _NONE
         if not self._declared(o, i, fields):
             return _NONE
         undeclared = form.wordless and self.names is not None and not self.declares(fields["name"])
@@ -116,11 +110,6 @@ class Openings(msgspec.Struct, eq=False):
     def declares(self, name: str) -> bool:
         """Whether a declared tool has this name."""
         return self.names is not None and name in self.names
-
-    def _takes_text(self, form: Form) -> bool:
-        """Whether the tool of a form with bare text takes text: one that is declared may have other arguments."""
-        tool = None if self.names is None else self.names.get(form.name)
-        return tool is None or takes_text(tool, form.key)
 
     def _unfinished(self, o: CallOpening, form: Form, i: int, fields: dict[str, str]) -> Match:
         """How an opening matches that the text cuts: at the output's end, it is a call's if its name is complete, and
@@ -185,8 +174,14 @@ class Openings(msgspec.Struct, eq=False):
     def _declared(self, o: CallOpening, i: int, fields: dict[str, str]) -> bool:
         """Whether the name may be a call's. If it is unmarked or has unusual characters, it must be declared.
 
-        A longer declared name is not split (`{name}.{name}`, `{name}:{index}`).
+        A longer declared name is not split (`{name}.{name}`, `{name}:{index}`). The tool of a form with bare text must
+        take text, if it is declared.
         """
+        if o.form.name:
+            fields["name"] = o.form.name
+            tool = None if self.names is None else self.names.get(o.form.name)
+            if tool is not None and not takes_text(tool, o.form.key):
+                return False
         if o.pattern.splits_name and self.declares(o.pattern.longer_name(self.tape.buf, i)):
             return False
         name = fields.get("name", "")

@@ -152,9 +152,7 @@ class MarkupReader(CallReader):
         if j == MORE or j == len(buf):
             tape.i = i if j == MORE and not tape.final else len(buf)
             return self._over()
-        closed = self._closing(level, j)
-        if closed == NO and level.parameter is None and not self._call.form.closing.atoms:
-            closed = max(self._look.closing(j), NO)  # that of its block or of the turn closes the call
+        closed = self._closing(level, j, inner=True)
         if closed >= 0:
             return self._close(level, j, closed)
         opened = self._opening(level, j)
@@ -162,20 +160,23 @@ class MarkupReader(CallReader):
             opened = self._unnamed(level, j)
         if opened >= 0:
             return True
-        around = NO
-        if len(levels) > 1 and MORE not in (opened, closed):
-            around = first_of(self._closing(outer, j) for outer in levels[-2::-1])
+        around = NO if len(levels) == 1 or MORE in (closed, opened) else self._closes_around(j)
         if around >= 0:
             self._call.notice("missing_close", level.fields.get("key", ""))
             self.containers.close(tape.base + j)
             tape.i = j
             return True
         if MORE in (closed, opened, around):
-            tape.i = len(buf) if tape.final else j
-            self._strayed = closed == MORE and opened == NO and tape.final and len(buf) - j > len("</")
-            return closed == MORE and level.parameter is None and tape.final and self._over()
+            return self._waits(level, j, closed, opened)
         tape.i = j
         return self._astray(level, j)
+
+    def _waits(self, level: Level, j: int, closed: int, opened: int) -> bool:
+        """More text must decide what is at ``j``; the output's end cuts it."""
+        tape = self._tape
+        tape.i = len(tape.buf) if tape.final else j
+        self._strayed = closed == MORE and opened == NO and tape.final and len(tape.buf) - j > len("</")
+        return closed == MORE and level.parameter is None and tape.final and self._over()
 
     def _astray(self, level: Level, j: int) -> bool:  # a branch for each thing that may stand there
         """Read what opens and closes nothing at ``j``: a closing that is repeated or of no argument is dropped, an
@@ -272,12 +273,18 @@ class MarkupReader(CallReader):
             return skip_space(buf, r)
         return MORE if r == MORE and i < len(buf) else i
 
-    def _closing(self, level: Level, i: int) -> int:
-        """The end of what closes a container, or for the arguments themselves the call, at ``i``."""
+    def _closing(self, level: Level, i: int, *, inner: bool = False) -> int:
+        """The end of what closes a container at ``i``, or for the arguments themselves the call. If a call has no
+        closing, and is all that is open (``inner``), that of its block or of the turn closes it."""
         look = self._look
-        if level.parameter is None:
-            return look.first(look.plan.calls.call_closings, i)
-        return look.stands(level.parameter.closing, i, dict(level.fields))
+        if level.parameter is not None:
+            return look.stands(level.parameter.closing, i, dict(level.fields))
+        r = look.first(look.plan.calls.call_closings, i)
+        return max(look.closing(i), NO) if inner and r == NO and not self._call.form.closing.atoms else r
+
+    def _closes_around(self, i: int) -> int:
+        """The same for what is around the innermost container, from the inside out."""
+        return first_of(self._closing(level, i) for level in self.containers.levels[-2::-1])
 
     def _close(self, level: Level, i: int, end: int) -> bool:
         """The closing at ``buf[i:end]`` counts."""
@@ -429,7 +436,7 @@ class MarkupReader(CallReader):
         buf = tape.buf
         i = tape.i
         n = len(buf)
-        r = self._repeated(value) if self._opened else NO
+        r = self._repeated(value)
         if r != NO:
             return r == 1
         if plan.arguments.items and value.kind not in (ValueKind.STRING, ValueKind.NULLABLE):
@@ -460,8 +467,8 @@ class MarkupReader(CallReader):
         """Take the value's opening, or its last tag, written again: 1 if it is here, 0 to wait, or `NO`."""
         tape, tag = self._tape, self._opened
         buf = tape.buf
-        j = skip_space(buf, tape.i)
-        if j - tape.i > MAX_SPACE:
+        j = skip_space(buf, tape.i) if tag else NO
+        if j < 0 or j - tape.i > MAX_SPACE:
             return NO
         if self._plan.arguments.items and (value.kinds is None or value.kinds.types & {"array", "object"}):
             return NO
