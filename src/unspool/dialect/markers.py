@@ -269,9 +269,8 @@ class Candidates(list[_C]):
         found, rest = [], len(text) - i
         for each in near:
             pattern = each.pattern
-            if pattern.any_case or (
-                text.startswith(pattern.first[:rest], i) and (pattern.begins is None or pattern.begins(text, i))
-            ):
+            begins = pattern.begins
+            if (begins is None or begins(text, i)) and (pattern.any_case or text.startswith(pattern.first[:rest], i)):
                 found.append(each)
         return found
 

@@ -127,8 +127,7 @@ class Pattern:
     ``None`` if there is no such expression."""
     _fields: list[str]  # the names of those fields
     begins: Callable[[str, int], object] | None
-    """Whether a text may match at a place, as far as the literals before the first field tell; ``None``: they tell no
-    more than ``first`` does."""
+    """Whether a text may match at a place, as far as the literals before the first field tell; ``None``: unknown."""
 
     def __init__(self, atoms: list[Atom]) -> None:  # derives a field after the other
         self.atoms = atoms
@@ -166,12 +165,11 @@ class Pattern:
         return self._simple(text, i)
 
     def _first_begins(self, text: str, i: int) -> object:
-        head = self.head().atoms
-        if len(head) < 2 or any(a.any_case for a in self.atoms):
+        if any(a.any_case for a in self.atoms):
             self.begins = None
             return True
         regex = ""
-        for atom in reversed(head):
+        for atom in reversed(self.head().atoms):
             cut = f"(?s:.{{0,{len(atom.text) - 1}}}+)\\Z"  # whatever it is
             regex = SPACES + regex if atom.kind == SPACE else f"(?:{re.escape(atom.text)}{regex}|{cut})"
         self.begins = re.compile(regex).match

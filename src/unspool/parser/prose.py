@@ -267,7 +267,10 @@ class Prose(Steps):
     def _marker_at(self, markers: Candidates[Marker], i: int, *, edge: bool) -> int:  # hot: asked wherever one may be
         """Act on the marker at ``i``, at a boundary (``edge``) or in text; `NO` or `MORE` if there is none (yet)."""
         partial, buf = _NOTHING, self._tape.buf
-        for o in markers.at(buf, i):
+        for o in markers.near(buf, i):
+            begins = o.pattern.begins
+            if begins is not None and not begins(buf, i):
+                continue
             r, match = self._match(o, i, edge=edge)
             if r >= 0 and match is not None and match.weak:
                 if edge or not self._ledger.thinking:
