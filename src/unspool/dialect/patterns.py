@@ -169,11 +169,27 @@ class Pattern:
             self.begins = None
             return True
         regex = ""
-        for atom in reversed(self.head().atoms):
-            cut = f"(?s:.{{0,{len(atom.text) - 1}}}+)\\Z"  # whatever it is
-            regex = SPACES + regex if atom.kind == SPACE else f"(?:{re.escape(atom.text)}{regex}|{cut})"
+        for atom in reversed(self._beginning()):
+            if atom.kind == SPACE:
+                regex = SPACES + regex
+            elif atom.kind == NAME:
+                regex = f"(?:{_NAMED}{{1,{MAX_FIELD}}}+(?:{regex}|\\Z)|\\Z)"
+            else:
+                cut = f"(?:{re.escape(atom.text[0])}(?s:.{{0,{max(len(atom.text) - 2, 0)}}}+))?\\Z"  # whatever follows
+                regex = f"(?:{re.escape(atom.text)}{regex}|{cut})"
         self.begins = re.compile(regex).match
         return self.begins(text, i)
+
+    def _beginning(self) -> list[Atom]:
+        """The literals before the first field; if that is a plain name, also those after it, up to the next field."""
+        found: list[Atom] = []
+        for at, atom in enumerate(self.atoms):
+            after = next((a.text[:1] for a in self.atoms[at + 1 :] if a.kind != SPACE), "")
+            name = atom.kind == NAME and not (atom.quote or atom.stops or atom.tag or after in ("", "/"))
+            if atom.kind not in (LITERAL, SPACE) and (not name or any(a.kind == NAME for a in found)):
+                break
+            found.append(atom)
+        return found
 
     def _fill(self, m: re.Match[str], fields: dict[str, str]) -> bool:
         """Fill in fields that are written simply; false if one is only white space."""
