@@ -175,7 +175,8 @@ class Pattern:
             elif atom.kind == NAME:
                 regex = f"(?:{_NAMED}{{1,{MAX_FIELD}}}+(?:{regex}|\\Z)|\\Z)"
             else:
-                cut = f"(?:{re.escape(atom.text[0])}(?s:.{{0,{max(len(atom.text) - 2, 0)}}}+))?\\Z"  # whatever follows
+                one, two = map(re.escape, (atom.text[0], atom.text[1:2]))
+                cut = rf"(?:{one}(?:{two}(?s:.{{0,{max(len(atom.text) - 3, 0)}}}+))?)?\Z"  # whatever follows
                 regex = f"(?:{re.escape(atom.text)}{regex}|{cut})"
         self.begins = re.compile(regex).match
         return self.begins(text, i)

@@ -322,8 +322,8 @@ class Blocks(Steps):
 
 _BETWEEN: Final = (
     Blocks._block_closing,
-    Blocks._surplus,
     Blocks._next_call,
+    Blocks._surplus,
     Blocks._stray_closing,
 )
-"""What may follow a call, in the order in which it counts. A call may begin with what closes one."""
+"""What may follow a call, in the order in which it counts. A call may begin with what closes one, or a bracket."""

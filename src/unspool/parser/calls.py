@@ -154,7 +154,8 @@ class Calls(Steps):
         if not form.arguments or form.forced or form.syntax == Syntax.TEXT:
             return None
         buf, i, policy = self._tape.buf, match.end, self._plan.policy
-        if len(buf) - i < _SOON and buf.find(form.closing.first, i) < 0:
+        last = form.closing.first or "}" * (form.syntax == Syntax.JSON)
+        if len(buf) - i < _SOON and buf.find(last, i) < 0:
             return None
         marked = form.marked or block.marked
         whole = self._plain(form, match, buf, bare=not marked)
