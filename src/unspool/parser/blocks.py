@@ -8,7 +8,7 @@ from ..regex import Regex
 from . import states
 from .calls import Calls
 from .lookout import first_of
-from .openings import Match
+from .openings import SURPLUS, Match
 from .parts import Steps
 
 _CLOSING_TAG = Regex(r"</[A-Za-z][\w:.\-]{0,63}+>")
@@ -65,7 +65,7 @@ class Blocks(Steps):
     def _block_closing(self, j: int) -> int:
         """The block's closing, or another block's."""
         within, look = self._bracketed(), self._look
-        r = NO if within is None else look.stands(within.closing, j)
+        r = NO if within is None else look.first((within.closing,), j)
         if r == NO or (r == MORE and self._tape.final):
             other = look.first(self._plan.calls.block_closings, j, soon=True)
             if r == MORE and other >= 0 and within is not None:  # the output's end cuts its own closing
@@ -73,15 +73,16 @@ class Blocks(Steps):
                 other = len(self._tape.buf)
             elif other >= 0 and within is not None and look.first(self._plan.calls.bare_closings, j) == other:
                 self._ledger.notice("missing_close", self._tape.buf[j:other])  # brackets are optional, but one opened
-            r = first_of((r, other))
+            r = other if other >= 0 else min(r, other)
         if r >= 0:
             self._close_block(r)
+        elif self._plan.calls.bare_closings and (r == NO or self._tape.final):
+            r = first_of((r, self._bare_closing(j)))
         return r
 
     def _bare_closing(self, j: int) -> int:
         """The block's closing without the bracket that it begins with: the model forgot it."""
-        closings = self._plan.calls.bare_closings
-        r = self._look.soonest(closings, j) if closings else NO
+        r = self._look.soonest(self._plan.calls.bare_closings, j)
         if r >= 0:
             self._ledger.notice("missing_close", self._tape.buf[j:r])
             self._close_block(r)
@@ -97,7 +98,7 @@ class Blocks(Steps):
     def _surplus(self, j: int) -> int:
         """Closing brackets that are too many: before the block's closing, or what may follow calls."""
         tape = self._tape
-        n = self._openings.surplus_end(j)
+        n = self._openings.surplus_end(j) if tape.buf[j] in SURPLUS else j
         if n == j:
             return NO
         within = self._bracketed()
@@ -117,16 +118,16 @@ class Blocks(Steps):
 
     def _stray_closing(self, j: int) -> int:
         """A second closing of the call, or another call's, or an argument's: it is dropped."""
-        thought = self._thought_closes(j)
+        thought = self._thought_closes(j) if self._ledger.paused else NO
         if thought != NO:
             return MORE if thought == MORE else NO
         found = NO
-        for closing in (*self._plan.calls.call_closings, *self._plan.arguments.stray_closings):
-            r = self._look.stands(closing, j)
-            if r >= 0 and worded(closing.first):
+        for stray in self._plan.stray_closings.at(self._tape.buf, j):
+            r = self._look.stands(stray.pattern, j)
+            if r >= 0 and worded(stray.pattern.first):
                 self._tape.i = r
                 self._ledger.markup(self._tape.here)
-                self._ledger.notice("stray_close", closing.first)
+                self._ledger.notice("stray_close", stray.pattern.first)
                 return r
             found = min(found, r)
         return found if found != NO else self._foreign_closing(j)
@@ -134,7 +135,7 @@ class Blocks(Steps):
     def _foreign_closing(self, j: int) -> int:
         """A closing tag of no marker, where only calls may be, and what may follow a call follows: it is dropped."""
         tape = self._tape
-        if self._bracketed() is None or not self._plan.dialect.argument or self._plan.policy.stray_markers != "drop":
+        if not self._plan.dialect.argument or self._bracketed() is None or self._plan.policy.stray_markers != "drop":
             return NO
         m = _CLOSING_TAG.match(tape.buf, j)
         if m is None:
@@ -234,9 +235,11 @@ class Blocks(Steps):
 
     def _opens_other(self, j: int) -> int:
         """The end of what begins at ``j``, if it is something other than a call of this block; else `NO` or `MORE`."""
-        r = self._look.first_marker((m for m in self._plan.plain.edge.at(self._tape.buf, j) if m.pattern.first), j)
+        others = self._plan.others.at(self._tape.buf, j)
+        r = self._look.first_marker(others, j) if others else NO
         if r < 0 and self._look.outline.calls:
-            r = first_of((r, self._openings.opens_next(j)))
+            call = self._openings.opens_next(j)
+            r = call if call >= 0 else min(r, call)
         return self._look.settled(r)
 
     def text(self) -> bool:  # hot: one step takes all it can
@@ -319,9 +322,8 @@ class Blocks(Steps):
 
 _BETWEEN: Final = (
     Blocks._block_closing,
-    Blocks._bare_closing,
-    Blocks._surplus,
     Blocks._next_call,
+    Blocks._surplus,
     Blocks._stray_closing,
 )
-"""What may follow a call, in the order in which it counts. A call may begin with what closes one."""
+"""What may follow a call, in the order in which it counts. A call may begin with what closes one, or a bracket."""

@@ -1,6 +1,7 @@
 """Looks for markers at a place: whether one is there, whether it counts, and what may follow it."""
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -12,6 +13,7 @@ from ..dialect.plan import Plan
 from .ledger import Ledger, Tape
 from .token_feed import is_distinct
 
+_PATTERN: Final = attrgetter("pattern")
 ALWAYS: Final = -(1 << 62)  # before any offset
 
 
@@ -142,13 +144,13 @@ class Lookout(msgspec.Struct, eq=False):
         """The end of the first of some patterns that matches at ``i``; ``soon``: `MORE` if one before it may match;
         ``fields``: those that they repeat."""
         buf = self._tape.buf
-        found = NO
+        found, rest = NO, len(buf) - i
         for pattern in patterns:
-            begins = pattern.first
-            # Most patterns are not there: for these, this spares two calls.
-            if begins and len(buf) - i >= len(begins) and not pattern.any_case and not buf.startswith(begins, i):
+            # Most patterns are not there: for these, this spares a call.
+            if not pattern.any_case and not buf.startswith(pattern.first[:rest], i):
                 continue
-            r = self.stands(pattern, i, dict(fields))
+            given = dict(fields)
+            r = self.stands(pattern, i, given) if self.ignores else pattern.match(buf, i, given)
             if r >= 0 or (soon and r == MORE and not self._tape.final):
                 return r
             found = min(found, r)
@@ -166,30 +168,39 @@ class Lookout(msgspec.Struct, eq=False):
 
     def first_marker(self, markers: Iterable[Marker], i: int) -> int:
         """The end of the first of some markers at ``i`` that counts."""
-        return first_of(self.marker(marker, i) for marker in markers)
+        found = NO
+        for marker in markers:
+            r = self.marker(marker, i)
+            if r >= 0:
+                return r
+            found = min(found, r)
+        return found
 
     def end_here(self, i: int) -> int:
         """The end of an ``end`` or ``start`` at ``i``."""
-        return self.settled(self.first_marker(self.plan.ends.at(self._tape.buf, i), i))
+        ends = self.plan.ends.at(self._tape.buf, i)
+        r = self.first_marker(ends, i) if ends else NO
+        return NO if r == MORE and self._tape.final else r
 
     def end_counts(self, i: int, end: int) -> int:
         """Whether an ``end`` counts: as text, it does only before white space, an end, an opening, or nothing."""
-        if self.replay or self.marked(i):
-            return end
         tape = self._tape
+        if self.replay or (self.marks and tape.base + i in self.marks):
+            return end
         buf = tape.buf
         j = skip_space(buf, end)
         if j - end > MAX_SPACE:
             return NO
         if j == len(buf):
             return end if tape.final else MORE
-        found = self.first([m.pattern for m in self.outline.edge.at(buf, j) if m.marked and m.pattern.first], j)
+        found = self.first(map(_PATTERN, self.outline.marked.at(buf, j)), j)
         return end if found >= 0 or (found == MORE and tape.final) else found
 
     def closing(self, i: int) -> int:
         """The end of what is at ``i``, if it closes a call, a block or the turn."""
         r = self.first(self.plan.calls.closings, i)
-        return r if r >= 0 else first_of((r, self.end_here(i)))
+        end = r if r >= 0 else self.end_here(i)
+        return end if end >= 0 else min(r, end)
 
     def quoted(self, i: int) -> bool:
         """Whether a marker at ``i`` is in a code span of the content."""

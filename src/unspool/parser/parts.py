@@ -131,7 +131,8 @@ class Parts(msgspec.Struct, eq=False):
         else:
             ledger.markup(tape.base + end)
             self.end_turn(end, o)
-            self.skip_others(o)
+            if self._look.replay:
+                self.skip_others(o)
         return end
 
     def skip_others(self, o: Marker) -> None:

@@ -268,7 +268,8 @@ class Prose(Steps):
         """Act on the marker at ``i``, at a boundary (``edge``) or in text; `NO` or `MORE` if there is none (yet)."""
         partial, buf = _NOTHING, self._tape.buf
         for o in markers.near(buf, i):
-            if not o.pattern.begins(buf, i):
+            begins = o.pattern.begins
+            if begins is not None and not begins(buf, i):
                 continue
             r, match = self._match(o, i, edge=edge)
             if r >= 0 and match is not None and match.weak:
@@ -547,7 +548,7 @@ class Prose(Steps):
             return NO
         self._ledger.text(self._tape.base + p)
         self._tape.i = p
-        whole = any(self._openings.as_text(o, p) for o in begun if o.pattern.begins(buf, p))
+        whole = any(self._openings.as_text(o, p) for o in begun if o.pattern.head().match(buf, p, {}) != NO)
         self._ledger.notice("opening_as_text" if whole else "call_without_name", begun[0].pattern.first)
         return self._enter_nameless(pairs, p)
 
