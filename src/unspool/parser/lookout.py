@@ -1,6 +1,7 @@
 """Looks for markers at a place: whether one is there, whether it counts, and what may follow it."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
@@ -168,13 +169,7 @@ class Lookout(msgspec.Struct, eq=False):
 
     def first_marker(self, markers: Iterable[Marker], i: int) -> int:
         """The end of the first of some markers at ``i`` that counts."""
-        found = NO
-        for marker in markers:
-            r = self.marker(marker, i)
-            if r >= 0:
-                return r
-            found = min(found, r)
-        return found
+        return first_of(map(partial(self.marker, i=i), markers))
 
     def end_here(self, i: int) -> int:
         """The end of an ``end`` or ``start`` at ``i``."""
@@ -199,8 +194,7 @@ class Lookout(msgspec.Struct, eq=False):
     def closing(self, i: int) -> int:
         """The end of what is at ``i``, if it closes a call, a block or the turn."""
         r = self.first(self.plan.calls.closings, i)
-        end = r if r >= 0 else self.end_here(i)
-        return end if end >= 0 else min(r, end)
+        return r if r >= 0 else first_of((r, self.end_here(i)))
 
     def quoted(self, i: int) -> bool:
         """Whether a marker at ``i`` is in a code span of the content."""

@@ -3,6 +3,8 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -69,6 +71,7 @@ class Match(msgspec.Struct, frozen=True):
 
 
 _NONE: Final = Match(NO, {})
+_END: Final = attrgetter("end")
 
 
 class Openings(msgspec.Struct, eq=False):
@@ -422,13 +425,8 @@ class Openings(msgspec.Struct, eq=False):
         return self.look.settled(first_of(self._object_begins(o, o.form, end) if end >= 0 else end for o, end in ends))
 
     def _opens(self, openings: list[CallOpening], i: int, *, edge: bool) -> int:
-        found = NO
-        for o in openings:
-            r = self.match(o, i, edge=edge).end
-            if r >= 0:
-                return r
-            found = min(found, r)
-        return NO if found == MORE and self.tape.final else found
+        matches = map(partial(self.match, i=i, edge=edge), openings)
+        return self.look.settled(first_of(map(_END, matches)))
 
     def follows_call(self, i: int, *, closed: bool = False) -> int:
         """``i`` if what follows may follow a call: its block's closing (unless ``closed``), another call, the end."""
@@ -495,8 +493,7 @@ class Openings(msgspec.Struct, eq=False):
     def _another(self, i: int) -> int:
         """The end of the opening of another call at ``i``, after one."""
         r = self.look.first(self.look.plan.calls.call_openings, i)
-        end = r if r >= 0 else self.opens_next(i)
-        return end if end >= 0 else min(r, end)
+        return r if r >= 0 else first_of((r, self.opens_next(i)))
 
     # -- a marker in an open string -----------------------------------------------------------------------------------
 

@@ -683,11 +683,8 @@ class MarkupReader(CallReader):
         if j in (MORE, len(tape.buf)):
             return i if tape.ended else MORE
         if level.parameter is None:
-            r = look.first(level.siblings.openings, j)
-            for ask in (self._begins_unnamed, partial(self._openings.behind, ARGUMENT_END), self._opens_nothing):
-                if r < 0:
-                    answer = ask(j)
-                    r = answer if answer >= 0 else min(r, answer)
+            opens, behind = partial(look.first, level.siblings.openings), partial(self._openings.behind, ARGUMENT_END)
+            r = first_of(ask(j) for ask in (opens, self._begins_unnamed, behind, self._opens_nothing))
         else:
             # In a container: another element, its closing, or the turn's end.
             r = look.stands(level.parameter.closing, j, dict(level.fields))
