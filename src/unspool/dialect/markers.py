@@ -269,8 +269,7 @@ class Candidates(list[_C]):
         found, rest = [], len(text) - i
         for each in near:
             pattern = each.pattern
-            begins = pattern.begins
-            if (begins is None or begins(text, i)) and (pattern.any_case or text.startswith(pattern.first[:rest], i)):
+            if pattern.begins(text, i) and (pattern.any_case or text.startswith(pattern.first[:rest], i)):
                 found.append(each)
         return found
 

@@ -54,6 +54,7 @@ _KINDS = {
 _SOFT = Regex(r"(?<!<)(?<!</)\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]>])|(?<=\})(?=\[/?\w)")
 
 
+_MAY: Final = re.compile("").match  # called for each marker, so that it must be quick
 _ANY_SPACE: Final = Prefix(r"\s*+")
 _SEPARATORS: Final = Prefix(r"[\s,;]*+")
 _CLOSING: Final = Prefix(rf"(?:[\]}})`]{FEW_SPACES}){{0,11}}+")
@@ -126,8 +127,8 @@ class Pattern:
     """Matches the whole pattern, with fields that are written simply, each in a group; any other text may still match.
     ``None`` if there is no such expression."""
     _fields: list[str]  # the names of those fields
-    begins: Callable[[str, int], object] | None
-    """Whether a text may match at a place, as far as the literals before the first field tell; ``None``: unknown."""
+    begins: Callable[[str, int], object]
+    """Whether a text may match at a place, as far as its first literals tell."""
 
     def __init__(self, atoms: list[Atom]) -> None:  # derives a field after the other
         self.atoms = atoms
@@ -137,7 +138,7 @@ class Pattern:
         self.any_case = bool(self.first) and atoms[0].any_case
         self.weight = len(self.first)
         self.last_name, self.splits_name, self.after_name = -1, 0, False
-        self._simple = self.begins = None
+        self._simple, self.begins = None, _MAY
         if not others:  # as in most closings
             return
         self.weight = 0
@@ -151,7 +152,8 @@ class Pattern:
                     self.splits_name = self.splits_name or i + 1
         if self.first and not self.any_case:
             self._simple = self._first_match
-        self.begins = self._first_begins if self.first else None
+        if self.first:
+            self.begins = self._first_begins
 
     def _first_match(self, text: str, i: int) -> re.Match[str] | None:
         # Made on first use, as most patterns are never used.
@@ -166,7 +168,7 @@ class Pattern:
 
     def _first_begins(self, text: str, i: int) -> object:
         if any(a.any_case for a in self.atoms):
-            self.begins = None
+            self.begins = _MAY
             return True
         regex = ""
         for atom in reversed(self._beginning()):
@@ -227,7 +229,7 @@ class Pattern:
                     # A field counts with the white space around it, so only a short match is certain.
                     if m is not None and (not self._fields or (m.end() - i <= MAX_FIELD and self._fill(m, fields))):
                         return m.end()
-                if self.begins is not None and not self.begins(text, i):
+                if not self.begins(text, i):
                     return NO
             elif not self.any_case:
                 return MORE if len(text) - i < len(first) and first.startswith(text[i:]) else NO

@@ -168,14 +168,13 @@ class Lookout(msgspec.Struct, eq=False):
         return self.end_counts(i, r) if r >= 0 and marker.kind == END else r
 
     def first_marker(self, markers: Iterable[Marker], i: int) -> int:
-        """The end of the first of some markers at ``i`` that counts."""
-        return first_of(map(partial(self.marker, i=i), markers))
+        """The end of the first of some markers at ``i`` that counts, as `settled`."""
+        return self.settled(first_of(map(partial(self.marker, i=i), markers)))
 
     def end_here(self, i: int) -> int:
         """The end of an ``end`` or ``start`` at ``i``."""
         ends = self.plan.ends.at(self._tape.buf, i)
-        r = self.first_marker(ends, i) if ends else NO
-        return NO if r == MORE and self._tape.final else r
+        return self.first_marker(ends, i) if ends else NO
 
     def end_counts(self, i: int, end: int) -> int:
         """Whether an ``end`` counts: as text, it does only before white space, an end, an opening, or nothing."""

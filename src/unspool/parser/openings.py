@@ -482,18 +482,14 @@ class Openings(msgspec.Struct, eq=False):
             elif kind == END:
                 r = look.end_here(i)
             elif kind == CALL:
-                r = self.opens_next(i, inside=True) if inside else self._another(i)
+                found = min(found, r := NO if inside else look.first(calls.call_openings, i))
+                r = r if r >= 0 else self.opens_next(i, inside=inside)
             else:
                 continue
             if r >= 0:
                 return i
             found = min(found, r)
         return found
-
-    def _another(self, i: int) -> int:
-        """The end of the opening of another call at ``i``, after one."""
-        r = self.look.first(self.look.plan.calls.call_openings, i)
-        return r if r >= 0 else first_of((r, self.opens_next(i)))
 
     # -- a marker in an open string -----------------------------------------------------------------------------------
 

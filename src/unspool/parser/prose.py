@@ -268,8 +268,7 @@ class Prose(Steps):
         """Act on the marker at ``i``, at a boundary (``edge``) or in text; `NO` or `MORE` if there is none (yet)."""
         partial, buf = _NOTHING, self._tape.buf
         for o in markers.near(buf, i):
-            begins = o.pattern.begins
-            if begins is not None and not begins(buf, i):
+            if not o.pattern.begins(buf, i):
                 continue
             r, match = self._match(o, i, edge=edge)
             if r >= 0 and match is not None and match.weak:

@@ -160,7 +160,9 @@ class MarkupReader(CallReader):
             opened = self._unnamed(level, j)
         if opened >= 0:
             return True
-        around = NO if len(levels) == 1 or MORE in (closed, opened) else self._closes_around(j)
+        around = NO
+        if len(levels) > 1 and MORE not in (closed, opened):  # from the inside out
+            around = first_of(self._closing(outer, j) for outer in levels[-2::-1])
         if around >= 0:
             self._call.notice("missing_close", level.fields.get("key", ""))
             self.containers.close(tape.base + j)
@@ -281,10 +283,6 @@ class MarkupReader(CallReader):
             return look.stands(level.parameter.closing, i, dict(level.fields))
         r = look.first(look.plan.calls.call_closings, i)
         return max(look.closing(i), NO) if inner and r == NO and not self._call.form.closing.atoms else r
-
-    def _closes_around(self, i: int) -> int:
-        """The same for what is around the innermost container, from the inside out."""
-        return first_of(self._closing(level, i) for level in self.containers.levels[-2::-1])
 
     def _close(self, level: Level, i: int, end: int) -> bool:
         """The closing at ``buf[i:end]`` counts."""
