@@ -440,9 +440,14 @@ class Openings(msgspec.Struct, eq=False):
         return i if r >= 0 or (r == MORE and tape.ended) else r
 
     def surplus_end(self, i: int) -> int:
-        """The end of the brackets at ``i`` that may close too much; of a fence too, unless the text opened one."""
-        n, quoting = skip_brackets(self.tape.buf, i), self.look.ledger.quoting
-        return i if "`" in self.tape.buf[i:n] and (quoting.left or quoting.fenced()) else n
+        """The end of the brackets at ``i`` that may close too much; of fences too, unless the text opened one."""
+        tape, quoting = self.tape, self.look.ledger.quoting
+        n = skip_brackets(tape.buf, i)
+        text = tape.buf[i:n]
+        if "`" not in text:
+            return n
+        whole = "`" not in text.replace("```", "") or (n == len(tape.buf) and not tape.final)
+        return n if whole and not (quoting.left or quoting.fenced()) else i
 
     def surplus(self, i: int, closings: Iterable[Pattern]) -> int:
         """The end of the brackets at ``i`` that close too much, if one of some closings or the turn's end follows."""
