@@ -682,9 +682,7 @@ class MarkupReader(CallReader):
         if level.parameter is None:
             r = look.first(level.siblings.openings, j)
             for ask in (self._begins_unnamed, partial(self._openings.behind, ARGUMENT_END), self._opens_nothing):
-                if r < 0:
-                    answer = ask(j)
-                    r = answer if answer >= 0 else min(r, answer)
+                r = r if r >= 0 else first_of((r, ask(j)))
         else:
             # In a container: another element, its closing, or the turn's end.
             r = look.stands(level.parameter.closing, j, dict(level.fields))
