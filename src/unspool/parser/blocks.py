@@ -118,9 +118,8 @@ class Blocks(Steps):
 
     def _stray_closing(self, j: int) -> int:
         """A second closing of the call, or another call's, or an argument's: it is dropped."""
-        thought = self._thought_closes(j) if self._ledger.paused else NO
-        if thought != NO:
-            return MORE if thought == MORE else NO
+        if self._ledger.paused and (thought := self._thought_closes(j)) != NO:
+            return min(thought, NO)
         found = NO
         for stray in self._plan.stray_closings.at(self._tape.buf, j):
             r = self._look.stands(stray.pattern, j)
@@ -149,9 +148,7 @@ class Blocks(Steps):
 
     def _thought_closes(self, j: int) -> int:
         """The end of the closing of the reasoning that the calls interrupted."""
-        if not self._ledger.paused:
-            return NO
-        return self._look.soonest(self._plan.reasoning.closings, j)
+        return self._look.soonest(self._plan.reasoning.closings, j) if self._ledger.paused else NO
 
     def _cut_closing(self, j: int, *, cut: bool) -> int:
         """The end of a partial closing at ``j``; ``cut``: the output ends inside a marker."""

@@ -125,8 +125,7 @@ class OpenCall(msgspec.Struct, eq=False):
         ledger.start_call(self.id, self.name, end, known)
 
     def _refused(self) -> str:
-        """The notice of a call that is not sent because of its name, which is not a declared tool's; empty if it is
-        sent."""
+        """The notice of a call that is not sent because its name is not a declared tool's; empty if it is sent."""
         # A control character, or one that cannot be seen, may steer the terminals and the logs of clients.
         if not self.name.isprintable():
             return "call_without_name"
