@@ -764,13 +764,6 @@ def test_a_call_s_tag_may_stand_in_place_of_the_first_key_s(dialect: str, betwee
     assert [(c.name, c.status) for c in message.tool_calls] == [("now", "incomplete"), ("bash", "ok")]
 
 
-@pytest.mark.parametrize("suffix", ["", ":opensource"])
-def test_a_colon_may_stand_between_a_key_and_its_value(suffix: str) -> None:
-    call = "<tool_call>bash<tool_sep><arg_key>cmd</arg_key>:\n<arg_value>ls</arg_value></tool_call>"
-    message = read(call.replace(">", suffix + ">"), "hunyuan")
-    assert (values(message), message.content, notices(message)) == ([("bash", {"cmd": "ls"})], "", [])
-
-
 def test_a_name_may_lack_the_token_behind_it() -> None:
     tools = [*TOOLS, tool("now")]
     for end in ("</tool_call:opensource>", "</arg_value:opensource>", "</arg_value></tool_call></tool_calls>"):
