@@ -56,7 +56,7 @@ _SOFT = Regex(r"(?<!<)(?<!</)\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]
 
 _ANY_SPACE: Final = Prefix(r"\s*+")
 _SEPARATORS: Final = Prefix(r"[\s,;]*+")
-_CLOSING: Final = Prefix(rf"(?:[\]}})`]{FEW_SPACES}){{0,11}}+")
+_CLOSING: Final = Prefix(rf"(?:(?:[\]}})]|```(?!`)){FEW_SPACES}){{0,8}}+")
 
 
 def skip_space(text: str, i: int, spaces: Prefix = _ANY_SPACE) -> int:
