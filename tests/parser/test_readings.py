@@ -878,6 +878,8 @@ def test_a_fence_behind_a_call_that_none_opened_is_no_text(dialect: Dialect) -> 
         message = read(written[:at] + fence + written[at:], dialect)
         assert (values(message), message.content) == ([("bash", {"cmd": "ls"})], "")
         assert (message.tool_calls[0].status, {*notices(message)} - {"stray_close"}) == ("ok", set())
+    for code in ("`x`", "```py\nx\n```\nDone."):
+        assert read(f"{written}\n{code}", dialect).content.strip() == code
     if is_marked(dialect):
         assert read(f"Look:\n```\n{written}\n```", dialect).content.count("```") == 2
         assert read(f"{written[:at]}\n```py\nx\n```{written[at:]}", dialect).content.count("```") == 2

@@ -57,7 +57,7 @@ _SOFT = Regex(r"(?<!<)(?<!</)\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]
 _MAY: Final = re.compile("").match  # called for each marker, so that it must be quick
 _ANY_SPACE: Final = Prefix(r"\s*+")
 _SEPARATORS: Final = Prefix(r"[\s,;]*+")
-_CLOSING: Final = Prefix(rf"(?:[\]}})`]{FEW_SPACES}){{0,11}}+")
+_CLOSING: Final = Prefix(rf"(?:(?:[\]}})]|```(?!`)){FEW_SPACES}){{0,8}}+")
 
 
 def skip_space(text: str, i: int, spaces: Prefix = _ANY_SPACE) -> int:

@@ -99,12 +99,13 @@ class Blocks(Steps):
         """Closing brackets that are too many: before the block's closing, or what may follow calls."""
         tape = self._tape
         n = self._openings.surplus_end(j) if tape.buf[j] in SURPLUS else j
-        if n == j:
-            return NO
+        if n == j or n == MORE:
+            return min(n, NO)
         within = self._bracketed()
         r = self._openings.surplus(j, () if within is None else (within.closing, *self._plan.calls.bare_closings))
-        following = self._openings.separated(n) if r == NO else j
-        if r == NO and following - n <= MAX_SPACE:
+        follows = r == NO and "`" not in tape.buf[j:n]  # a fence before another call opens there
+        following = self._openings.separated(n) if follows else j
+        if follows and following - n <= MAX_SPACE:
             found, more = (None, True) if following == MORE else self._opening_at(following)
             if found is None or found[1].weak:
                 r = MORE if more else min(self._opens_other(n), n)

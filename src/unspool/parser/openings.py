@@ -440,14 +440,12 @@ class Openings(msgspec.Struct, eq=False):
         return i if r >= 0 or (r == MORE and tape.ended) else r
 
     def surplus_end(self, i: int) -> int:
-        """The end of the brackets at ``i`` that may close too much; of fences too, unless the text opened one."""
-        tape, quoting = self.tape, self.look.ledger.quoting
-        n = skip_brackets(tape.buf, i)
-        text = tape.buf[i:n]
-        if "`" not in text:
-            return n
-        whole = "`" not in text.replace("```", "") or (n == len(tape.buf) and not tape.final)
-        return n if whole and not (quoting.left or quoting.fenced()) else i
+        """The end of the brackets at ``i`` that may close too much, or `MORE`; fences count if the text opened none."""
+        buf, quoting = self.tape.buf, self.look.ledger.quoting
+        n = skip_brackets(buf, i)
+        if buf.startswith("`", n) and rest_begins("```", buf, n) and not self.tape.final:
+            return MORE
+        return i if "`" in buf[i:n] and (quoting.left or quoting.fenced()) else n
 
     def surplus(self, i: int, closings: Iterable[Pattern]) -> int:
         """The end of the brackets at ``i`` that close too much, if one of some closings or the turn's end follows."""
@@ -455,7 +453,7 @@ class Openings(msgspec.Struct, eq=False):
         n = self.surplus_end(i) if buf.startswith(SURPLUS, i) else i
         if n == i or n - i > MAX_SPACE:
             return NO
-        if n == len(buf) and not self.tape.final:
+        if n == MORE or (n == len(buf) and not self.tape.final):
             return MORE
         patterns = list(closings)
         for k in range(i + 1, n + 1):  # as few brackets as possible are too many: a closing may begin with others
