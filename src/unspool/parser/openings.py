@@ -437,7 +437,7 @@ class Openings(msgspec.Struct, eq=False):
         return i if r >= 0 or (r == MORE and tape.ended) else r
 
     def surplus_end(self, i: int) -> int:
-        """The end of the brackets at ``i`` that may close too much, or `MORE`; a fence counts if the text opened none."""
+        """The end of the brackets at ``i`` that may close too much, or `MORE`; a fence does if the text opened none."""
         buf, quoting = self.tape.buf, self.look.ledger.quoting
         n = skip_brackets(buf, i)
         if buf.startswith("`", n) and rest_begins("```", buf, n) and not self.tape.final:
