@@ -269,8 +269,10 @@ class Candidates(list[_C]):
         found, rest = [], len(text) - i
         for each in near:
             pattern = each.pattern
-            if pattern.begins(text, i) and (pattern.any_case or text.startswith(pattern.first[:rest], i)):
-                found.append(each)
+            if pattern.begins(text, i):
+                first = pattern.first
+                if text.startswith(first, i) or pattern.any_case or (rest < len(first) and first[:rest] == text[i:]):
+                    found.append(each)
         return found
 
     def near(self, text: str, i: int) -> list[_C]:
