@@ -2,8 +2,11 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import msgspec
+
+_T = TypeVar("_T")
 _SHOWN: Final = 60  # how many characters of a wrong value an error repeats
 _LONGEST: Final = 100  # the longest word, in characters, that gets a suggestion
 
@@ -47,6 +50,17 @@ def json_object(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def converted(value: Any, kind: type[_T], where: str = "") -> _T:
+    """A value of JSON or TOML, which is at a place, as a type; a `ValueError` names what in it is wrong, and what it
+    must be."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).partition(" - at `$")
+        place = (where + place.rstrip("`")).removeprefix(".")
+        raise ValueError(f"{place}{place and ': '}{what}") from None
 
 
 def refuse_constant(name: str) -> Any:

@@ -23,7 +23,7 @@ from ..request.server_tools import Offer, OwnServer
 from ..tokens import counted
 from ..tools import Listing, Tools, ToolServer
 from ..wire.encoding import encode
-from .endpoint import LONG, Endpoint, caller_of, session_of
+from .endpoint import Endpoint, caller_of, session_of
 from .replies import Reply, StreamReply, client_id, failed, header
 from .retries import ATTEMPT, Retries
 
@@ -170,14 +170,10 @@ class ProtocolEndpoint(_OfProtocol):
             return failure is None
 
     async def _prepare(self, incoming: Incoming) -> Prepared:
-        """Prepare a request, in a thread if it is long, or if grammars must be read or derived."""
+        """Prepare a request, in a thread; what its parts name is fetched in between."""
         service, limits = self._service, self._service.settings.limits
-        fields, size, offer, session = incoming.fields, incoming.size, incoming.offer, incoming.session
+        size, session = incoming.size, incoming.session
         turns = service.turns if session is None else session.tree(service)
-
-        def read() -> ChatRequest:
-            request = self._request(fields, offer, incoming.deposit)
-            return request if session is None else session.adapted(request, incoming.edges, incoming.attempt)
 
         def make(request: ChatRequest, fetched: Mapping[str, bytes], awaited: Awaited) -> Prepared:
             request = settled(request, fetched, limits)
@@ -185,22 +181,18 @@ class ProtocolEndpoint(_OfProtocol):
                 check_text(request, limits)
             return prepare(request, service.settings, turns, service.engine.tokenizer, service.constraints, awaited)
 
-        def whole(awaited: Awaited) -> ChatRequest | Prepared:
-            request = read()
+        def read(awaited: Awaited) -> ChatRequest | Prepared:
+            request = self._request(incoming.fields, incoming.offer, incoming.deposit)
+            if session is not None:
+                request = session.adapted(request, incoming.edges, incoming.attempt)
             return request if urls(request, limits) else make(request, {}, awaited)
 
-        if size >= LONG or _declares(fields):
-            found = await service.in_thread(size, whole)
-            if isinstance(found, Prepared):
-                return found
-            request = found
-        else:
-            request = read()
-        fetched = await service.fetched(request)
+        found = await service.in_thread(size, read)
+        if isinstance(found, Prepared):
+            return found
+        fetched = await service.fetched(found)
         incoming.hold(sum(map(len, fetched.values())))
-        if not fetched and not request.tools and request.response_format is None and service.turns is None:
-            return make(request, fetched, Awaited())
-        return await service.in_thread(size, lambda awaited: make(request, fetched, awaited))
+        return await service.in_thread(size, lambda awaited: make(found, fetched, awaited))
 
 
 class CompletionsEndpoint(ProtocolEndpoint):
@@ -264,14 +256,6 @@ class CountEndpoint(_OfProtocol):
         tokens = counted(tokenizer, prompt.prompt, awaited.check) if ids is None else len(ids)
         tokens += sum(medium.tokens for medium in service.turns.media(prompt.prompt, request))
         return {**self.named, "input_tokens": tokens, **before}
-
-
-def _declares(fields: Fields) -> bool:
-    """Whether a request declares tools, whose grammars may take time to read."""
-    items = fields.raw.get("input")
-    return fields.has("tools") or (
-        isinstance(items, list) and any(isinstance(item, dict) and "tools" in item for item in items)
-    )
 
 
 def _edges(scope: Scope) -> list[tuple[str, str]]:

@@ -559,11 +559,12 @@ class MarkupReader(CallReader):
         return True
 
     def _undecided(self, value: Value, i: int, p: int) -> int:
-        """Where the text begins that may belong to a closing at ``p``: white space, or a tag of the key's name."""
+        """Where the text begins that may belong to a closing at ``p``: white space, or a tag of the key's name, which the
+        text's end may cut."""
         buf, held, tag = self._tape.buf, value.parameter.held, value.tag
         end = self._named_closing(value, i, p)
         if end == NO:
-            end = p - begun_tag(buf, i, p, tag)
+            end = p - (begun_tag(buf, i, p, tag) if p == len(buf) else 0)
         return end - held_suffix(buf, i, end, held)
 
     def _named_closing(self, value: Value, i: int, p: int) -> int:
