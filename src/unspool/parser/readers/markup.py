@@ -559,8 +559,8 @@ class MarkupReader(CallReader):
         return True
 
     def _undecided(self, value: Value, i: int, p: int) -> int:
-        """Where the text begins that may belong to a closing at ``p``: white space, or a tag of the key's name, which the
-        text's end may cut."""
+        """Where the text begins that may belong to a closing at ``p``: white space, or a tag of the key's name, which
+        the text's end may cut."""
         buf, held, tag = self._tape.buf, value.parameter.held, value.tag
         end = self._named_closing(value, i, p)
         if end == NO:
