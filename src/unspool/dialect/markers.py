@@ -247,6 +247,7 @@ class Parameter(msgspec.Struct, eq=False, dict=True):
 
 
 _HEAD: Final = 3  # the number of characters by which candidates are chosen
+_LONG: Final = 64  # in a longer text, `Pattern.begins` tells as much as the first literal does
 _HEADS: Final = 256  # how many different ones are remembered
 
 
@@ -267,9 +268,10 @@ class Candidates(list[_C]):
         if len(near) < 2:
             return near
         found, rest = [], len(text) - i
+        certain = rest > _LONG
         for each in near:
             pattern = each.pattern
-            if pattern.begins(text, i) and (pattern.any_case or text.startswith(pattern.first[:rest], i)):
+            if pattern.begins(text, i) and (certain or pattern.any_case or text.startswith(pattern.first[:rest], i)):
                 found.append(each)
         return found
 

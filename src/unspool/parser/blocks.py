@@ -65,7 +65,7 @@ class Blocks(Steps):
     def _block_closing(self, j: int) -> int:
         """The block's closing, or another block's."""
         within, look = self._bracketed(), self._look
-        r = NO if within is None else look.first((within.closing,), j)
+        r = NO if within is None else look.stands(within.closing, j)
         if r == NO or (r == MORE and self._tape.final):
             other = look.first(self._plan.calls.block_closings, j, soon=True)
             if r == MORE and other >= 0 and within is not None:  # the output's end cuts its own closing

@@ -147,8 +147,9 @@ class Lookout(msgspec.Struct, eq=False):
         buf = self._tape.buf
         found, rest = NO, len(buf) - i
         for pattern in patterns:
+            begins = pattern.first
             # Most patterns are not there: for these, this spares a call.
-            if not pattern.any_case and not buf.startswith(pattern.first[:rest], i):
+            if not (buf.startswith(begins, i) or pattern.any_case or (rest < len(begins) and begins[:rest] == buf[i:])):
                 continue
             given = dict(fields)
             r = self.stands(pattern, i, given) if self.ignores else pattern.match(buf, i, given)
