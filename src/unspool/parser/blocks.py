@@ -73,7 +73,7 @@ class Blocks(Steps):
                 other = len(self._tape.buf)
             elif other >= 0 and within is not None and look.first(self._plan.calls.bare_closings, j) == other:
                 self._ledger.notice("missing_close", self._tape.buf[j:other])  # brackets are optional, but one opened
-            r = first_of((r, other))
+            r = other if r == NO else first_of((r, other))
         if r >= 0:
             self._close_block(r)
         elif self._plan.calls.bare_closings and (r == NO or self._tape.final):
@@ -237,7 +237,7 @@ class Blocks(Steps):
         r = self._look.first_marker(others, j) if others else NO
         if r < 0 and self._look.outline.calls:
             r = first_of((r, self._openings.opens_next(j)))
-        return self._look.settled(r)
+        return r
 
     def text(self) -> bool:  # hot: one step takes all it can
         """In stray text in a block: it is content, up to what ends it."""

@@ -426,7 +426,7 @@ class Openings(msgspec.Struct, eq=False):
 
     def _opens(self, openings: list[CallOpening], i: int, *, edge: bool) -> int:
         matches = map(partial(self.match, i=i, edge=edge), openings)
-        return self.look.settled(first_of(map(_END, matches)))
+        return self.look.settled(first_of(map(_END, matches))) if openings else NO
 
     def follows_call(self, i: int, *, closed: bool = False) -> int:
         """``i`` if what follows may follow a call: its block's closing (unless ``closed``), another call, the end."""
