@@ -1,13 +1,17 @@
 """`unspool sessions` lists what a server has recorded, shows it, and writes it for trainers."""
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from unspool.cli import main
+from unspool.store import Store
 
 from ..server.support import CHAT, HELLO, WEATHER, Live, live
 from ..server.writing import template
@@ -52,6 +56,33 @@ def test_sessions_are_listed_shown_and_exported(
     rows = tmp_path / "rows.jsonl"
     assert main(["sessions", "run-1", *url, "--format", "verl", "--encoding", "jsonl", "-o", str(rows)]) == 0
     assert json.loads(rows.read_text())["response_ids"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "status"),
+    [("session", "id", "damaged"), ("session_call", "id", "open"), ("session_call", "parent", "open")],
+)
+def test_a_damaged_session_is_listed_with_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, field: str, status: str
+) -> None:
+    for damaged in (False, True):
+        model, store = Model(lambda request: "Yes."), Store(tmp_path / "store.db")
+        with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
+            if damaged:
+                assert server.http.get("/sessions/s/trajectory").status_code == 503
+                assert main(["sessions", "--url", server.url]) == 0
+                lines = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+                assert (lines[0], lines[1][:2]) == (["s", status], ["other", "open"])
+                continue
+            session, _ = made(server, id="s"), made(server, id="other")
+            first = ask(session, server, CHAT, messages=HELLO).json()["choices"][0]["message"]
+            ask(session, server, CHAT, messages=[*HELLO, first, *HELLO])
+        with contextlib.closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as db:
+            where = "WHERE kind = ? AND id <> CAST('other' AS BLOB) ORDER BY at DESC"
+            at, data = db.execute(f"SELECT at, data FROM records {where}", [kind]).fetchone()
+            found = msgspec.msgpack.decode(data)
+            found.get("call", found)[field] = 0 if kind == "session" else "unknown"
+            db.execute("UPDATE records SET data = ? WHERE at = ?", (msgspec.msgpack.encode(found), at))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import openai
 import pytest
 
@@ -418,8 +419,7 @@ def test_a_damaged_record_is_a_503_that_says_so_and_is_logged_and_others_go_on(
         server.http.headers["Authorization"] = f"Bearer {server.openai.api_key}"
         pages = f"responses/{response}", f"conversations/{conversation}", f"conversations/{conversation}/items/{item}"
         asked: list[Any] = [("GET", f"/v1/{page}", None) for page in pages]
-        asked += [("GET", path, None) for path in ("/sessions", "/sessions/s", "/sessions/s/trajectory")]
-        asked += [("DELETE", f"/v1/conversations/{conversation}", None)]
+        asked += [("GET", path, None) for path in ("/sessions/s", "/sessions/s/trajectory")]
         for named in ({"previous_response_id": response}, {"conversation": conversation}):
             asked += [("POST", "/v1/responses", {"input": "Hi", "stream": stream, **named}) for stream in (False, True)]
         for method, path, body in asked:
@@ -427,6 +427,71 @@ def test_a_damaged_record_is_a_503_that_says_so_and_is_logged_and_others_go_on(
             assert (answer.status_code, "the store is damaged" in answer.text) == (503, True), (method, path)
         assert len([r for r in caplog.records if "the store is damaged" in r.getMessage()]) == len(asked)
         assert create(server.openai, False).status == "completed"
+        server.post("/sessions", id="other")
+        listed = {one["id"]: (one["status"], one["problems"]) for one in server.http.get("/sessions").json()["data"]}
+        assert (listed["other"], listed["s"][0]) == (("open", []), "damaged")
+        assert "cannot be read" in str(listed["s"][1])
+        for path in (*pages[:2], "sessions/s"):
+            path = f"/{path}" if path == "sessions/s" else f"/v1/{path}"
+            assert [server.http.delete(path).status_code for _ in range(2)] == [200, 404], path
+        assert [one["id"] for one in server.http.get("/sessions").json()["data"]] == ["other"]
+
+
+@pytest.mark.parametrize("key", [None, "the server's"])
+def test_a_damaged_session_is_deleted_by_its_own_key_alone_or_the_servers(tmp_path: Path, key: str | None) -> None:
+    options: dict[str, Any] = {"prompts": template(), "sessions": True, "api_key": key}
+    with live(Writing(*FACTS), "hermes", store=Store(tmp_path / "store.db"), **options) as server:
+        server.http.headers["Authorization"] = f"Bearer {server.openai.api_key}"
+        keys = [server.post("/sessions", id=id).json()["key"] for id in ("s", "other")]
+        another(server, keys[0]).responses.create(model="m", input="Hi")
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as db:
+        db.execute("UPDATE records SET data = X'C0' WHERE kind LIKE 'session%' AND length(data)")
+    with live(Writing(*FACTS), "hermes", store=Store(tmp_path / "store.db"), **options) as server:
+        gone = [
+            server.http.delete("/sessions/s", headers={"Authorization": f"Bearer {key}"}).status_code
+            for key in (keys[1], keys[0], keys[0])
+        ]
+        assert gone == [401, 200, 401]
+        assert server.http.delete("/sessions/other", headers={"Authorization": f"Bearer {key or 'any'}"}).is_success
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as db:
+        assert not db.execute("SELECT id FROM records").fetchall()
+
+
+SHAPES = [b"null", b"1", b'"x"', b"[]", b"{}", b"[1]", b"[{}]", b'{"id":1}', b'[{"id":[]}]', b'{"output":{}}']
+SHAPES += [b'{"output":[1]}', b'{"output":[{"id":1}]}', b"", b"{", b"NaN"]
+
+
+def test_a_record_of_another_shape_is_damaged_like_one_that_cannot_be_decoded(tmp_path: Path) -> None:
+    store, options = tmp_path / "store.db", dict[str, Any](prompts=template())
+    with live(Writing(*FACTS), "hermes", store=Store(store), **options) as server:
+        response = create(server.openai, False).id
+        conversation = server.openai.conversations.create(items=HELLO).id
+        item = server.openai.conversations.items.list(conversation).data[0].id
+    url = f"/v1/responses/{response}", f"/v1/conversations/{conversation}"
+    asked: list[Any] = [("GET", page, None) for page in (*url, f"{url[0]}/input_items", f"{url[1]}/items/{item}")]
+    for named in ({"previous_response_id": response}, {"conversation": conversation}):
+        asked.append(("POST", "/v1/responses", {"input": "Hi", "store": False, **named}))
+    with (
+        live(Writing(*FACTS), "hermes", store=Store(store), **options) as server,
+        contextlib.closing(sqlite3.connect(store, isolation_level=None, timeout=PATIENCE)) as db,
+    ):
+        server.http.headers["Authorization"] = f"Bearer {server.openai.api_key}"
+        for at, kind, data in db.execute("SELECT at, kind, data FROM records").fetchall():
+            fields = {"response": ("response", "input", "hidden"), "conversation": ("metadata",)}.get(kind, (None,))
+            for field, shape in itertools.product(fields, SHAPES):
+                new = shape if field is None else msgspec.msgpack.encode({**msgspec.msgpack.decode(data), field: shape})
+                db.execute("UPDATE records SET data = ? WHERE at = ?", (new, at))
+                answers = [server.http.request(method, path, json=body) for method, path, body in asked]
+                for answer, one in zip(answers, asked, strict=True):
+                    assert answer.status_code in (200, 503), (kind, field, shape, one, answer.text)
+                    answer.json()
+                fits = (
+                    shape == b"[]"
+                    if field == "input"
+                    else field in ("hidden", "metadata") and shape[:2] in (b"{}", b'{"')
+                )
+                assert fits != any(answer.status_code == 503 for answer in answers), (kind, field, shape)
+            db.execute("UPDATE records SET data = ? WHERE at = ?", (data, at))
 
 
 def test_turns_are_found_again_after_a_restart_but_not_by_another_model(tmp_path: Path) -> None:

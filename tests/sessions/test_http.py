@@ -879,5 +879,5 @@ def test_stored_responses_belong_to_their_session_and_go_on_in_it(locked: Live) 
 async def test_a_run_that_is_deleted_while_it_is_finished_stays_deleted() -> None:
     sessions = Sessions(Store())
     session = await sessions.create("s", {}, SessionLimits(), {})
-    await asyncio.gather(sessions.delete(session), session.finish(1.0), return_exceptions=True)
+    await asyncio.gather(sessions.delete("s"), session.finish(1.0), return_exceptions=True)
     assert await sessions.all() == []

@@ -8,6 +8,7 @@ import urllib.parse
 import urllib.request
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -108,9 +109,16 @@ def _list(server: _RemoteServer, *, as_json: bool) -> None:
     if as_json:
         write_json(found)
         return
-    counted = [{**one, **json.loads(server.ask(f"/sessions/{urllib.parse.quote(one['id'])}"))} for one in found]
-    cells = [["" if one[column] is None else str(one[column]) for column in _COLUMNS] for one in counted]
+    counted = [{**one, **_counts(server, one["id"])} for one in found]
+    cells = [["" if one.get(column) is None else str(one[column]) for column in _COLUMNS] for one in counted]
     write(table([_COLUMNS, *cells]))
+
+
+def _counts(server: _RemoteServer, id: str) -> dict[str, Any]:
+    """What the server knows of a session: nothing more if it is damaged, or was deleted meanwhile."""
+    with suppress(Misuse):
+        return json.loads(server.ask(f"/sessions/{urllib.parse.quote(id)}"))  # type: ignore[no-any-return]
+    return {}
 
 
 def _show(server: _RemoteServer, found: Mapping[str, Any]) -> None:

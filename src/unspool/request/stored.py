@@ -45,24 +45,46 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
     def items(self) -> list[dict[str, Any]]:
         """The items of the request and of the answer, as a later request has them in its ``input``."""
-        hidden, items = _json(self.hidden), _json(self.input)
-        for item in _json(self.response)["output"]:
+        hidden, items = _object(self.hidden), items_of(self.input)
+        for item in items_of(_response(self.response).output):
             if item["id"] in hidden:
                 item[HIDDEN] = hidden[item["id"]]
             if item.get("content"):  # sealed reasoning is there as it is, and keys may change
                 item.pop("encrypted_content", None)
             items.append(item)
-        return items  # type: ignore[no-any-return]
+        return items
 
 
 _decode: Final = msgspec.msgpack.Decoder(Saved).decode
+_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class _Items(msgspec.Struct):
+class _Response(msgspec.Struct):
     output: msgspec.Raw
+    tools: list[Any] | None = None
 
 
-_output: Final = msgspec.json.Decoder(_Items).decode
+_response: Final = msgspec.json.Decoder(_Response).decode
+
+
+class _Item(msgspec.Struct):
+    id: str
+
+
+_item: Final = msgspec.json.Decoder(_Item).decode
+_items: Final = msgspec.json.Decoder(list[_Item]).decode
+
+
+def item_of(data: bytes) -> dict[str, Any]:
+    """A stored item."""
+    _item(data)
+    return _object(data)
+
+
+def items_of(data: bytes) -> list[dict[str, Any]]:
+    """Stored items."""
+    _items(data)
+    return _json(data)  # type: ignore[no-any-return]
 
 
 class StoredConversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,21 +158,20 @@ def recall(reading: ReadTransaction, owner: bytes, fields: Fields, limits: Limit
     if any(one.conversation for one in path):
         raise fields.wrong("previous_response_id", f"{previous} belongs to a conversation; use conversation instead")
     # Every response repeats the tools and the instructions, of which a later request has the last ones.
-    size = sum(len(one.input) + len(_output(one.response).output) for one in path) + len(last.response)
+    size = sum(len(one.input) + len(_response(one.response).output) for one in path) + len(last.response)
     if size > limits.body:
         text = f"the turns up to it have {size:,} bytes; allowed are {limits.body:,}"
         raise fields.wrong("previous_response_id", text)
     turn, packed = unpack(one.turn for one in path if one.turn is not None)
     items = [item for one in path for item in one.items()]
-    tools = _json(last.response).get("tools")
-    return Earlier(items, tools, (RESPONSE, previous), None, turn, packed, size)
+    return Earlier(items, _response(last.response).tools, (RESPONSE, previous), None, turn, packed, size)
 
 
 def _conversation(reading: ReadTransaction, owner: bytes, id: str, limits: Limits) -> Earlier:
     found = conversation_of(reading, owner, id, "conversation")
     if found.size > limits.body:
         raise BadRequest("conversation", f"its items have {found.size:,} bytes; allowed are {limits.body:,}")
-    items = [_json(r.data) for r in reading.children(owner, ITEM, (CONVERSATION, id), limit=limits.messages + 1)]
+    items = [item_of(r.data) for r in reading.children(owner, ITEM, (CONVERSATION, id), limit=limits.messages + 1)]
     parent, turn, packed = (CONVERSATION, id), None, 0
     path = reading.path(owner, RESPONSE, found.last) if found.last is not None else []
     if path:
@@ -168,7 +189,9 @@ def response_of(reading: ReadTransaction, owner: bytes, id: str) -> Saved:
     record = reading.get(owner, RESPONSE, id)
     if record is None:
         raise NotFound(f"Response with id {_quoted(id)}")
-    return _decode(record.data)
+    saved = _decode(record.data)
+    _response(saved.response)
+    return saved
 
 
 def conversation_of(reading: ReadTransaction, owner: bytes, id: str, param: str | None = None) -> StoredConversation:
@@ -176,14 +199,16 @@ def conversation_of(reading: ReadTransaction, owner: bytes, id: str, param: str 
     record = reading.get(owner, CONVERSATION, id)
     if record is None:
         raise NotFound(f"Conversation with id {_quoted(id)}", param)
-    return msgspec.msgpack.decode(record.data, type=StoredConversation)
+    found = msgspec.msgpack.decode(record.data, type=StoredConversation)
+    _object(found.metadata)
+    return found
 
 
 def items_before(reading: ReadTransaction, owner: bytes, id: str) -> list[dict[str, Any]]:
     """The items from which a response was generated."""
     saved = response_of(reading, owner, id)
     before = _saved(reading.path(owner, RESPONSE, id))[:-1]
-    return [*(item for one in before for item in one.items()), *_json(saved.input)]
+    return [*(item for one in before for item in one.items()), *items_of(saved.input)]
 
 
 def referenced(reading: ReadTransaction, owner: bytes, fields: Fields) -> Fields:
@@ -237,7 +262,8 @@ def current(reading: ReadTransaction, owner: bytes, id: str) -> Saved:
     if saved.status not in OPEN:
         return saved
     run = reading.get(owner, _RUN, id)
-    if run is not None and 0 <= _clock() - float(run.data) < LOST:  # less than 0: the machine was started again
+    # Less than 0: the machine was started again.
+    if run is not None and 0 <= _clock() - msgspec.json.decode(run.data, type=float) < LOST:
         return saved
     error = {
         "code": "server_error",
@@ -259,7 +285,7 @@ def cancel(writing: WriteTransaction, owner: bytes, id: str) -> Saved:
 
 
 def _with_status(saved: Saved, status: str, error: dict[str, str] | None = None) -> Saved:
-    response = {**_json(saved.response), "status": status, "error": error}
+    response = {**_object(saved.response), "status": status, "error": error}
     return msgspec.structs.replace(saved, response=encode(response), status=status)
 
 

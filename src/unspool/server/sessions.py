@@ -123,10 +123,12 @@ class SessionRoutes:
             if method == "GET":
                 return await self._list(scope)
             return self._not_allowed(scope, "GET, POST")
+        if (method, below) == ("DELETE", ""):
+            return await self._delete(scope, id)
         session = await self._admitted(scope, id)
         work = self._ROUTES.get((method, below))
         if work is None:
-            allowed = ", ".join(sorted(method for method, path in self._ROUTES if path == below))
+            allowed = ", ".join(sorted(method for method, path in (*self._ROUTES, ("DELETE", "")) if path == below))
             if allowed:
                 return self._not_allowed(scope, allowed)
             raise SessionRefused(f"{method} {scope['path']}: there is no such request of a session", 404)
@@ -173,9 +175,15 @@ class SessionRoutes:
         counts = {"calls": session.calls, "tokens": session.tokens, "in_flight": session.running}
         return Reply(encode({**_described(session.about), "problems": session.problems, **counts}))
 
-    async def _delete(self, session: Session, scope: Scope, fields: Fields) -> Reply:
-        await self._sessions.delete(session)
-        return Reply(encode({"id": session.about.id, "deleted": True}))
+    async def _delete(self, scope: Scope, id: str) -> Reply:
+        """Delete a session; the key of one that is damaged is known to the store."""
+        _query(scope)
+        keys = (key.decode("latin-1") for key in keys_of(scope))
+        if not self._is_server(scope) and id not in [await self._sessions.id_of(key) for key in keys]:
+            raise SessionRefused(_SECRET, 401)
+        if not await self._sessions.delete(id):
+            raise SessionRefused(f"there is no session {id!r}", 404)
+        return Reply(encode({"id": id, "deleted": True}))
 
     async def _reward(self, session: Session, scope: Scope, fields: Fields) -> Reply:
         fields.only(("reward", "metadata"))
@@ -221,7 +229,6 @@ class SessionRoutes:
 
     _ROUTES: Final[dict[tuple[str, str], Callable[["SessionRoutes", Session, Scope, Fields], Awaitable[Reply]]]] = {
         ("GET", ""): _get,
-        ("DELETE", ""): _delete,
         ("GET", "trajectory"): _trajectory,
         ("POST", "reward"): _reward,
         ("POST", "finish"): _finish,

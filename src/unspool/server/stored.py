@@ -28,6 +28,7 @@ from ..request.stored import (
     end_run,
     input_items,
     item_key,
+    item_of,
     items_before,
     shown,
     update,
@@ -141,11 +142,11 @@ class _StoredPages:
         id = asked.ids["response"]
 
         def delete(writing: WriteTransaction) -> None:
-            current(writing, asked.owner, id)
             for record in writing.children(asked.owner, EVENTS, (RESPONSE, id), limit=2**31):
                 writing.delete(asked.owner, EVENTS, record.id)
             end_run(writing, asked.owner, id)
-            writing.delete(asked.owner, RESPONSE, id)
+            if not writing.delete(asked.owner, RESPONSE, id):
+                raise NotFound(f"Response with id {id[:200]!r}")
 
         await self._store.writing(delete)
         self._background.cancel(id)
@@ -204,8 +205,8 @@ class _StoredPages:
         id = asked.ids["conversation"]
 
         def delete(writing: WriteTransaction) -> None:
-            conversation_of(writing, asked.owner, id)
-            writing.delete(asked.owner, CONVERSATION, id, below=True)
+            if not writing.delete(asked.owner, CONVERSATION, id, below=True):
+                raise NotFound(f"Conversation with id {id[:200]!r}")
 
         await self._store.writing(delete)
         return encode({"id": id, "object": "conversation.deleted", "deleted": True})
@@ -219,7 +220,7 @@ class _StoredPages:
             at = None if after is None else _item(reading, asked.owner, id, after, "after").at
             parent = CONVERSATION, id
             found = reading.children(asked.owner, ITEM, parent, after=at, limit=limit + 1, newest=newest)
-            return [msgspec.json.decode(record.data) for record in found]
+            return [item_of(record.data) for record in found]
 
         return _listed(await self._store.reading(read), limit)
 
@@ -232,7 +233,7 @@ class _StoredPages:
             conversation_of(reading, asked.owner, id)
             keys = [item_key(id, one) for one in named if isinstance(one, str)]
             found = [reading.get(asked.owner, ITEM, key) for key in keys]
-            return [msgspec.json.decode(record.data) for record in found if record is not None]
+            return [item_of(record.data) for record in found if record is not None]
 
         items = await self._checked(asked, given, await self._store.reading(requests))
 
@@ -259,7 +260,7 @@ class _StoredPages:
     async def item(self, asked: _Query) -> bytes:
         ids, owner = asked.ids, asked.owner
         at = ids["conversation"], ids["item"]
-        found = await self._store.reading(lambda r: msgspec.json.decode(_item(r, owner, *at).data))
+        found = await self._store.reading(lambda r: item_of(_item(r, owner, *at).data))
         return encode(shown(found))
 
     async def delete_item(self, asked: _Query) -> bytes:

@@ -104,42 +104,53 @@ class Sessions:
         """The session of an API key; ``None`` if there is none."""
         if not key.startswith(self.PREFIX):
             return None
-        id = self._by_key.get(key)
-        if id is None:
-            path = await self._store.reading(lambda r: r.path(OWNER, _KEY, key))
-            id = path[0].id if path else None
+        id = self._by_key.get(key) or await self.id_of(key)
         found = None if id is None else await self.get(id)
         return found if found is not None and found.about.key == key else None  # an id may be used again
 
+    async def id_of(self, key: str) -> str | None:
+        """The id of the stored session of an API key, which may be damaged; ``None`` if there is none."""
+        path = await self._store.reading(lambda r: r.path(OWNER, _KEY, key))
+        return path[0].id if path else None
+
     async def all(self, after: int | None = None, limit: int = 100) -> list[tuple[int, About]]:
-        """Sessions, in the order in which they were made, each with its place in that order, from a place on."""
+        """Sessions, in the order in which they were made, each with its place in that order, from a place on. What a
+        session is that cannot be read is not known, but its problem."""
 
         def read(r: ReadTransaction) -> list[tuple[int, About]]:
-            return [(one.at, _about(one)) for one in r.children(OWNER, SESSION, after=after, limit=limit)]
+            return [(one.at, _about_or_problem(one)) for one in r.children(OWNER, SESSION, after=after, limit=limit)]
 
         return await self._store.reading(read)
 
-    async def delete(self, session: Session) -> None:
-        """Forget a session with all its calls, and what is stored under its key; `SessionRefused` (409) if a request
-        is in flight."""
-        if session.running:
-            raise SessionRefused(f"the session {session.about.id} has requests in flight; finish it first", 409)
-        session.deleted = True  # no request begins meanwhile
-        id = session.about.id
+    async def delete(self, id: str) -> bool:
+        """Forget a session, even a damaged one, with all its calls, and what is stored under its key; return whether
+        there was one. `SessionRefused` (409) if a request is in flight."""
+        try:
+            session = await self.get(id)
+        except StoreError:
+            session = None
+        if session is not None:
+            if session.running:
+                raise SessionRefused(f"the session {id} has requests in flight; finish it first", 409)
+            session.deleted = True  # no request begins meanwhile
 
-        def delete(w: WriteTransaction) -> None:
-            w.delete(OWNER, SESSION, id, below=True)
-            w.delete_all(owner_of(session.about.key.encode()))
+        def delete(w: WriteTransaction) -> bool:
+            for key in w.children(OWNER, _KEY, (SESSION, id)):
+                w.delete_all(owner_of(key.id.encode()))
+            return w.delete(OWNER, SESSION, id, below=True)
 
         try:
-            await self._store.writing(delete)
+            existed = await self._store.writing(delete)
         except Exception:  # of the store: it is still there
-            session.deleted = False
+            if session is not None:
+                session.deleted = False
             raise
-        self._open.pop(id, None)
-        self._alive.pop(id, None)
-        self._by_key.pop(session.about.key, None)
-        self._claim.stored(id)
+        if session is not None:
+            self._open.pop(id, None)
+            self._alive.pop(id, None)
+            self._by_key.pop(session.about.key, None)
+            self._claim.stored(id)
+        return existed or session is not None
 
     async def store_again(self) -> None:
         """Write what the store could not take before, as far as it can now."""
@@ -163,9 +174,14 @@ class Sessions:
             if not self._claim.complete and about.created < self._began:
                 note_lost(about)
             session = Session(about, self._store, self._claim, blobs)
+            known: set[tuple[str, str]] = set()
             for one in _every(r, CALL, (SESSION, id)):
                 stored = msgspec.msgpack.decode(one.data, type=StoredCall)
-                session.load(stored.model, stored.call)
+                name, call = stored.model, stored.call
+                known.add((name, one.id))
+                if call.id != one.id or (call.follows and (name, call.parent) not in known):
+                    raise msgspec.ValidationError(f"the call {one.id} has another id, or follows an unknown one")
+                session.load(name, call)
             for one in _every(r, ROUNDS, (SESSION, id)):
                 session.load_rounds(msgspec.msgpack.decode(one.data, type=Remembered))
             return session
@@ -233,6 +249,14 @@ def _note_lost(writing: WriteTransaction) -> None:
 
 def _about(record: Record) -> About:
     return msgspec.msgpack.decode(record.data, type=About)
+
+
+def _about_or_problem(record: Record) -> About:
+    try:
+        return _about(record)
+    except msgspec.DecodeError as error:
+        problem = f"the session cannot be read: {error}"
+        return About(id=record.id, key="", secret=b"", created=0.0, status="damaged", problems=[problem])
 
 
 def _every(reading: ReadTransaction, kind: str, parent: Key | None = None) -> Iterator[Record]:
