@@ -52,14 +52,13 @@ def json_object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def converted(value: Any, kind: type[_T], where: str = "") -> _T:
-    """A value of JSON or TOML, which is at a place, as a type; a `ValueError` names what in it is wrong, and what it
-    must be."""
+def converted(value: Any, kind: type[_T]) -> _T:
+    """A value of JSON or TOML as a type; a `ValueError` names the place in it that is wrong, and what it must be."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         what, _, place = str(error).partition(" - at `$")
-        place = (where + place.rstrip("`")).removeprefix(".")
+        place = place.rstrip("`").removeprefix(".")
         raise ValueError(f"{place}{place and ': '}{what}") from None
 
 

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,15 +13,12 @@ from ..events import Stage
 from ..policy import Policy
 from ..regex import Regex
 from ..schema import takes_text
-from ..validation import converted
+from ..validation import described
 from .template import BODIES, Codec, Separator, Template, TextCall, Trained
 
 T = TypeVar("T")
 
-_ALLOWED = (
-    f"allowed are raw, stage (one of {', '.join(Stage)}), reasoning, content, tool_calls (name, arguments, id), "
-    'as in [{ name = "f", arguments = { city = "Paris" } }]'
-)
+_EXAMPLE_KEYS = ("raw", "stage", "reasoning", "content", "tool_calls")
 _PARTS = 200  # the largest number of parts in a dotted key
 _DOTTED = Regex(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_PARTS}}}""")
 
@@ -34,18 +31,18 @@ class ExampleCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A call in an example; ``arguments`` are plain values."""
 
     name: str
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any]
     id: str | None = None
 
 
-class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Example(msgspec.Struct, frozen=True):
     """Raw texts that all mean the same message; the dialect writes the first."""
 
-    raw: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-    stage: Stage | None = None
-    reasoning: str = ""
-    content: str = ""
-    tool_calls: tuple[ExampleCall, ...] = ()
+    raw: tuple[str, ...]
+    stage: Stage | None
+    reasoning: str
+    content: str
+    tool_calls: tuple[ExampleCall, ...]
 
 
 class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -207,17 +204,39 @@ def read_examples(data: Mapping[str, Any], where: str) -> tuple[Example, ...]:
     return tuple(_example(t, where, f"examples[{i}]") for i, t in enumerate(tables))
 
 
-def _example(table: dict[str, Any], where: str, at: str) -> Example:
+def _example(table: dict[str, Any], where: str, at: str) -> Example:  # a check for each field
+    for key in table:
+        if key not in _EXAMPLE_KEYS:
+            raise _fail(where, f"{at}.{key}", f"unknown key; allowed are {', '.join(_EXAMPLE_KEYS)}")
     raw = table.get("raw")
+    raws = [raw] if isinstance(raw, str) else raw
+    if not isinstance(raws, list) or not raws or not all(isinstance(r, str) for r in raws):
+        raise _fail(where, f"{at}.raw", "must be a string or a list of strings")
+    stage = table.get("stage")
+    if stage is not None and stage not in [s.value for s in Stage]:
+        raise _fail(where, f"{at}.stage", f"{stage!r} is not one of {', '.join(Stage)}")
+    for key in ("reasoning", "content"):
+        if not isinstance(table.get(key, ""), str):
+            raise _fail(where, f"{at}.{key}", f"must be a string, not {described(table[key])}")
     try:
-        example = converted({**table, "raw": [raw] if isinstance(raw, str) else raw}, Example, at)
-    except ValueError as error:
-        raise DialectError(f"{where}: {error}; {_ALLOWED}") from None
-    if not all(_is_json(c.arguments) for c in example.tool_calls):
+        calls = msgspec.convert(
+            [{"arguments": {}, **c} for c in table.get("tool_calls", [])], tuple[ExampleCall, ...], strict=True
+        )
+    except (msgspec.ValidationError, TypeError) as error:
+        allowed = 'allowed are name, arguments, id, as in { name = "f", arguments = { city = "Paris" } }'
+        what, _, place = str(error).partition(" - at `$")
+        raise _fail(where, f"{at}.tool_calls{place.rstrip('`')}", f"{what}; {allowed}") from None
+    if not all(_is_json(c.arguments) for c in calls):
         raise _fail(
             where, f"{at}.tool_calls", "arguments contain a date, a time, inf or nan, which JSON cannot express"
         )
-    return example
+    return Example(
+        tuple(raws),
+        None if stage is None else Stage(stage),
+        table.get("reasoning", ""),
+        table.get("content", ""),
+        calls,
+    )
 
 
 def _fail(where: str, key: str, why: str) -> DialectError:
