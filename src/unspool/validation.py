@@ -2,11 +2,8 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-import msgspec
-
-_T = TypeVar("_T")
 _SHOWN: Final = 60  # how many characters of a wrong value an error repeats
 _LONGEST: Final = 100  # the longest word, in characters, that gets a suggestion
 
@@ -50,16 +47,6 @@ def json_object(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def converted(value: Any, kind: type[_T]) -> _T:
-    """A value of JSON or TOML as a type; a `ValueError` names the place in it that is wrong, and what it must be."""
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        what, _, place = str(error).partition(" - at `$")
-        place = place.rstrip("`").removeprefix(".")
-        raise ValueError(f"{place}{place and ': '}{what}") from None
 
 
 def refuse_constant(name: str) -> Any:

@@ -2,13 +2,13 @@
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
-from ..validation import converted
 from .base import Approval, ToolLimits, log
 from .targets import Program, Target
 
@@ -17,30 +17,28 @@ if TYPE_CHECKING:
 
 _LABEL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_TYPES: Final[dict[str, tuple[Literal["http", "sse"], ...]]] = {
-    "": ("http", "sse"),
-    "stdio": (),
-    **dict.fromkeys(("http", "streamable-http", "streamable_http", "streamableHttp"), ("http",)),
-    "sse": ("sse",),
+_TYPES: Final = {
+    "stdio": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamable_http": "http",
+    "streamableHttp": "http",
+    "sse": "sse",
 }
-"""The types of servers, with the transports by which an address is tried."""
+_KEYS: Final = (
+    "type",
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "url",
+    "headers",
+    "disabled",
+    "require_approval",
+    "allowed_tools",
+    "timeout",
+)
 _LARGEST: Final = 1_048_576  # the most bytes of a configuration file
-
-
-class _Entry(msgspec.Struct):
-    """A server in a configuration file."""
-
-    type: str = ""
-    command: Annotated[str, msgspec.Meta(min_length=1)] | None = None
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-    cwd: str = ""
-    url: str | None = None
-    headers: dict[str, str] = {}
-    disabled: bool = False
-    require_approval: Any = "never"
-    allowed_tools: frozenset[str] | None = None
-    timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 def _opened(
@@ -117,48 +115,84 @@ def read_config(path: Path, limits: ToolLimits) -> "list[MCPToolServer]":
     return found
 
 
-def _server(label: str, given: object, limits: ToolLimits) -> "MCPToolServer | None":
+def _server(label: str, entry: object, limits: ToolLimits) -> "MCPToolServer | None":
     """One server of a file; ``None`` if it is disabled."""
     if not _LABEL.fullmatch(label):
         raise ValueError(f"the label {label[:100]!r} must have 1 to 64 letters, digits, _ and -")
-    allowed = _Entry.__struct_fields__
-    for key in given.keys() - set(allowed) if isinstance(given, dict) else ():
-        log.warning("mcpServers.%s.%s: is unknown and ignored; allowed are %s", label, key, ", ".join(allowed))
-    entry = converted(_expanded(given), _Entry)
-    if entry.disabled:
+    if not isinstance(entry, dict):
+        raise ValueError("must be an object")
+    for key in entry.keys() - set(_KEYS):
+        log.warning("mcpServers.%s.%s: is unknown and ignored; allowed are %s", label, key, ", ".join(_KEYS))
+    if _typed(entry, "disabled", bool, False):
         return None
-    if (entry.command is None) == (entry.url is None):
+    if ("command" in entry) == ("url" in entry):
         raise ValueError("must have either command or url")
-    kinds = _TYPES.get(entry.type)
-    if kinds is None:
-        raise ValueError(f"type: {entry.type!r} is not one of {', '.join(filter(None, _TYPES))}")
-    if entry.type and bool(kinds) != (entry.url is not None):
-        raise ValueError(f"type: {entry.type!r} does not fit {'command' if entry.url is None else 'url'}")
-    target: Target | Program
-    if entry.url is not None:
-        _check_url(entry.url)
-        target = Target(tuple((kind, entry.url) for kind in kinds), entry.headers)
-    else:
-        target = Program(entry.command or "", entry.args, entry.env, entry.cwd or None)
-    try:
-        approval = Approval.read(entry.require_approval)
-    except ValueError as error:
-        raise ValueError(f"require_approval: {error}") from None
-    limits = msgspec.structs.replace(limits, time=entry.timeout or limits.time)
-    return _opened(label, target, limits, approval, entry.allowed_tools)
+    kind = _typed(entry, "type", str, "stdio" if "command" in entry else "")
+    if kind and kind not in _TYPES:
+        raise ValueError(f"type: {kind!r} is not one of {', '.join(_TYPES)}")
+    kind = _TYPES.get(kind, "")
+    if (kind == "stdio") != ("command" in entry):
+        raise ValueError(f"type: {entry['type']!r} does not fit {'command' if 'command' in entry else 'url'}")
+    target = _program(entry) if kind == "stdio" else _endpoint(entry, kind)
+    approval = None
+    if "require_approval" in entry:
+        try:
+            approval = Approval.read(entry["require_approval"])
+        except ValueError as error:
+            raise ValueError(f"require_approval: {error}") from None
+    allowed = frozenset(_strings(entry, "allowed_tools")) if "allowed_tools" in entry else None
+    seconds = entry.get("timeout", limits.time)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
+        raise ValueError("timeout: must be a number of seconds, more than 0")
+    limits = msgspec.structs.replace(limits, time=float(seconds))
+    return _opened(label, target, limits, approval, allowed)
 
 
-def _expanded(value: Any) -> Any:
-    """A value with the variables in its strings filled in."""
-    if isinstance(value, dict):
-        return {name: _expanded(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_expanded(inner) for inner in value]
-    return _VARIABLE.sub(_variable, value) if isinstance(value, str) else value
+def _program(entry: Mapping[str, Any]) -> Program:
+    command = _expanded(_typed(entry, "command", str, ""))
+    if not command:
+        raise ValueError("command: is empty")
+    cwd = _expanded(_typed(entry, "cwd", str, "")) or None
+    return Program(command, tuple(_strings(entry, "args")), _table(entry, "env"), cwd)
 
 
-def _variable(found: re.Match[str]) -> str:
-    text = os.environ.get(found[1], found[2])
-    if text is None:
-        raise ValueError(f"${{{found[1]}}}: the environment has no such variable")
-    return text
+def _endpoint(entry: Mapping[str, Any], kind: str) -> Target:
+    url = _expanded(_typed(entry, "url", str, ""))
+    _check_url(url)
+    kinds: tuple[Literal["http", "sse"], ...] = ("http",) if kind == "http" else ("sse",) if kind else ("http", "sse")
+    return Target(tuple((kind, url) for kind in kinds), _table(entry, "headers"))
+
+
+def _typed(entry: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
+    value = entry.get(key, default)
+    if not isinstance(value, kind):
+        raise ValueError(f"{key}: must be a {'boolean' if kind is bool else 'string'}")
+    return value
+
+
+def _strings(entry: Mapping[str, Any], key: str) -> list[str]:
+    value = entry.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError(f"{key}: must be a list of strings")
+    return [_expanded(item) for item in value]
+
+
+def _table(entry: Mapping[str, Any], key: str) -> dict[str, str]:
+    value = entry.get(key, {})
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise ValueError(f"{key}: must be an object of strings")
+    return {name: _expanded(item) for name, item in value.items()}
+
+
+def _expanded(text: str) -> str:
+    """The text with its variables filled in."""
+
+    def value(found: re.Match[str]) -> str:
+        name, default = found[1], found[2]
+        if name in os.environ:
+            return os.environ[name]
+        if default is None:
+            raise ValueError(f"${{{name}}}: the environment has no such variable")
+        return default
+
+    return _VARIABLE.sub(value, text)
