@@ -857,6 +857,9 @@ def test_brackets_that_are_too_many_between_and_behind_calls_are_no_text(dialect
     for place in places if extra != "]" else places[-1:]:
         message = read(written[:place] + extra + written[place:], dialect)
         assert (values(message), message.content) == ([("bash", {"cmd": "ls"})] * 2, ""), written[:place]
+        if is_marked(dialect) and dialect.policy.text_before_tools != "content":
+            opened = read(f"A:\n```\nx\n{written[:place]}{extra}{written[place:]}", dialect)
+            assert opened.content.rstrip() == "A:\n```\nx", written[:place]
     end = written.rstrip()
     if end.endswith(("}", "]")):
         message = read(end + "}", dialect)

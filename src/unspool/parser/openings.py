@@ -445,7 +445,7 @@ class Openings(msgspec.Struct, eq=False):
         n = skip_brackets(buf, i, fences=True)
         if buf.startswith("`", n) and rest_begins("```", buf, n) and not self.tape.final:
             return MORE
-        return i if "`" in buf[i:n] and quoting.left != quoting.fenced() else n
+        return skip_brackets(buf, i) if "`" in buf[i:n] and quoting.left != quoting.fenced() else n
 
     def surplus(self, i: int, closings: Iterable[Pattern]) -> int:
         """The end of the brackets at ``i`` that close too much, if one of some closings or the turn's end follows."""
