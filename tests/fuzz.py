@@ -20,7 +20,9 @@ from .same_events import NOISE, mutated
 from .support import DIALECTS, STAGES, cases, empty, literals, notices, number, random_split, run, same, tool, tools_of
 
 RAWS = {d.name: [c.raw for c in cases([d])] for d in DIALECTS}
-LITERALS = {d.name: literals(d) for d in DIALECTS}
+READ = ["<city>", "</city>", ".call(", " to=functions.now", '"parameters"', '"tool_arguments"', "{{", "}}", "[{", "\r"]
+"""What models write and no template has."""
+LITERALS = {d.name: [*literals(d), *READ] for d in DIALECTS}
 ALL_LITERALS = sorted({t for found in LITERALS.values() for t in found})
 
 
@@ -44,6 +46,8 @@ def mutate(text: str, rng: random.Random, dialect: Dialect) -> str:
     text = mutated(text, rng, RAWS[dialect.name], LITERALS[dialect.name], ALL_LITERALS)
     if rng.random() < 0.2:
         text = overlapped(text, rng, rng.choice(LITERALS[dialect.name] or ALL_LITERALS))
+    if rng.random() < 0.15:
+        text = broken_off(text, rng, LITERALS[dialect.name] or ALL_LITERALS)
     return long_run(text, rng) if rng.random() < 0.03 else text
 
 
@@ -53,6 +57,12 @@ def overlapped(text: str, rng: random.Random, literal: str) -> str:
     stray = rng.choice(("", "", *NOISE))
     part = rng.choice((literal[:cut] + stray + literal, literal + stray + literal[cut:], literal[0] * cut + literal))
     return text[:at] + part + text[at:]
+
+
+def broken_off(text: str, rng: random.Random, literals: list[str]) -> str:
+    """A text up to somewhere, and the beginnings of a few literals."""
+    begun = [literal[: rng.randint(1, len(literal))] for literal in rng.choices(literals, k=rng.randint(1, 3))]
+    return text[: rng.randint(0, len(text))] + rng.choice(("", "", " ", "x")).join(begun)
 
 
 def long_run(text: str, rng: random.Random) -> str:

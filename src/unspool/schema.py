@@ -108,7 +108,7 @@ class Schema:
 
     def names_members(self) -> bool:
         """Whether the schema names the members of an object, and those are all that it tells of them."""
-        keys = self._node.keys() if isinstance(self._node, Mapping) else set()
+        keys = self._node.keys() if isinstance(self._node, dict) else set()
         return "patternProperties" not in keys and not keys.isdisjoint(_NAMING)
 
     def declares(self, name: str) -> bool:

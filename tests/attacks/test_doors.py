@@ -88,13 +88,14 @@ def test_approvals_that_are_forged_changed_huge_or_many_are_refused_or_answered_
 def test_answers_to_interrupts_find_their_calls_however_many_there_are(server: Victim) -> None:
     _, text = server.ask(AGUI, run(user("guarded it")))
     events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
-    id = events[-1]["outcome"]["interrupts"][0]["id"]
+    id, _, _ = events[-1]["outcome"]["interrupts"][0]["id"].partition(".")
     arguments = "".join(e["delta"] for e in events if e["type"] == "TOOL_CALL_ARGS")
 
     def answered(count: int, *answers: str) -> dict[str, Any]:
         function = {"name": "guarded", "arguments": arguments}
         calls = [{"id": f"c{i}", "type": "function", "function": function} for i in range(count)]
-        resume = [{"interruptId": a, "status": "resolved", "payload": {"approved": True}} for a in answers]
+        ids = [f"{a}.c{i}" for i, a in enumerate(answers)]
+        resume = [{"interruptId": id, "status": "resolved", "payload": {"approved": True}} for id in ids]
         return run(user("guarded it"), {"role": "assistant", "toolCalls": calls}, resume=resume)
 
     for _ in attacks(server):

@@ -29,7 +29,7 @@ _CLOSING = "a text value holds its own closing marker"
 
 REFUSED = {
     ("deepseek", 4): _LIKE_A_CALL,
-    ("llama3", 4): _LIKE_A_CALL,
+    ("llama3", 5): _LIKE_A_CALL,
     ("openai-generic", 4): _LIKE_A_CALL,
     ("pythonic", 0): _LIKE_A_CALL,
     ("xlam", 0): _LIKE_A_CALL,

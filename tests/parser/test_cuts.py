@@ -15,6 +15,7 @@ from ..support import (
     CALLING,
     DIALECTS,
     alike,
+    literals,
     many_cuts,
     named,
     notices,
@@ -372,3 +373,12 @@ def test_text_between_a_turn_s_beginning_and_a_marker_that_the_end_cuts_stays_te
     for start, cut in itertools.product(dialect.start, ("<", "<|", "[", "{")):
         raw = f"{start}to={cut}"
         alike(dialect, raw, many_cuts(raw))
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_beginnings_of_markers_in_a_row_at_the_end_are_read_alike_at_any_cut(dialect: Dialect) -> None:
+    text = write_calls(dialect, [("get_weather", {"city": "Paris", "days": 3})])
+    begun = {literal.strip()[:n] for literal in literals(dialect) for n in (1, 2) if literal.strip()}
+    for before in (text[: text.index("Paris") + 2], text[: text.rindex("3") + 1], write_content(dialect, "Sure.")):
+        for first, last in itertools.product(sorted(begun), repeat=2):
+            alike(dialect, before + first + last, [[before + first, last], [before, *first, *last]], tools=TOOLS)

@@ -866,6 +866,25 @@ def test_brackets_that_are_too_many_between_and_behind_calls_are_no_text(dialect
             assert read(end + "}", dialect, **way).content.endswith("}")
 
 
+FENCELESS = [d for d in CLOSED if d.codec.name != "python" and not any("```" in t.text for t in (*d.call, *d.calls))]
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize(**named(FENCELESS))
+def test_a_fence_behind_a_call_that_none_opened_is_no_text(dialect: Dialect) -> None:
+    written = write_calls(dialect, [("bash", {"cmd": "ls"})])
+    at = written.rindex("}") + 1
+    for fence in ("\n```", "\n```\n", "```"):
+        message = read(written[:at] + fence + written[at:], dialect)
+        assert (values(message), message.content) == ([("bash", {"cmd": "ls"})], "")
+        assert (message.tool_calls[0].status, {*notices(message)} - {"stray_close"}) == ("ok", set())
+    for code in ("`x`", "```py\nx\n```\nDone."):
+        assert read(f"{written}\n{code}", dialect).content.strip() == code
+    if is_marked(dialect):
+        assert read(f"Look:\n```\n{written}\n```", dialect).content.count("```") == 2
+        assert read(f"{written[:at]}\n```py\nx\n```{written[at:]}", dialect).content.count("```") == 2
+
+
 BLOCKS = [d for d in CALLING if d.calls[0].closing.strip()[-1:] == ">" and d.policy.stray_markers != "text"]
 
 
@@ -984,9 +1003,11 @@ def test_where_a_message_to_a_tool_is_no_call_its_header_is_not_shown(dialect: D
             for way in WAYS[2:]:
                 message = read(raw.replace("<|end|>", dialect.end[0]), dialect, **way)
                 assert (message.reasoning, message.content.strip()) == ("plan", "text"), raw
-    unread = f" to=bash<|message|>text{dialect.end[0]}"  # a tool takes no text
-    content = read(unread, dialect).content
-    assert "to=" not in content
+                lost = "bash" in header or "to=analysis" in header
+                assert any(n.kind == "stray_open" for n in message.notices) == lost, raw
+    unread = read(f" to=bash<|message|>text{dialect.end[0]}", dialect)  # a tool takes no text
+    assert "to=" not in unread.content
+    assert unread.tool_calls or "stray_open" in notices(unread)
 
 
 def test_a_header_that_ends_with_a_word_opens_no_message_in_one_that_was_not_ended() -> None:

@@ -15,11 +15,10 @@ from typing import Any
 
 import aiohttp
 import httpx2
-import msgspec
 import pytest
 
 from unspool.sessions import Session, SessionLimits, Sessions
-from unspool.sessions.records import CALL, OWNER, SESSION, About, Recorded, put_about, put_call
+from unspool.sessions.records import CALL, OWNER, SESSION, Recorded, put_call
 from unspool.store import Store
 
 from ..loopback import free_port, listens
@@ -306,22 +305,6 @@ def test_the_key_of_a_run_that_made_room_is_not_good_for_a_later_one_with_its_id
         now = made(server, id="run")
         assert ask(before, server, CHAT, messages=HI).status_code == 401
         assert ask(now, server, CHAT, messages=HI).status_code == 200
-
-
-def test_a_run_of_a_version_that_did_not_keep_what_the_engine_reports_is_not_exact(tmp_path: Path) -> None:
-    model, file = Model(lambda request: "Hello."), tmp_path / "store.db"
-    with live(model, "hermes", prompts=template(), sessions=True, store=Store(file)) as server:
-        session = made(server)
-        ask(session, server, CHAT, messages=HI)
-        assert trajectory(server, session)["exact"]
-    store = Store(file)
-    (kept,) = store.read(lambda r: r.children(OWNER, SESSION))
-    about = msgspec.msgpack.decode(kept.data, type=About)
-    store.write(lambda w: put_about(w, msgspec.structs.replace(about, judged=False))).result()
-    with live(model, "hermes", prompts=template(), sessions=True, store=store) as server:
-        found = trajectory(server, session)
-    assert not found["exact"]
-    assert "an earlier version" in str(found["problems"])
 
 
 async def test_calls_that_wait_for_a_full_store_are_stored_in_their_order_once_there_is_room(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from .markers import (
     Parameter,
     Region,
     Scan,
+    Siblings,
     Stray,
     literals_of,
     ranked,
@@ -242,7 +243,7 @@ class _Markers(msgspec.Struct, frozen=True, dict=True):
 
 def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     parts = _parts(d, policy, forced)
-    parameters = sorted(_parameters(d, parts, argument_templates(d)), key=lambda p: -p.opening.weight)
+    parameters = Siblings(sorted(_parameters(d, parts, argument_templates(d)), key=lambda p: -p.opening.weight))
     strays, strays_in_text = _strays(parts, parameters)
     reading = _outline(d, parts, strays, calls=True, named=forced == "named")
     plain = _outline(d, parts, strays_in_text, calls=False, named=False)
@@ -265,8 +266,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         calls=calls,
         arguments=ArgumentPlan(
             parameters=parameters,
-            loose=[p.loose for p in parameters if p.loose],
-            items=_parameters(d, parts, d.item),
+            items=Siblings(_parameters(d, parts, d.item)),
             token=next((p.token for p in parameters if p.token), ""),
             comma=pattern((d.separator.arguments.strip(),)) if d.separator.arguments.strip() else pattern(()),
             breaks=_breaks(d),

@@ -80,7 +80,7 @@ class Finder:
     def pattern(self) -> str:
         """The expression; a group of it has matched what may or may not be a beginning."""
         literals, follows = self._given
-        expression = _trie(_tree(sorted(literals), self._any_case, follows))
+        expression = _expression(literals, self._any_case, follows)
         seconds: dict[str, set[str]] = {}
         for literal in self._longer:
             seconds.setdefault(literal[0], set()).update(_spellings(literal, 1, self._any_case))
@@ -91,7 +91,7 @@ class Finder:
         after = f"[^{heads}]" if later.isdisjoint(seconds) else "(?s:.)"
         size = max(map(len, self._longer), default=0)
         for head, second in seconds.items():
-            one = f"[{''.join(map(re.escape, sorted(second)))}]"
+            one = _class(second)
             expression += rf"|{re.escape(head)}(?:{one}?|({one}{after}{{1,{size}}}+))\Z"
         return expression
 
@@ -135,75 +135,25 @@ def _matching(compiled: re.Pattern[str], literals: list[str], any_case: list[str
     return match
 
 
-_Tree = dict[str, Any]
-"""Maps text, or a class, to the tree of what follows; the empty text ends a literal, with what must follow."""
-
-
-# Both are written without recursion, because literals come from users' files.
-
-
-def _tree(literals: list[str], any_case: Container[str], follows: Mapping[str, str]) -> _Tree:  # in one loop
-    root: _Tree = {}
-    open_: list[tuple[_Tree, int, list[str]]] = [(root, 0, literals)] if literals else []
-    for node, depth, alive in open_:
-        whole = [literal for literal in alive if len(literal) == depth]
-        if whole:  # do not wait for longer ones
-            then = follows.get(whole[0], "") if len(whole) == 1 else ""
-            longer = [literal for literal in alive if len(literal) > depth]
-            go_on = sorted({re.escape(c) for literal in longer for c in _spellings(literal, depth, any_case)})
-            node[""] = f"(?={'|'.join((then, *go_on))})" if then else ""
-            continue
-        if shared := _shared(alive, depth, any_case):
-            child = node[re.escape(shared)] = {}
-            open_.append((child, depth + len(shared), alive))
-            continue
-        following: dict[str, list[str]] = {}
-        for literal in alive:
-            for spelling in _spellings(literal, depth, any_case):
-                following.setdefault(spelling, []).append(literal)
-        spelled: dict[tuple[str, ...], list[str]] = {}
-        for c, those in following.items():
-            spelled.setdefault(tuple(those), []).append(c)
-        for rest, characters in spelled.items():
-            several = "".join(map(re.escape, sorted(characters)))
-            child = node[several if len(characters) == 1 else f"[{several}]"] = {}
-            open_.append((child, depth + 1, list(rest)))
-    return root
-
-
-def _shared(literals: list[str], depth: int, any_case: Container[str]) -> str:
-    """The text from ``depth`` on that sorted literals share; ``""`` if one of them is matched in any case."""
-    if any(literal in any_case for literal in literals):
-        return ""
-    first, last = literals[0], literals[-1]
-    end = next((i for i in range(depth, len(first)) if first[i] != last[i : i + 1]), len(first))
-    return first[depth:end]
-
-
 def _spellings(literal: str, at: int, any_case: Container[str]) -> set[str]:
     """A character of a literal, in every case that counts."""
     return {literal[at], literal[at].upper()} if literal in any_case else {literal[at]}
 
 
-def _trie(root: _Tree) -> str:
-    order: list[tuple[_Tree, list[tuple[str, _Tree]]]] = []
-    heads = [root]
-    for node in heads:
-        runs = [_run(c, child) for c, child in node.items() if c]
-        order.append((node, runs))
-        heads.extend(end for _, end in runs)
-    done: dict[int, str] = {}
-    for node, runs in reversed(order):
-        branches = [node[""]] if "" in node else [run + done[id(end)] for run, end in runs]
-        either = "|".join(branches)
-        done[id(node)] = f"(?:{either})" if len(branches) > 1 and node is not root else either
-    return done[id(root)] or "(?!)"
+def _expression(literals: Iterable[str], any_case: Container[str], follows: Mapping[str, str]) -> str:
+    """An expression for any of some literals, the shortest one that is there."""
+    ordered = sorted(literals, key=lambda literal: (len(literal), literal))
+    by_head: dict[str, list[str]] = {}  # most begin alike
+    for literal in ordered:
+        spelled = [_class(_spellings(literal, i, any_case)) for i in range(len(literal))]
+        if then := follows.get(literal, ""):
+            size = len(literal)  # where a longer one goes on, nothing else must follow
+            longer = [one for one in ordered if len(one) > size and one[:size].lower() == literal.lower()]
+            spelled.append(f"(?={'|'.join([then, *(_class(_spellings(one, size, any_case)) for one in longer)])})")
+        by_head.setdefault("".join(spelled[:2]), []).append("".join(spelled[2:]))
+    return "|".join(f"{head}(?:{'|'.join(rests)})" for head, rests in by_head.items()) or "(?!)"
 
 
-def _run(c: str, node: _Tree) -> tuple[str, _Tree]:
-    """The text that follows without a branch, and the tree after it."""
-    run = [c]
-    while len(node) == 1 and "" not in node:
-        ((more, node),) = node.items()
-        run.append(more)
-    return "".join(run), node
+def _class(characters: set[str]) -> str:
+    text = "".join(map(re.escape, sorted(characters)))
+    return text if len(characters) == 1 else f"[{text}]"

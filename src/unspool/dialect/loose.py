@@ -41,13 +41,14 @@ class Loose(Pattern):
     each may be repeated. It matches as `Pattern` does. The value's closing may stand in place of the key's.
     ``unopened`` is the same without what is before the key."""
 
-    __slots__ = ("_before", "_closing", "_margin", "tags", "unopened")
+    __slots__ = ("_before", "_closing", "_firsts", "_margin", "tags", "unopened")
 
     def __init__(self, opening: Pattern, tags: list[Pattern], closing: Pattern, *, opened: bool = True) -> None:
         super().__init__([])
         self.atoms = opening.atoms
         self.first = opening.first if opened else ""
         self.tags = tags
+        self._firsts = [tag.first for tag in tags]
         self._closing = closing
         key = next(i for i, a in enumerate(opening.atoms) if a.text == "key" and a.kind != LITERAL)
         self._before = spaced(a for a in opening.atoms[:key] if a.kind != SPACE) if opened else None
@@ -59,7 +60,7 @@ class Loose(Pattern):
         return self._read(text, i, fields, {})
 
     def begins_in(self, key: str) -> bool:
-        return any(t.first in key for t in self.tags)
+        return any(map(key.__contains__, self._firsts))
 
     def deviations(self, text: str, i: int) -> list[tuple[str, str]]:
         """How the text at ``i``, which matches, deviates: kinds of notices, each with its tag; missing ones first."""
@@ -97,7 +98,7 @@ class Loose(Pattern):
 
     def _key(self, text: str, begins: int, fields: dict[str, str]) -> int:
         """The end of the key that begins at an index: one of the tags is there."""
-        firsts = [self._closing.first, *(t.first for t in self.tags)]
+        firsts = [self._closing.first, *self._firsts]
         window = begins + MAX_FIELD + max(map(len, firsts))
         ends = [p for first in firsts if (p := text.find(first, begins, window)) >= 0]
         i = min(ends, default=len(text))

@@ -35,7 +35,7 @@ REASONING, FRAME, CALL, START = "reasoning", "frame", "call", "start"
 REASONING_END, FRAME_END, CALL_END, BLOCK_END, END = "reasoning_end", "frame_end", "call_end", "block_end", "end"
 
 _M = TypeVar("_M", bound="Marker")
-_C = TypeVar("_C", bound="Marker | Stray")
+_C = TypeVar("_C", bound="Marker | Stray | Parameter")
 
 
 ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input", "tool_arguments"))
@@ -198,6 +198,11 @@ class Parameter(msgspec.Struct, eq=False, dict=True):
     token: str  # the token before each of its tags, if its closing names it; else ``""``
 
     @cached_property
+    def pattern(self) -> Pattern:
+        """Its opening, by which `Candidates` picks it."""
+        return self.opening
+
+    @cached_property
     def windows(self) -> "Parameter":
         """The same, where the lines around its value end as on Windows."""
         texts = {name: getattr(self, name).replace("\n", "\r\n") for name in ("lead", "trail", "gap", "held")}
@@ -242,12 +247,8 @@ class Parameter(msgspec.Struct, eq=False, dict=True):
 
 
 _HEAD: Final = 3  # the number of characters by which candidates are chosen
+_LONG: Final = 64  # in a longer text, `Pattern.begins` tells as much as the first literal does
 _HEADS: Final = 256  # how many different ones are remembered
-
-
-def openings_of(parameters: Iterable[Parameter]) -> list[Pattern]:
-    """What opens an argument that some templates write, each once; at last, what lacks a tag or repeats one."""
-    return [*dict.fromkeys(p.opening for p in parameters), *(p.loose for p in parameters if p.loose)]
 
 
 class Candidates(list[_C]):
@@ -261,10 +262,18 @@ class Candidates(list[_C]):
 
     def at(self, text: str, i: int) -> list[_C]:
         """The markers that may be at ``i``, as far as the literals before their first field tell."""
-        found = self._heads.get(text[i : i + _HEAD])
-        if found is None:
-            found = self.near(text, i)
-        return [each for each in found if each.pattern.begins(text, i)] if len(found) > 1 else found
+        near = self._heads.get(text[i : i + _HEAD])
+        if near is None:
+            near = self.near(text, i)
+        if len(near) < 2:
+            return near
+        found, rest = [], len(text) - i
+        certain = rest > _LONG
+        for each in near:
+            pattern = each.pattern
+            if pattern.begins(text, i) and (certain or pattern.any_case or text.startswith(pattern.first[:rest], i)):
+                found.append(each)
+        return found
 
     def near(self, text: str, i: int) -> list[_C]:
         """The markers whose first characters may be at ``i``."""
@@ -277,9 +286,35 @@ class Candidates(list[_C]):
         return found
 
 
+class Siblings(Candidates[Parameter]):
+    """The templates of the arguments, or of the elements, that may be in one container."""
+
+    @cached_property
+    def openings(self) -> list[Pattern]:
+        """What opens one of them, each once; at last, what lacks a tag or repeats one."""
+        return [*dict.fromkeys(p.opening for p in self), *(loose for _, loose in self.loose)]
+
+    @cached_property
+    def loose(self) -> list[tuple[Parameter, Loose]]:
+        """Those that may lack a tag, or repeat one, with such openings."""
+        return [(p, p.loose) for p in self if p.loose is not None]
+
+    @cached_property
+    def unopened(self) -> list[tuple[Parameter, Loose]]:
+        """The same without what is before the key."""
+        return [(p, loose.unopened) for p, loose in reversed(self.loose)]
+
+    @cached_property
+    def begun(self) -> list[Pattern]:
+        """The text up to their first fields, each once, if that shows one of them."""
+        return [head for head in {p.opening: p.begun for p in self}.values() if head is not None]
+
+
 def _begins(pattern: Pattern, head: str) -> bool:
     """Whether a pattern may match a text that begins with these characters; if they are fewer, the text ends."""
     first = pattern.first[:_HEAD]
+    if head and pattern.atoms and pattern.atoms[0].kind == NAME and not plain_name(head[0]):
+        return False
     head = head.lower() if pattern.any_case else head
     return head.startswith(first) or (len(head) < _HEAD and first.startswith(head))
 
@@ -355,7 +390,7 @@ class Region(msgspec.Struct, eq=False):
     margin: str = ""  # white space of which a block of calls, or reasoning, may remove a part at its end
 
 
-class Outline(msgspec.Struct, eq=False):
+class Outline(msgspec.Struct, eq=False, dict=True):
     """The markers that count in each place. A plan has two: for when calls are read, and for when they are text."""
 
     calls: bool
@@ -366,6 +401,11 @@ class Outline(msgspec.Struct, eq=False):
     reasoning: Region
     undecided: Scan  # text that the next marker decides to be reasoning or content
     strays: Candidates[Stray]  # markers that are dropped if they open or close nothing
+
+    @cached_property
+    def marked(self) -> Candidates[Marker]:
+        """What may begin at a boundary with a marker."""
+        return Candidates(m for m in self.edge if m.marked and m.pattern.first)
 
 
 def ranked(markers: Iterable[_M]) -> list[_M]:

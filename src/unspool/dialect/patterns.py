@@ -54,9 +54,10 @@ _KINDS = {
 _SOFT = Regex(r"(?<!<)(?<!</)\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]>])|(?<=\})(?=\[/?\w)")
 
 
+_MAY: Final = re.compile("").match  # called for each marker, so that it must be quick
 _ANY_SPACE: Final = Prefix(r"\s*+")
 _SEPARATORS: Final = Prefix(r"[\s,;]*+")
-_CLOSING: Final = Prefix(rf"(?:[\]}})]{FEW_SPACES}){{0,8}}+")
+_CLOSING: Final = Prefix(rf"(?:(?:[\]}})]|```(?!`)){FEW_SPACES}){{0,8}}+")
 
 
 def skip_space(text: str, i: int, spaces: Prefix = _ANY_SPACE) -> int:
@@ -89,7 +90,7 @@ def skip_separators(text: str, i: int) -> int:
 
 
 def skip_brackets(text: str, i: int) -> int:
-    """The end of a few closing brackets, with white space between them, that begin at ``i``."""
+    """The end of a few closing brackets and fences, with white space between them, that begin at ``i``."""
     return _CLOSING.match(text, i).end()
 
 
@@ -127,7 +128,7 @@ class Pattern:
     ``None`` if there is no such expression."""
     _fields: list[str]  # the names of those fields
     begins: Callable[[str, int], object]
-    """Whether a text may match at a place, as far as the literals before the first field tell."""
+    """Whether a text may match at a place, as far as its first literals tell."""
 
     def __init__(self, atoms: list[Atom]) -> None:  # derives a field after the other
         self.atoms = atoms
@@ -137,7 +138,7 @@ class Pattern:
         self.any_case = bool(self.first) and atoms[0].any_case
         self.weight = len(self.first)
         self.last_name, self.splits_name, self.after_name = -1, 0, False
-        self._simple, self.begins = None, _may
+        self._simple, self.begins = None, _MAY
         if not others:  # as in most closings
             return
         self.weight = 0
@@ -151,7 +152,8 @@ class Pattern:
                     self.splits_name = self.splits_name or i + 1
         if self.first and not self.any_case:
             self._simple = self._first_match
-        self.begins = self._first_begins
+        if self.first:
+            self.begins = self._first_begins
 
     def _first_match(self, text: str, i: int) -> re.Match[str] | None:
         # Made on first use, as most patterns are never used.
@@ -165,15 +167,32 @@ class Pattern:
         return self._simple(text, i)
 
     def _first_begins(self, text: str, i: int) -> object:
-        if not self.first or any(a.any_case for a in self.atoms):
-            self.begins = _may
+        if any(a.any_case for a in self.atoms):
+            self.begins = _MAY
             return True
         regex = ""
-        for atom in reversed(self.head().atoms):
-            cut = f"(?s:.{{0,{len(atom.text) - 1}}}+)\\Z"  # whatever it is
-            regex = SPACES + regex if atom.kind == SPACE else f"(?:{re.escape(atom.text)}{regex}|{cut})"
+        for atom in reversed(self._beginning()):
+            if atom.kind == SPACE:
+                regex = SPACES + regex
+            elif atom.kind == NAME:
+                regex = f"(?:{_NAMED}{{1,{MAX_FIELD}}}+(?:{regex}|\\Z)|\\Z)"
+            else:
+                one, two = map(re.escape, (atom.text[0], atom.text[1:2]))
+                cut = rf"(?:{one}(?:{two}(?s:.{{0,{max(len(atom.text) - 3, 0)}}}+))?)?\Z"  # whatever follows
+                regex = f"(?:{re.escape(atom.text)}{regex}|{cut})"
         self.begins = re.compile(regex).match
         return self.begins(text, i)
+
+    def _beginning(self) -> list[Atom]:
+        """The literals before the first field; if that is a plain name, also those after it, up to the next field."""
+        found: list[Atom] = []
+        for at, atom in enumerate(self.atoms):
+            after = next((a.text[:1] for a in self.atoms[at + 1 :] if a.kind != SPACE), "")
+            name = atom.kind == NAME and not (atom.quote or atom.stops or atom.tag or after in ("", "/"))
+            if atom.kind not in (LITERAL, SPACE) and (not name or any(a.kind == NAME for a in found)):
+                break
+            found.append(atom)
+        return found
 
     def _fill(self, m: re.Match[str], fields: dict[str, str]) -> bool:
         """Fill in fields that are written simply; false if one is only white space."""
@@ -200,7 +219,6 @@ class Pattern:
 
     def match(self, text: str, i: int, fields: dict[str, str]) -> int:  # hot: the plain pattern first
         """The end of the pattern if it matches at ``i``, `NO`, or `MORE`; fills ``fields`` as far as it matches."""
-        n = len(text)
         first = self.first
         if first:
             if text.startswith(first, i):
@@ -214,18 +232,8 @@ class Pattern:
                 if not self.begins(text, i):
                     return NO
             elif not self.any_case:
-                return MORE if n - i < len(first) and first.startswith(text[i:]) else NO
-        for atom in self.atoms:
-            kind = atom.kind
-            if kind == LITERAL:
-                i = i + len(atom.text) if text.startswith(atom.text, i) else _literal(text, i, atom)
-            elif kind == SPACE:
-                i = skip_space(text, i, _SPACES)
-            else:
-                i = self._field(text, i, n, atom, fields)
-            if i < 0:
-                return i
-        return i
+                return MORE if len(text) - i < len(first) and first.startswith(text[i:]) else NO
+        return _read(self.atoms, text, i, fields)
 
     def plain(self) -> str:
         """A regular expression that matches as the pattern does, if its fields contain only word characters; each
@@ -293,11 +301,7 @@ class Pattern:
 
     def _place(self, text: str, i: int, at: int) -> int:
         """Where the atom with this number begins, in a text that contains those before it; else `NO`."""
-        if at > len(self.atoms):
-            return NO
-        part = Pattern([])
-        part.atoms = self.atoms[:at]
-        return part.match(text, i, {})
+        return NO if at > len(self.atoms) else _read(self.atoms[:at], text, i, {})
 
     def head(self) -> "Pattern":
         """The text before the first field."""
@@ -343,61 +347,73 @@ class Pattern:
         in_word = text[i - 1].isalnum() and text[i : i + 1].isalnum()
         return in_word and next((a.kind for a in self.atoms[at + 1 :] if a.kind != SPACE), NAME) == LITERAL
 
-    def _field(self, text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
+
+def _read(atoms: list[Atom], text: str, i: int, fields: dict[str, str]) -> int:
+    """The end of some atoms at ``i``, `NO`, or `MORE`; fills ``fields``."""
+    n = len(text)
+    for atom in atoms:
         kind = atom.kind
-        if atom.tag and text.startswith("/", i):
+        if kind == LITERAL:
+            if text.startswith(atom.text, i):
+                i += len(atom.text)
+            elif atom.any_case:
+                i = _any_case(text, i, atom.text)
+            else:
+                return MORE if n - i < len(atom.text) and atom.text.startswith(text[i:]) else NO
+        elif kind == SPACE:
+            i = _SPACES.match(text, i).end()
+        else:
+            i = NO if atom.tag and text.startswith("/", i) else _FIELDS[kind](text, i, n, atom, fields)
+        if i < 0:
+            return i
+    return i
+
+
+def _name(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
+    if atom.quote:
+        end = _until(text, i, n, atom, fields)
+        return NO if end >= 0 and not fields["name"] else end
+    m = _NAME.match(text, i)
+    if m is None:
+        return MORE if i == n else NO
+    end = m.end()
+    if end == n and end - i < MAX_FIELD:
+        return MORE
+    if atom.stops:
+        end = text.rfind(atom.stops[0], i + 1, end)
+        if end < 0:
             return NO
-        if kind == NAME:
-            return self._name(text, i, n, atom, fields)
-        if kind == DIGITS or kind == WORD:
-            m = (_DIGITS if kind == DIGITS else _WORD).match(text, i)
-            if m is None:
-                return MORE if i == n else NO
-            if m.end() == n:
-                return MORE
-            fields[atom.text] = m.group()
-            return m.end()
-        if kind == SAME:
-            value = fields.get(atom.text)
-            if value is None:  # an element of a list has no key
-                return NO
-            if text.startswith(value, i):
-                return i + len(value)
-            return MORE if rest_begins(value, text, i) else NO
-        return _until(text, i, n, atom, fields)
-
-    def _name(self, text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
-        if atom.quote:
-            end = _until(text, i, n, atom, fields)
-            return NO if end >= 0 and not fields["name"] else end
-        m = _NAME.match(text, i)
-        if m is None:
-            return MORE if i == n else NO
-        end = m.end()
-        if end == n and end - i < MAX_FIELD:
-            return MORE
-        if atom.stops:
-            end = text.rfind(atom.stops[0], i + 1, end)
-            if end < 0:
-                return NO
-        elif text[end - 1] == "/" and text.startswith(">", end):  # the tag closes itself
-            end -= 1
-            if end == i:
-                return NO
-        fields["name"] = text[i:end]
-        return end
+    elif text[end - 1] == "/" and text.startswith(">", end):  # the tag closes itself
+        end -= 1
+        if end == i:
+            return NO
+    fields["name"] = text[i:end]
+    return end
 
 
-def _may(text: str, i: int) -> bool:
-    """Whether a text may match a pattern about which nothing simple is known."""
-    return True
+def _run(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
+    m = (_DIGITS if atom.kind == DIGITS else _WORD).match(text, i)
+    if m is None:
+        return MORE if i == n else NO
+    if m.end() == n:
+        return MORE
+    fields[atom.text] = m.group()
+    return m.end()
 
 
-def _literal(text: str, i: int, atom: Atom) -> int:
+def _same(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
+    value = fields.get(atom.text)
+    if value is None:  # an element of a list has no key
+        return NO
+    if text.startswith(value, i):
+        return i + len(value)
+    return MORE if rest_begins(value, text, i) else NO
+
+
+def _any_case(text: str, i: int, literal: str) -> int:
     """Match a literal that is not spelled exactly at ``i``: perhaps in another case, or cut by the end of the text."""
-    literal = atom.text
     here = text[i : i + len(literal)]
-    if atom.any_case and here.isascii():
+    if here.isascii():
         here = here.lower()
     if len(here) < len(literal):
         return MORE if literal.startswith(here) else NO
@@ -424,6 +440,10 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
         return MORE
     fields[atom.text] = unescape(value) if atom.quote else value
     return end
+
+
+_FIELDS: Final = {NAME: _name, DIGITS: _run, WORD: _run, UNTIL: _until, ANY: _until, SAME: _same}
+"""The function that reads each kind of field."""
 
 
 def _simply(atom: Atom) -> str:

@@ -9,7 +9,6 @@ import msgspec
 from ..policy import Policy
 from ..regex import Regex
 from .file import Dialect
-from .loose import Loose
 from .markers import (
     Block,
     CallOpening,
@@ -19,8 +18,9 @@ from .markers import (
     Outline,
     Parameter,
     Scan,
+    Siblings,
+    Stray,
     is_spelled,
-    openings_of,
 )
 from .patterns import LITERAL, Pattern, worded
 from .undecided import Undecided, undecided_opening
@@ -65,9 +65,8 @@ class CallPlan(msgspec.Struct, eq=False):
 class ArgumentPlan(msgspec.Struct, eq=False, dict=True):
     """Arguments in markup."""
 
-    parameters: list[Parameter]
-    loose: list[Loose]  # the openings of those that may lack a tag, or repeat one
-    items: list[Parameter]
+    parameters: Siblings
+    items: Siblings  # the elements of lists
     token: str  # the token before each tag of an argument, if its closing names it; else ``""``
     comma: Pattern  # the separator of arguments
     breaks: tuple[str, ...]
@@ -77,12 +76,12 @@ class ArgumentPlan(msgspec.Struct, eq=False, dict=True):
     stray_closings: list[Pattern]
     """Closings of arguments that are one tag: where no argument is open, they close nothing."""
     others: list[Pattern]  # other markers that end a call: the next call, or the end of the turn
-    _undecided: dict[tuple[int, ...], Undecided] = {}
+    _undecided: dict[tuple[int, int], Undecided] = {}
 
     @cached_property
-    def openings(self) -> list[Pattern]:
-        """What opens an argument directly in the call."""
-        return openings_of(self.parameters)
+    def any_items(self) -> Siblings:
+        """The elements of a list that may have names of their own."""
+        return Siblings([*self.items, *self.parameters])
 
     @cached_property
     def begins(self) -> re.Pattern[str]:
@@ -91,16 +90,16 @@ class ArgumentPlan(msgspec.Struct, eq=False, dict=True):
         heads = [f"({p.opening.head().whole() or ''})" for p in self.parameters]
         return re.compile(rf"\s*+(?:{'|'.join(heads)})")
 
-    def undecided(self, within: Parameter | None, children: list[Parameter]) -> Undecided | None:
+    def undecided(self, within: Parameter | None, children: Siblings) -> Undecided | None:
         """What may come next among arguments in markup; ``None`` if a separator must come between them.
 
         Args:
             within: the template of the container around them; ``None`` if they are directly in the call.
             children: their own templates.
         """
-        asked = tuple(map(id, (within, *children)))
+        asked = id(within), id(children)
         found = self._undecided.get(asked)
-        if found is None and not self.comma:
+        if found is None and not self.comma.atoms:
             closings = self.closings if within is None else [within.closing]
             found = self._undecided[asked] = Undecided(children, closings, self.others)
         return found
@@ -131,13 +130,24 @@ class Plan(msgspec.Struct, eq=False, dict=True):
         calls = [o.pattern for o in own if o.form.arguments and o.form.syntax is None]
         return undecided_opening(dict.fromkeys(calls), self.arguments.undecided(None, self.arguments.parameters))
 
+    @cached_property
+    def stray_closings(self) -> Candidates[Stray]:
+        """The closings of calls and of arguments, for where none is open."""
+        closings = dict.fromkeys((*self.calls.call_closings, *self.arguments.stray_closings))
+        return Candidates(Stray(closing, False, []) for closing in closings)
+
+    @cached_property
+    def others(self) -> Candidates[Marker]:
+        """What may begin at a boundary, other than a call, with a literal."""
+        return Candidates(m for m in self.plain.edge if m.pattern.first)
+
     @property
     def naming(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
         """The words before a tool's name in ids and calls (``functions``; ``:`` or ``.`` for any that end so), those
         after it (``json``), and whether a number follows it in calls."""
         return self.dialect.derived("naming", _naming)
 
-    @property
+    @cached_property
     def repairs(self) -> bool:
         """Whether arguments that are not quite JSON are repaired."""
         return self.policy.bad_arguments == "repair"

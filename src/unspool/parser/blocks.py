@@ -3,12 +3,12 @@
 from typing import Final
 
 from ..dialect.markers import CALL_END, Block, CallOpening, Opening, Scan
-from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_brackets, skip_space, worded
+from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space, worded
 from ..regex import Regex
 from . import states
 from .calls import Calls
 from .lookout import first_of
-from .openings import Match
+from .openings import SURPLUS, Match
 from .parts import Steps
 
 _CLOSING_TAG = Regex(r"</[A-Za-z][\w:.\-]{0,63}+>")
@@ -73,15 +73,16 @@ class Blocks(Steps):
                 other = len(self._tape.buf)
             elif other >= 0 and within is not None and look.first(self._plan.calls.bare_closings, j) == other:
                 self._ledger.notice("missing_close", self._tape.buf[j:other])  # brackets are optional, but one opened
-            r = first_of((r, other))
+            r = other if r == NO else first_of((r, other))
         if r >= 0:
             self._close_block(r)
+        elif self._plan.calls.bare_closings and (r == NO or self._tape.final):
+            r = first_of((r, self._bare_closing(j)))
         return r
 
     def _bare_closing(self, j: int) -> int:
         """The block's closing without the bracket that it begins with: the model forgot it."""
-        closings = self._plan.calls.bare_closings
-        r = self._look.soonest(closings, j) if closings else NO
+        r = self._look.soonest(self._plan.calls.bare_closings, j)
         if r >= 0:
             self._ledger.notice("missing_close", self._tape.buf[j:r])
             self._close_block(r)
@@ -97,13 +98,14 @@ class Blocks(Steps):
     def _surplus(self, j: int) -> int:
         """Closing brackets that are too many: before the block's closing, or what may follow calls."""
         tape = self._tape
-        n = skip_brackets(tape.buf, j)
-        if n == j:
-            return NO
+        n = self._openings.surplus_end(j) if tape.buf[j] in SURPLUS else j
+        if n == j or n == MORE:
+            return min(n, NO)
         within = self._bracketed()
         r = self._openings.surplus(j, () if within is None else (within.closing, *self._plan.calls.bare_closings))
-        following = self._openings.separated(n) if r == NO else j
-        if r == NO and following - n <= MAX_SPACE:
+        follows = r == NO and "`" not in tape.buf[j:n]  # a fence before another call opens there
+        following = self._openings.separated(n) if follows else j
+        if follows and following - n <= MAX_SPACE:
             found, more = (None, True) if following == MORE else self._opening_at(following)
             if found is None or found[1].weak:
                 r = MORE if more else min(self._opens_other(n), n)
@@ -117,16 +119,15 @@ class Blocks(Steps):
 
     def _stray_closing(self, j: int) -> int:
         """A second closing of the call, or another call's, or an argument's: it is dropped."""
-        thought = self._thought_closes(j)
-        if thought != NO:
-            return MORE if thought == MORE else NO
+        if self._ledger.paused and (thought := self._thought_closes(j)) != NO:
+            return min(thought, NO)
         found = NO
-        for closing in (*self._plan.calls.call_closings, *self._plan.arguments.stray_closings):
-            r = self._look.stands(closing, j)
-            if r >= 0 and worded(closing.first):
+        for stray in self._plan.stray_closings.at(self._tape.buf, j):
+            r = self._look.stands(stray.pattern, j)
+            if r >= 0 and worded(stray.pattern.first):
                 self._tape.i = r
                 self._ledger.markup(self._tape.here)
-                self._ledger.notice("stray_close", closing.first)
+                self._ledger.notice("stray_close", stray.pattern.first)
                 return r
             found = min(found, r)
         return found if found != NO else self._foreign_closing(j)
@@ -134,7 +135,7 @@ class Blocks(Steps):
     def _foreign_closing(self, j: int) -> int:
         """A closing tag of no marker, where only calls may be, and what may follow a call follows: it is dropped."""
         tape = self._tape
-        if self._bracketed() is None or not self._plan.dialect.argument or self._plan.policy.stray_markers != "drop":
+        if not self._plan.dialect.argument or self._bracketed() is None or self._plan.policy.stray_markers != "drop":
             return NO
         m = _CLOSING_TAG.match(tape.buf, j)
         if m is None:
@@ -148,9 +149,7 @@ class Blocks(Steps):
 
     def _thought_closes(self, j: int) -> int:
         """The end of the closing of the reasoning that the calls interrupted."""
-        if not self._ledger.paused:
-            return NO
-        return self._look.soonest(self._plan.reasoning.closings, j)
+        return self._look.soonest(self._plan.reasoning.closings, j) if self._ledger.paused else NO
 
     def _cut_closing(self, j: int, *, cut: bool) -> int:
         """The end of a partial closing at ``j``; ``cut``: the output ends inside a marker."""
@@ -234,10 +233,11 @@ class Blocks(Steps):
 
     def _opens_other(self, j: int) -> int:
         """The end of what begins at ``j``, if it is something other than a call of this block; else `NO` or `MORE`."""
-        r = self._look.first_marker((m for m in self._plan.plain.edge.at(self._tape.buf, j) if m.pattern.first), j)
+        others = self._plan.others.at(self._tape.buf, j)
+        r = self._look.first_marker(others, j) if others else NO
         if r < 0 and self._look.outline.calls:
             r = first_of((r, self._openings.opens_next(j)))
-        return self._look.settled(r)
+        return r
 
     def text(self) -> bool:  # hot: one step takes all it can
         """In stray text in a block: it is content, up to what ends it."""
@@ -319,9 +319,8 @@ class Blocks(Steps):
 
 _BETWEEN: Final = (
     Blocks._block_closing,
-    Blocks._bare_closing,
-    Blocks._surplus,
     Blocks._next_call,
+    Blocks._surplus,
     Blocks._stray_closing,
 )
-"""What may follow a call, in the order in which it counts. A call may begin with what closes one."""
+"""What may follow a call, in the order in which it counts. A call may begin with what closes one, or a bracket."""

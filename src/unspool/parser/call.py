@@ -90,7 +90,7 @@ class OpenCall(msgspec.Struct, eq=False):
         self.started = True
         holds = ledger.holds
         header = bool(holds) and holds[-1].why == Why.HEADER
-        refused = self._refused()
+        refused = "" if known else self._refused()
         if refused:
             self.sink = CallSink.DROP if policy.unknown_tool == "drop" and known is False else CallSink.TEXT
             if not header:
@@ -125,9 +125,9 @@ class OpenCall(msgspec.Struct, eq=False):
         ledger.start_call(self.id, self.name, end, known)
 
     def _refused(self) -> str:
-        """The notice of a call that is not sent because of its name; empty if it is sent."""
+        """The notice of a call that is not sent because its name is not a declared tool's; empty if it is sent."""
         # A control character, or one that cannot be seen, may steer the terminals and the logs of clients.
-        if not self.known and not self.name.isprintable():
+        if not self.name.isprintable():
             return "call_without_name"
         return "undeclared_tool" if self.known is False and self.context.plan.policy.unknown_tool != "forward" else ""
 

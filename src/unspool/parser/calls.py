@@ -86,8 +86,7 @@ class Calls(Steps):
         base = tape.base
         look.spared.clear()  # a new part begins
         self._opens_block = o.block is not None
-        if self._opens_block:
-            self.given_back = False
+        self.given_back &= not self._opens_block
         thought = ledger.thinking or ledger.paused
         whole = None if ledger.holds or thought or look.marks is not None else self._whole(form, block, match)
         if state in _PROSE:
@@ -112,8 +111,6 @@ class Calls(Steps):
         self.within = block
         parts.margin, parts.seen = "", True
         if form.shape is None:
-            self._mend_name(call, base + end)
-            call.announce(base + end)
             self._begin_arguments(call, end)
         elif form.forced and self._openings.named and self._openings.wrapped(end) == 0:
             self._begin_forced(call, end - 1)
@@ -121,10 +118,9 @@ class Calls(Steps):
             self._begin_object(call, form.shape, end)
 
     def _mend_name(self, call: OpenCall, end: int) -> None:
-        """If the name is a declared one with the id written wrongly around it, it is that one; its header ends at an
-        offset, and an id that contains the name stays as written."""
-        names = self._context.names
-        mended = self._context.mended(call.name) if names and call.name not in names else ""
+        """If the undeclared name is a declared one with the id written wrongly around it, it is that one; its header
+        ends at an offset, and an id that contains the name stays as written."""
+        mended = self._context.mended(call.name)
         if mended:
             self._ledger.notice("mended_name", call.name)
             if "{name}" in self._plan.dialect.id:
@@ -158,7 +154,8 @@ class Calls(Steps):
         if not form.arguments or form.forced or form.syntax == Syntax.TEXT:
             return None
         buf, i, policy = self._tape.buf, match.end, self._plan.policy
-        if len(buf) - i < _SOON and buf.find(form.closing.first, i) < 0:
+        last = form.closing.first or "}" * (form.syntax == Syntax.JSON)
+        if len(buf) - i < _SOON and buf.find(last, i) < 0:
             return None
         marked = form.marked or block.marked
         whole = self._plain(form, match, buf, bare=not marked)
@@ -243,9 +240,12 @@ class Calls(Steps):
         self._parts.state = states.BLOCK
 
     def _begin_arguments(self, call: OpenCall, i: int) -> None:
-        tape = self._tape
+        """Announce a call whose header ends at ``i``, and begin its arguments."""
+        tape, form = self._tape, call.form
+        if self._context.names and call.name not in self._context.names:
+            self._mend_name(call, tape.base + i)
+        call.announce(tape.base + i)
         tape.i = i
-        form = call.form
         if not form.arguments:
             call.put("{}", tape.here)
             call.complete = True
@@ -314,12 +314,14 @@ class Calls(Steps):
 
     def inside(self) -> bool:
         """In arguments that are one literal or written one by one, or in the rest of a broken call."""
-        reader = self.broken or self.reader
-        assert self.call is not None
+        call, reader = self.call, self.broken or self.reader
+        assert call is not None
         assert reader is not None
         going = reader.read()
+        while going and reader.mode == Mode.READING and not (self._ledger.holds or call.thought):
+            going = reader.read()
         if reader.mode != Mode.READING:
-            self._after(self.call, reader.mode)
+            self._after(call, reader.mode)
         return going
 
     def _after(self, call: OpenCall, mode: str) -> None:
@@ -461,7 +463,8 @@ class Calls(Steps):
             ledger.holds.remove(doubtful)
         if ledger.holds and not ledger.held_for(Why.HEADER):
             self._overflow()  # its end comes too late to decide, however the text is cut
-        self._let_out(call)
+        if not call.complete:
+            self._let_out(call)
         self._forget()
         sent = call.sink == CallSink.CALL
         if sent:
@@ -657,11 +660,10 @@ class Calls(Steps):
         tape.i = len(tape.buf)
         self._end_call(call.status if broken is not None or call.complete else "incomplete", tape.end, closed=False)
 
-    def release_space(self) -> None:
+    def release_space(self, call: OpenCall) -> None:
         """Emit markup inside a call, which must not wait without limit."""
-        call = self.call
-        here = self._tape.base + self._tape.i
-        if call is None or here - self._ledger.at <= MAX_SPACE or self._ledger.held_for(Why.HEADER):
+        here = self._tape.here
+        if self._ledger.held_for(Why.HEADER):
             return
         if call.sink != CallSink.CALL:
             call.pass_by(here)

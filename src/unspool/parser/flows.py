@@ -350,6 +350,8 @@ def _marked(machine: Machine) -> bool:
 
 def _markup(machine: Machine, fold: Fold, call: OpenCall, reader: MarkupReader) -> Flow | None:
     tape = machine.tape
+    if reader.value is not None and reader.value.starting:
+        return None
     value = reader.streams()
     closing = value is not None and value.parameter.find.search(tape.buf, tape.i)
     if value is not None and not closing:

@@ -1,6 +1,8 @@
 """Looks for markers at a place: whether one is there, whether it counts, and what may follow it."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -12,6 +14,7 @@ from ..dialect.plan import Plan
 from .ledger import Ledger, Tape
 from .token_feed import is_distinct
 
+_PATTERN: Final = attrgetter("pattern")
 ALWAYS: Final = -(1 << 62)  # before any offset
 
 
@@ -142,13 +145,14 @@ class Lookout(msgspec.Struct, eq=False):
         """The end of the first of some patterns that matches at ``i``; ``soon``: `MORE` if one before it may match;
         ``fields``: those that they repeat."""
         buf = self._tape.buf
-        found = NO
+        found, rest = NO, len(buf) - i
         for pattern in patterns:
             begins = pattern.first
-            # Most patterns are not there: for these, this spares two calls.
-            if begins and len(buf) - i >= len(begins) and not pattern.any_case and not buf.startswith(begins, i):
+            # Most patterns are not there: for these, this spares a call.
+            if not (buf.startswith(begins, i) or pattern.any_case or (rest < len(begins) and begins[:rest] == buf[i:])):
                 continue
-            r = self.stands(pattern, i, dict(fields))
+            given = dict(fields)
+            r = self.stands(pattern, i, given) if self.ignores else pattern.match(buf, i, given)
             if r >= 0 or (soon and r == MORE and not self._tape.final):
                 return r
             found = min(found, r)
@@ -165,25 +169,26 @@ class Lookout(msgspec.Struct, eq=False):
         return self.end_counts(i, r) if r >= 0 and marker.kind == END else r
 
     def first_marker(self, markers: Iterable[Marker], i: int) -> int:
-        """The end of the first of some markers at ``i`` that counts."""
-        return first_of(self.marker(marker, i) for marker in markers)
+        """The end of the first of some markers at ``i`` that counts, as `settled`."""
+        return self.settled(first_of(map(partial(self.marker, i=i), markers)))
 
     def end_here(self, i: int) -> int:
         """The end of an ``end`` or ``start`` at ``i``."""
-        return self.settled(self.first_marker(self.plan.ends.at(self._tape.buf, i), i))
+        ends = self.plan.ends.at(self._tape.buf, i)
+        return self.first_marker(ends, i) if ends else NO
 
     def end_counts(self, i: int, end: int) -> int:
         """Whether an ``end`` counts: as text, it does only before white space, an end, an opening, or nothing."""
-        if self.replay or self.marked(i):
-            return end
         tape = self._tape
+        if self.replay or (self.marks and tape.base + i in self.marks):
+            return end
         buf = tape.buf
         j = skip_space(buf, end)
         if j - end > MAX_SPACE:
             return NO
         if j == len(buf):
             return end if tape.final else MORE
-        found = self.first([m.pattern for m in self.outline.edge.at(buf, j) if m.marked and m.pattern.first], j)
+        found = self.first(map(_PATTERN, self.outline.marked.at(buf, j)), j)
         return end if found >= 0 or (found == MORE and tape.final) else found
 
     def closing(self, i: int) -> int:

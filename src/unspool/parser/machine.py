@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from ..dialect.patterns import MAX_SPACE
 from ..events import Stage
 from . import states
 from .blocks import Blocks
@@ -79,8 +80,9 @@ class Machine:
                 going = STEPS[state](owners[_OWNERS[state]])
             if going or (ledger.holds and ledger.too_much()):
                 continue
-            if calls.call is not None:
-                calls.release_space()
+            call = calls.call
+            if call is not None and tape.base + tape.i - ledger.at > MAX_SPACE:
+                calls.release_space(call)
             return
 
     def _step(self) -> bool:

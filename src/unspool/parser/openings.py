@@ -4,14 +4,16 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
-from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
+from ..dialect.follows import ARGUMENT_END, FOLLOWERS
 from ..dialect.markers import (
     ARGUMENT_KEYS,
     BLOCK_END,
+    CALL,
     CALL_END,
     END,
     NAME_KEYS,
@@ -45,6 +47,7 @@ from .ledger import Tape
 from .lookout import ALWAYS, Lookout, first_of
 
 NULL: Final = "null"
+SURPLUS: Final = ("]", "}", ")", "`")  # the first character of what may close too much
 
 _JSON_KEY = Regex(rf'\s*+"((?:[^"\\\n]|\\.){{0,256}}+)"{SPACES}:')
 _JSON_KEY_MAYBE = Regex(rf'\s*+(?:"(?:[^"\\\n]|\\.){{0,256}}+(?:\\|"{SPACES})?)?\Z')
@@ -68,6 +71,7 @@ class Match(msgspec.Struct, frozen=True):
 
 
 _NONE: Final = Match(NO, {})
+_END: Final = attrgetter("end")
 
 
 class Openings(msgspec.Struct, eq=False):
@@ -92,17 +96,13 @@ class Openings(msgspec.Struct, eq=False):
         if not o.marked and (self.names is None or not (edge or self._stands_apart(o, i))):
             return _NONE
         fields: dict[str, str] = {}
-        r = look.stands(o.pattern, i, fields)
+        r = look.stands(o.pattern, i, fields) if look.ignores else o.pattern.match(tape.buf, i, fields)
         if r == NO:
             return _NONE
         if r == MORE:
             return self._unfinished(o, form, i, fields)
         if form.shape is not None:
             return Match(self._object_begins(o, form, r), fields)
-        if form.name:
-            fields["name"] = form.name
-            if not self._takes_text(form):
-                return _NONE
         if not self._declared(o, i, fields):
             return _NONE
         undeclared = form.wordless and self.names is not None and not self.declares(fields["name"])
@@ -114,11 +114,6 @@ class Openings(msgspec.Struct, eq=False):
     def declares(self, name: str) -> bool:
         """Whether a declared tool has this name."""
         return self.names is not None and name in self.names
-
-    def _takes_text(self, form: Form) -> bool:
-        """Whether the tool of a form with bare text takes text: one that is declared may have other arguments."""
-        tool = None if self.names is None else self.names.get(form.name)
-        return tool is None or takes_text(tool, form.key)
 
     def _unfinished(self, o: CallOpening, form: Form, i: int, fields: dict[str, str]) -> Match:
         """How an opening matches that the text cuts: at the output's end, it is a call's if its name is complete, and
@@ -183,8 +178,14 @@ class Openings(msgspec.Struct, eq=False):
     def _declared(self, o: CallOpening, i: int, fields: dict[str, str]) -> bool:
         """Whether the name may be a call's. If it is unmarked or has unusual characters, it must be declared.
 
-        A longer declared name is not split (`{name}.{name}`, `{name}:{index}`).
+        A longer declared name is not split (`{name}.{name}`, `{name}:{index}`). The tool of a form with bare text must
+        take text, if it is declared.
         """
+        if o.form.name:
+            fields["name"] = o.form.name
+            tool = None if self.names is None else self.names.get(o.form.name)
+            if tool is not None and not takes_text(tool, o.form.key):
+                return False
         if o.pattern.splits_name and self.declares(o.pattern.longer_name(self.tape.buf, i)):
             return False
         name = fields.get("name", "")
@@ -258,11 +259,11 @@ class Openings(msgspec.Struct, eq=False):
         begun = arguments.begins.match(self.tape.buf, i)
         if begun and begun.lastindex and self.look.stands(arguments.parameters[begun.lastindex - 1].opening, i) >= 0:
             return i
-        r = self.look.first(arguments.openings, i)
+        r = self.look.first(arguments.parameters.openings, i)
         if r < 0 and self.tape.buf[i] == "{":
             return i
         if r == NO and not self.tape.final:
-            r = self.look.first([loose.unopened for loose in arguments.loose], i)
+            r = self.look.first([loose for _, loose in arguments.parameters.unopened], i)
         if r >= 0 or not (stray := arguments.stray_closings):
             return r
         end = self.look.first(stray, i)
@@ -271,14 +272,15 @@ class Openings(msgspec.Struct, eq=False):
         j = skip_space(self.tape.buf, end)
         if j == len(self.tape.buf):
             return i if self.tape.ended else MORE
-        behind = first_of((self.look.first(arguments.openings, j), self.look.first(arguments.closings, j)))
+        behind = first_of((self.look.first(arguments.parameters.openings, j), self.look.first(arguments.closings, j)))
         return i if behind >= 0 else behind
 
     def _key_in_name(self, i: int, fields: dict[str, str]) -> int:
         """The end of a name, up to ``i``, to which the key of its first argument is glued, as it lacks its first tag;
         `NO` or `MORE`. The key must be declared."""
         name, names = fields.get("name", ""), self.names or {}
-        r = NO if name in names else self.look.first([loose.tags[0] for loose in self.look.plan.arguments.loose], i)
+        loose = () if name in names else self.look.plan.arguments.parameters.loose
+        r = self.look.first([each.tags[0] for _, each in loose], i)
         if r == NO:
             return NO
         found = (n for n in names if name.startswith(n) and name[len(n) :] in properties_of(names[n]))
@@ -357,7 +359,7 @@ class Openings(msgspec.Struct, eq=False):
         """Whether an object is a call of this name; if nothing marks it, the name must be declared."""
         if not form.other and (form.marked or block.marked or (form.forced and name == self.named)):
             return True
-        return self.declares(name)
+        return self.names is not None and name in self.names
 
     def may_name(self, i: int) -> bool:
         """Whether the text from ``i`` to the output's end may be the name of a declared tool, or its beginning."""
@@ -422,8 +424,9 @@ class Openings(msgspec.Struct, eq=False):
         ends = ((o, self.look.stands(o.pattern, i)) for o in inner if o.form.shape is not None)
         return self.look.settled(first_of(self._object_begins(o, o.form, end) if end >= 0 else end for o, end in ends))
 
-    def _opens(self, openings: Iterable[CallOpening], i: int, *, edge: bool) -> int:
-        return self.look.settled(first_of(self.match(o, i, edge=edge).end for o in openings))
+    def _opens(self, openings: list[CallOpening], i: int, *, edge: bool) -> int:
+        matches = map(partial(self.match, i=i, edge=edge), openings)
+        return self.look.settled(first_of(map(_END, matches))) if openings else NO
 
     def follows_call(self, i: int, *, closed: bool = False) -> int:
         """``i`` if what follows may follow a call: its block's closing (unless ``closed``), another call, the end."""
@@ -436,19 +439,27 @@ class Openings(msgspec.Struct, eq=False):
         r = self.behind(CALL_END, j, closed=closed)
         return i if r >= 0 or (r == MORE and tape.ended) else r
 
+    def surplus_end(self, i: int) -> int:
+        """The end of the brackets at ``i`` that may close too much, or `MORE`; fences count if the text opened none."""
+        buf, quoting = self.tape.buf, self.look.ledger.quoting
+        n = skip_brackets(buf, i)
+        if buf.startswith("`", n) and rest_begins("```", buf, n) and not self.tape.final:
+            return MORE
+        return i if "`" in buf[i:n] and (quoting.left or quoting.fenced()) else n
+
     def surplus(self, i: int, closings: Iterable[Pattern]) -> int:
         """The end of the brackets at ``i`` that close too much, if one of some closings or the turn's end follows."""
         buf = self.tape.buf
-        n = skip_brackets(buf, i)
+        n = self.surplus_end(i) if buf.startswith(SURPLUS, i) else i
         if n == i or n - i > MAX_SPACE:
             return NO
-        if n == len(buf) and not self.tape.final:
+        if n == MORE or (n == len(buf) and not self.tape.final):
             return MORE
         patterns = list(closings)
         for k in range(i + 1, n + 1):  # as few brackets as possible are too many: a closing may begin with others
             r = n if k == len(buf) else min(self.look.first(patterns, k), k)
             behind = skip_space(buf, k)
-            if r == NO and buf[k - 1] in "]})" and behind - k <= MAX_SPACE:
+            if r == NO and buf[k - 1] in "]})`" and behind - k <= MAX_SPACE:
                 r = min(self.look.end_here(behind), k)
             if r == MORE and not self.tape.final:
                 return MORE
@@ -464,24 +475,24 @@ class Openings(msgspec.Struct, eq=False):
             i: the end of white space and separators after it.
             closed: the block is closed as well.
         """
+        look, calls, found = self.look, self.look.plan.calls, NO
         inside = closing == ARGUMENT_END
-        kinds = [kind for kind in FOLLOWERS[closing] if kind != ARGUMENT and not (closed and kind == BLOCK_END)]
-        r = first_of(map(partial(self._stands, i=i, inside=inside), kinds))
-        return i if r >= 0 else r
-
-    def _stands(self, kind: str, i: int, *, inside: bool) -> int:
-        """The end of a marker of one kind at ``i``; ``inside``: in the arguments of a call."""
-        look = self.look
-        if kind == CALL_END:
-            return look.first(look.plan.calls.argument_followers if inside else look.plan.calls.call_closings, i)
-        if kind == BLOCK_END:
-            return look.first(look.plan.calls.block_closings, i)
-        return look.end_here(i) if kind == END else self._another(i, inside=inside)
-
-    def _another(self, i: int, *, inside: bool) -> int:
-        """The end of the opening of another call at ``i``, in the arguments of one (``inside``) or after one."""
-        r = NO if inside else self.look.first(self.look.plan.calls.call_openings, i)
-        return r if r >= 0 else first_of((r, self.opens_next(i, inside=inside)))
+        for kind in FOLLOWERS[closing]:
+            if kind == CALL_END:
+                r = look.first(calls.argument_followers if inside else calls.call_closings, i)
+            elif kind == BLOCK_END:
+                r = NO if closed else look.first(calls.block_closings, i)
+            elif kind == END:
+                r = look.end_here(i)
+            elif kind == CALL:
+                found = min(found, r := NO if inside else look.first(calls.call_openings, i))
+                r = r if r >= 0 else self.opens_next(i, inside=inside)
+            else:
+                continue
+            if r >= 0:
+                return i
+            found = min(found, r)
+        return found
 
     # -- a marker in an open string -----------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from ..dialect.markers import END, FRAME, REASONING, START, Marker, Opening
-from ..dialect.patterns import NO, skip_space
+from ..dialect.patterns import ANY, NO, skip_space
 from ..dialect.plan import Plan
 from . import states
 from .ledger import Ledger, Tape, Why
@@ -89,9 +89,11 @@ class Parts(msgspec.Struct, eq=False):
         self._ledger.paused = False
         self._ledger.quoting.restart()
 
-    def begin_frame(self, o: Marker, end: int) -> None:
-        """A frame of content begins; its header ends at ``end``."""
+    def begin_frame(self, o: Marker, i: int, end: int) -> None:
+        """A frame of content begins, with the header ``buf[i:end]``. What a field of it says is told, as it is lost."""
         self._ledger.markup(self._tape.base + end)
+        if any(a.kind == ANY for a in o.pattern.atoms):
+            self._ledger.notice("stray_open", self._tape.buf[i:end].strip())
         self.end_turn(end)
         self.framed = True
         self._lead = lead_of(o)
@@ -125,11 +127,12 @@ class Parts(msgspec.Struct, eq=False):
             self.begin_reasoning(tape.base + end, lead_of(o))
             tape.i = end
         elif o.kind == FRAME:
-            self.begin_frame(o, end)
+            self.begin_frame(o, i, end)
         else:
             ledger.markup(tape.base + end)
             self.end_turn(end, o)
-            self.skip_others(o)
+            if self._look.replay:
+                self.skip_others(o)
         return end
 
     def skip_others(self, o: Marker) -> None:

@@ -424,7 +424,7 @@ class Prose(Steps):
         framed = self._parts.framed
         if o.kind == FRAME:
             self._cut_thought(p - take)
-            self._parts.begin_frame(o, end)
+            self._parts.begin_frame(o, p, end)
         else:
             held = self._plan.policy.reasoning_in_content == "closed"
             if not held:  # otherwise its margin is given back with it
@@ -547,7 +547,7 @@ class Prose(Steps):
             return NO
         self._ledger.text(self._tape.base + p)
         self._tape.i = p
-        whole = any(self._openings.as_text(o, p) for o in begun if o.pattern.begins(buf, p))
+        whole = any(self._openings.as_text(o, p) for o in begun if o.pattern.head().match(buf, p, {}) != NO)
         self._ledger.notice("opening_as_text" if whole else "call_without_name", begun[0].pattern.first)
         return self._enter_nameless(pairs, p)
 

@@ -26,6 +26,7 @@ class Quoting(msgspec.Struct, eq=False):
     upto: int = -(1 << 62)  # the offset up to which content was examined
     begun: bool = False  # there was content since the last part began
     _waiting: list[tuple[str, int]] = []
+    left: bool = False  # whether a fence was open where the last part ended
     _open: int = 0  # how many backticks opened the open fence; 0 if there is none
     _odd: bool = False  # the current line has an odd number of single backticks
     _span_at: int = 0  # the offset of the last of them
@@ -35,6 +36,7 @@ class Quoting(msgspec.Struct, eq=False):
 
     def restart(self) -> None:
         """Another part begins, in which no code continues."""
+        self.left = self.fenced()
         self.begun = False
         self._waiting.clear()
         self._odd = False

@@ -1,15 +1,14 @@
 """Renders messages as a family's chat template writes them, with the templates of its dialect."""
 
-import random
 import re
-import string
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..dialect.compiling import compile_plan
+from ..dialect.examples import json_type, tools_of
 from ..dialect.file import Dialect
-from ..dialect.ids import fill_id, fill_letters
+from ..dialect.ids import fill_id, fill_letters, random_letters
 from ..dialect.plan import string_ends
 from ..dialect.registry import as_dialect
 from ..dialect.syntax import is_keyword
@@ -20,10 +19,8 @@ from ..message import Message, ToolCall
 from ..parser import parse
 from ..toolset import Toolset, read_toolset
 from .turn import Turn, TurnCall, read_turn
-from .values import JSON, PYTHON, Raw, Value, as_escape, declare, in_quotes, kind, unfold, write
+from .values import JSON, PYTHON, Raw, Value, as_escape, in_quotes, unfold, write
 
-_ALPHABET: Final = string.ascii_letters + string.digits
-_choice = random.SystemRandom().choice
 _TRIES: Final = 100  # to draw an id that is not given yet
 _MAX_SHOWN: Final = 60
 
@@ -96,7 +93,7 @@ class _TurnWriter:
         self.begin = stage or d.stage
         unknown = tools.tools is None and turn.calls
         self.names = tools.names or ()
-        self.tools = read_toolset(declare((c.name, c.value) for c in turn.calls)) if unknown else tools
+        self.tools = read_toolset(tools_of((c.name, c.value) for c in turn.calls)) if unknown else tools
         self.alternatives = {
             "reasoning": writable(d.reasoning),
             "content": writable(d.preamble or d.content if turn.calls else d.content),
@@ -370,7 +367,7 @@ class _TurnWriter:
 
 
 def _argument_fields(key: str, value: Value) -> dict[str, str]:
-    return {"key": key, "string": "true" if isinstance(value, str) else "false", "type": kind(value)}
+    return {"key": key, "string": "true" if isinstance(value, str) else "false", "type": json_type(value)}
 
 
 def _spelled_otherwise(m: re.Match[str]) -> str:
@@ -409,7 +406,7 @@ def _drawn(template: str, given: Container[str]) -> str:
     """An id with random letters, of which a few tries find one that is not given yet."""
     own = template
     for _ in range(_TRIES if "?" in template else 0):
-        own = fill_letters(template, "".join(_choice(_ALPHABET) for _ in range(template.count("?"))))
+        own = fill_letters(template, random_letters(template.count("?")))
         if own not in given:
             break
     return own

@@ -1,8 +1,7 @@
 """Stateless approvals of calls: each approval request has an id that only this server can make for this call.
 
-The id has a random part, a mark of the call (the same for equal calls, to find one among many) and a MAC over the
-random part, the tool server, the tool, its arguments and the client's API key. An answer with this id proves that the
-call is exactly the one that was shown.
+The id has a random part and a MAC over that, the tool server, the tool, its arguments and the client's API key. An
+answer with this id proves that the call is exactly the one that was shown.
 """
 
 import hashlib
@@ -13,7 +12,6 @@ from typing import Final
 
 PREFIX: Final = "mcpr_"
 _NONCE: Final = 16  # characters
-_MARK: Final = 16
 _MAC: Final = 32
 
 
@@ -28,15 +26,6 @@ class Approvals:
         """Make the id of a request to approve a call, by its server, the tool's name there, and its JSON text."""
         return self._made(secrets.token_hex(_NONCE // 2), server, tool, arguments)
 
-    def mark(self, server: str, tool: str, arguments: str) -> str:
-        """The mark in the ids for this call, which only this server can make."""
-        return self._digest("mark", server, tool, arguments)[:_MARK]
-
-    @staticmethod
-    def mark_of(id: str) -> str:
-        """The mark in an id; any text if the id is not one of ours."""
-        return id[len(PREFIX) + _NONCE :][:_MARK]
-
     def answers(self, id: str, server: str, tool: str, arguments: str) -> bool:
         """Whether an id was made for this call, this client and with this key."""
         if not id.startswith(PREFIX) or not id.isascii():  # only ASCII can be compared in constant time
@@ -44,8 +33,5 @@ class Approvals:
         return hmac.compare_digest(id, self._made(id[len(PREFIX) :][:_NONCE], server, tool, arguments))
 
     def _made(self, nonce: str, *call: str) -> str:
-        return PREFIX + nonce + self.mark(*call) + self._digest(nonce, *call)[:_MAC]
-
-    def _digest(self, *parts: str) -> str:
-        # The word for marks is shorter than any nonce, so a mark never equals a MAC.
-        return hmac.new(self._key, json.dumps([self._caller, *parts]).encode(), hashlib.sha256).hexdigest()
+        signed = json.dumps([self._caller, nonce, *call]).encode()
+        return PREFIX + nonce + hmac.new(self._key, signed, hashlib.sha256).hexdigest()[:_MAC]

@@ -6,6 +6,7 @@ a conversation takes space in proportion to its turns.
 
 from array import array
 from collections.abc import Iterable
+from io import StringIO
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -71,52 +72,28 @@ def pack(turn: RememberedTurn, before: RememberedTurn | None, packed: int) -> Pa
 
 def unpack(path: Iterable[Packed]) -> tuple[RememberedTurn | None, int]:
     """Unpack the last turn of a path, in linear time, and count the characters of the packed turns."""
-    texts, ids, thoughts = _PieceList(), _PieceList(), _PieceList()
+    texts, ids = StringIO(newline=""), array("q")  # each is cut and extended in place
+    thoughts: list[bytes] = []
     last, size = None, 0
     for last in path:
         size += len(last.prompt) + len(last.text)
-        texts.cut(last.shared).extend(last.prompt, last.text)
-        thoughts.cut(last.shared_thoughts).extend(last.thoughts)
-        ids.cut(last.shared_ids).extend(_ids(last.prompt_ids or b""), _ids(last.ids or b""))
+        texts.truncate(texts.seek(last.shared))
+        texts.write(last.prompt + last.text)
+        ids[last.shared_ids :] = _ids((last.prompt_ids or b"") + (last.ids or b""))
+        thoughts[last.shared_thoughts :] = last.thoughts
     if last is None:
         return None, 0
-    text = "".join(texts.pieces)
-    known = array("q")
-    for piece in ids.pieces:
-        known += piece
-    at, at_id = len(text) - len(last.text), len(known) - len(last.ids or b"") // 4
+    text = texts.getvalue()
+    at, at_id = len(text) - len(last.text), len(ids) - len(last.ids or b"") // 4
     turn = RememberedTurn(
         last.key,
         text[:at],
-        None if last.prompt_ids is None else known[:at_id],
+        None if last.prompt_ids is None else ids[:at_id],
         last.text,
-        None if last.ids is None else known[at_id:],
-        tuple(digest for piece in thoughts.pieces for digest in piece),
+        None if last.ids is None else ids[at_id:],
+        tuple(thoughts),
     )
     return turn, size
-
-
-class _PieceList:
-    """A sequence in pieces, which is cut and extended at its end."""
-
-    def __init__(self) -> None:
-        self.pieces: list[Any] = []
-        self._length = 0
-
-    def cut(self, length: int) -> "_PieceList":
-        """Keep the first elements alone."""
-        while self._length > length:
-            piece = self.pieces.pop()
-            self._length -= len(piece)
-            if self._length < length:
-                self.extend(piece[: length - self._length])
-        return self
-
-    def extend(self, *pieces: Any) -> None:
-        for piece in pieces:
-            if piece:
-                self.pieces.append(piece)
-                self._length += len(piece)
 
 
 def _shared(one: Any, other: Any) -> int:

@@ -19,7 +19,7 @@ from .common import SWITCHES
 from .examined import ExaminedTemplate
 from .fields import BadRequest
 from .tokenizer import Tokenizer, read_tokenizer
-from .writing import ConversationWriter, NoBridge
+from .writing import ConversationWriter
 
 __all__ = ["Prompts", "Tokenizer", "read_tokenizer"]
 
@@ -61,13 +61,7 @@ class Prompts(ExaminedTemplate):
         answer's last text, or what follows it; `BadRequest` if it refuses the request."""
         writing = ConversationWriter(self, request, waiting)
         written = cache(lambda: clean(writing.write(request.messages)))
-        found = writing.found(request.messages, at, self.ends(ends), written=written)
-        for piece in found.pieces:
-            same = piece.messages is request.messages
-            whole = written() if same else clean(writing.write(piece.messages, generate=piece.opens))
-            if not whole.endswith(piece.text):
-                raise NoBridge("the chat template writes what follows an answer differently after another answer")
-        return found.bridge
+        return writing.bridge(request.messages, at, self.ends(ends), written=written)
 
     def ends(self, ends: Sequence[str]) -> tuple[str, ...]:
         """The strings that end an answer: these and the template's own, the longest first."""

@@ -4,16 +4,17 @@ Each protocol has its own form for these. The model sees its own form: calls, an
 """
 
 import json
-from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from ..tools import ServerTool
+from ..wire.agui import INTERRUPTS
+from .approvals import Approvals
 from .common import UNTOLD, call_of
 from .declared import called_by, history_call, own_kind
 from .fields import Fields
 from .parts.reading import SCREENSHOT, read_part
-from .server_tools import Offer, Pending, ServerTools
+from .server_tools import Offer, Pending, ServedTool, ServerTools
 
 OUTPUTS: Final = (
     "local_shell_call_output", "shell_call_output", "apply_patch_call_output", "computer_call_output", "program_output",
@@ -269,56 +270,45 @@ def resumed(
 ) -> tuple[list[dict[str, Any]], tuple[Pending, ...]]:
     """The messages with the answers to interrupts, and their calls, for which the client has no results."""
     answered = {m.get("tool_call_id") for m in messages if m["role"] == "tool"}
-    open_calls = [c for m in messages for c in m.get("tool_calls", ()) if c["id"] not in answered]
+    open_calls = {c["id"]: c for m in messages for c in m.get("tool_calls", ()) if c["id"] not in answered}
+    named = _by_any_name(tools)
     results: dict[str, dict[str, Any]] = {}
     pending: list[Pending] = []
-    marked = _MarkedCalls(open_calls, tools) if fields.has("resume") and tools is not None else None
     for entry in fields.objects("resume", ()):
-        id = entry.text("interruptId")
-        found = None if marked is None else marked.take(id, results)
-        if found is None:
+        approval, _, id = entry.text("interruptId").partition(INTERRUPTS)
+        tool = None
+        if tools is not None and id in open_calls and id not in results:
+            function = open_calls[id]["function"]
+            tool = _approved(approval, function, [one.tool for one in named.get(function["name"], ())], tools.approvals)
+        if tool is None:
             raise entry.wrong("interruptId", "is not an approval that this server asked for, of a call without result")
-        call, tool = found
         payload = entry.object("payload")
         allowed = entry.one_of("status", ("resolved", "cancelled")) == "resolved" and payload.flag("approved")
         refusal = "" if allowed else refused(payload.text("reason", ""))
-        pending.append(Pending(call["id"], tool.name, call["function"]["arguments"], id, refusal))
-        results[call["id"]] = result_of(call["id"], tool.name, refusal)
-    asking = (
-        set() if tools is None else {n for s in tools.tools.values() if s.asks for n in (s.tool.name, s.tool.original)}
-    )
-    for call in open_calls:  # templates expect a result for each call, and nobody will provide one for these
+        pending.append(Pending(id, tool.name, function["arguments"], approval, refusal))
+        results[id] = result_of(id, tool.name, refusal)
+    for id, call in open_calls.items():  # templates expect a result for each call, which nobody will provide
         name = call["function"]["name"]
-        if call["id"] not in results and name in asking:
-            results[call["id"]] = result_of(call["id"], name, refused("nobody answered"))
+        if id not in results and any(served.asks for served in named.get(name, ())):
+            results[id] = result_of(id, name, refused("nobody answered"))
     return _with(messages, results), tuple(pending)
 
 
-class _MarkedCalls:
-    """Calls by the marks of their approvals, so that all answers find their calls in one pass. The client knows tools
-    by their own names, which may be the same on several servers."""
+def _by_any_name(tools: ServerTools | None) -> dict[str, list[ServedTool]]:
+    """Tools by their names: the client knows them by their own, which several may have."""
+    named: dict[str, list[ServedTool]] = {}
+    for served in () if tools is None else tools.tools.values():
+        for name in {served.tool.name, served.tool.original}:
+            named.setdefault(name, []).append(served)
+    return named
 
-    def __init__(self, calls: Sequence[dict[str, Any]], tools: ServerTools) -> None:
-        self._approvals = tools.approvals
-        named: dict[str, list[ServerTool]] = {}
-        for served in tools.tools.values():
-            for name in {served.tool.name, served.tool.original}:
-                named.setdefault(name, []).append(served.tool)
-        self._calls: dict[str, deque[tuple[dict[str, Any], ServerTool]]] = {}
-        for call in calls:
-            for tool in named.get(call["function"]["name"], ()):
-                mark = self._approvals.mark(tool.server, tool.original, call["function"]["arguments"])
-                self._calls.setdefault(mark, deque()).append((call, tool))
 
-    def take(self, id: str, done: Collection[str]) -> tuple[dict[str, Any], ServerTool] | None:
-        """The call of an approval, and its tool. Calls that already have a result are skipped."""
-        waiting = self._calls.get(self._approvals.mark_of(id), deque())
-        while waiting:
-            call, tool = waiting.popleft()
-            if call["id"] not in done:
-                made = self._approvals.answers(id, tool.server, tool.original, call["function"]["arguments"])
-                return (call, tool) if made else None
-        return None
+def _approved(
+    id: str, function: dict[str, Any], tools: Sequence[ServerTool], approvals: Approvals
+) -> ServerTool | None:
+    """That of the tools for whose call an approval with this id was asked, if there is one."""
+    given = function["arguments"]
+    return next((one for one in tools if approvals.answers(id, one.server, one.original, given)), None)
 
 
 def _with(messages: list[dict[str, Any]], results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

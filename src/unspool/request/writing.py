@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from itertools import takewhile
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -137,7 +137,7 @@ class ConversationWriter:
         """An answer's beginning that cannot be continued."""
         return BadRequest(self._begun, why)
 
-    def found(
+    def bridge(
         self,
         messages: Sequence[Mapping[str, Any]],
         at: int,
@@ -145,11 +145,12 @@ class ConversationWriter:
         *,
         generate: bool = True,
         written: Callable[[], str] | None = None,
-    ) -> "_Found":
+        checked: bool = True,
+    ) -> Bridge:
         """Find the bridge after an answer, which ``ends`` may end, with a word in place of the answer's text.
 
-        Another rendering checks the result, since the template is not trusted: the prompt of these very messages, if
-        ``written`` gives it and it ends as expected; else one with the new messages after that word.
+        The prompt of these very messages, which ``written`` may give, checks the result, since the template is not
+        trusted. If it does not end as expected, another rendering has the new messages after that word.
         """
         word, other = random_word(), random_word()
         history, new = messages[:at], messages[at + 1 :]
@@ -168,23 +169,26 @@ class ConversationWriter:
                 raise NoBridge("the chat template does not write what follows an answer as it is, and in one piece")
             # A template that has a message for each call writes the results of all but the last before that.
             last = len(results) - 1
-            each = [self.found(m, at, ends, generate=generate and i == last) for i, m in enumerate(results)]
-            gap = self.found(results[0][: at + 1], at, ends, generate=False).bridge.text  # ends the answer
-            text = each[0].bridge.text + "".join(one.bridge.text.removeprefix(gap) for one in each[1:])
-            bridge = Bridge(each[-1].bridge.closings, text)
-            return _Found(bridge, [piece for one in each for piece in one.pieces])
+            each = [self.bridge(m, at, ends, generate=generate and i == last) for i, m in enumerate(results)]
+            gap = self.bridge(results[0][: at + 1], at, ends, generate=False, checked=False).text  # ends the answer
+            text = each[0].text + "".join(one.text.removeprefix(gap) for one in each[1:])
+            return Bridge(each[-1].closings, text)
         if written is not None:
             head = tail.removesuffix(found.whole)
             shown = self._shown(written(), messages[at:], head, found, others)
             if shown is not None:
-                return _Found(shown, ())
+                return shown
         with refusals():
             after = behind_word(*new)
         start = len(tail) - len(found.text)
         if not after.startswith(tail[:start]):
             raise NoBridge("the chat template writes the answer differently")
         bridge = Bridge(tuple(map(clean, found.closings)), clean(after[start:]))
-        return _Found(bridge, [_Continuation(messages, generate, bridge.text)])
+        if checked:
+            whole = clean(self.write(messages, generate=generate)) if written is None else written()
+            if not whole.endswith(bridge.text):
+                raise NoBridge("the chat template writes what follows an answer differently after another answer")
+        return bridge
 
     def _shown(
         self,
@@ -375,21 +379,6 @@ def _refused(error: Exception | str, field: str) -> BadRequest:
 def _any(texts: Iterable[str]) -> str:
     """A pattern for any of some texts."""
     return "|".join(map(re.escape, texts)) or "(?!)"
-
-
-class _Continuation(NamedTuple):
-    """A conversation, whether the next answer opens after it, and the text with which its prompt ends."""
-
-    messages: Sequence[Mapping[str, Any]]
-    opens: bool
-    text: str
-
-
-class _Found(NamedTuple):
-    """A bridge, and its pieces."""
-
-    bridge: Bridge
-    pieces: Sequence[_Continuation]
 
 
 def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:

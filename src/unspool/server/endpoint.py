@@ -15,7 +15,7 @@ from ..generation.admission import Overloaded
 from ..generation.service import Service, log
 from ..request.fields import BadRequest, Fields, read_object
 from ..store import StoreError
-from ..wire import parse as wire
+from ..wire.chat import error_body as openai_error
 from ..wire.common import Failure
 from .replies import ErrorBody, Reply, failed
 
@@ -97,7 +97,7 @@ class ThreadEndpoint(Endpoint):
     """Computes its answers in a thread, since they take time, and streams must not wait for them."""
 
     def __init__(self, service: Service, work: Work) -> None:
-        super().__init__(service, wire.error_body)
+        super().__init__(service, openai_error)
         self._work = work
 
     async def _reply(self, scope: Scope, body: bytes) -> Reply:

@@ -94,7 +94,6 @@ class About(msgspec.Struct, kw_only=True, omit_defaults=True):
         sampling: replaces what requests say, by the names of `unspool.engines.Sampling`, and ``max_tokens``.
         status: ``open``; ``finishing`` as long as its end waits for requests in flight; ``finished``.
         problems: what went wrong in recording, and what the engines did not report.
-        judged: whether the latter is there: earlier versions did not keep it.
     """
 
     id: str
@@ -107,7 +106,6 @@ class About(msgspec.Struct, kw_only=True, omit_defaults=True):
     status: str = "open"
     reward: float | None = None
     problems: list[str] = []
-    judged: bool = False
 
 
 def packed(ids: Sequence[int]) -> bytes:

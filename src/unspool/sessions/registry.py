@@ -15,6 +15,7 @@ from ..engines import EngineError
 from ..regex import Regex
 from ..request.fields import BadRequest
 from ..store import ReadTransaction, Record, RecordExists, Store, StoreError, WriteTransaction, owner_of
+from ..store.records import Key
 from .examine import Examined, examine
 from .records import BLOB, CALL, OWNER, ROUNDS, SESSION, About, Model, Remembered, SessionLimits, StoredCall, put_about
 from .session import Session, SessionRefused, note_lost
@@ -71,7 +72,6 @@ class Sessions:
             sampling=dict(sampling),
             limits=limits,
             metadata=dict(metadata),
-            judged=True,
         )
 
         def write(w: WriteTransaction) -> None:
@@ -169,20 +169,20 @@ class Sessions:
             record = r.get(OWNER, SESSION, id)
             if record is None:
                 return None
-            blobs = {bytes.fromhex(one.id.rpartition("/")[2]): one.data for one in _every(r, BLOB, id)}
+            blobs = {bytes.fromhex(one.id.rpartition("/")[2]): one.data for one in _every(r, BLOB, (SESSION, id))}
             about = _about(record)
             if not self._claim.complete and about.created < self._began:
                 note_lost(about)
             session = Session(about, self._store, self._claim, blobs)
             known: set[tuple[str, str]] = set()
-            for one in _every(r, CALL, id):
+            for one in _every(r, CALL, (SESSION, id)):
                 stored = msgspec.msgpack.decode(one.data, type=StoredCall)
                 name, call = stored.model, stored.call
                 known.add((name, one.id))
                 if call.id != one.id or (call.follows and (name, call.parent) not in known):
                     raise msgspec.ValidationError(f"the call {one.id} has another id, or follows an unknown one")
                 session.load(name, call)
-            for one in _every(r, ROUNDS, id):
+            for one in _every(r, ROUNDS, (SESSION, id)):
                 session.load_rounds(msgspec.msgpack.decode(one.data, type=Remembered))
             return session
 
@@ -237,17 +237,14 @@ class Sessions:
 
 def _note_lost(writing: WriteTransaction) -> None:
     """Note in all open sessions that they may have lost calls: the others had everything stored when they finished."""
-    after: int | None = None
-    while page := writing.children(OWNER, SESSION, after=after, limit=_PAGE):
-        for record in page:
-            try:
-                about = _about(record)
-            except msgspec.DecodeError as error:
-                log.error("session %s cannot be read: %s", record.id, error)
-                continue
-            if note_lost(about):
-                put_about(writing, about)
-        after = page[-1].at
+    for record in _every(writing, SESSION):
+        try:
+            about = _about(record)
+        except msgspec.DecodeError as error:
+            log.error("session %s cannot be read: %s", record.id, error)
+            continue
+        if note_lost(about):
+            put_about(writing, about)
 
 
 def _about(record: Record) -> About:
@@ -262,9 +259,9 @@ def _about_or_problem(record: Record) -> About:
         return About(id=record.id, key="", secret=b"", created=0.0, status="damaged", problems=[problem])
 
 
-def _every(reading: ReadTransaction, kind: str, id: str) -> Iterator[Record]:
-    """All records of a kind below a session."""
+def _every(reading: ReadTransaction, kind: str, parent: Key | None = None) -> Iterator[Record]:
+    """All records of a kind, directly below another one if that is given."""
     after: int | None = None
-    while page := reading.children(OWNER, kind, (SESSION, id), after=after, limit=_PAGE):
+    while page := reading.children(OWNER, kind, parent, after=after, limit=_PAGE):
         yield from page
         after = page[-1].at

@@ -43,7 +43,6 @@ _DROPPED: Final = "calls are lost: the store is full, and no more may wait for i
 _UNKEPT: Final = "calls are not in the store yet, and are lost if the server ends now; the server's log says why"
 
 _GONE: Final = "calls may be lost: the server ended while the store could not take them"
-_UNJUDGED: Final = "an earlier version of unspool recorded this, which did not keep what the engine does not report"
 
 _Request = TypeVar("_Request", bound=ChatRequest)
 
@@ -328,12 +327,7 @@ class Session:
     @property
     def problems(self) -> list[str]:
         """What went wrong in recording, and what the engines did not report."""
-        found = list(self.about.problems)
-        if self._failing:
-            found.append(_UNKEPT)
-        if not self.about.judged:
-            found.append(_UNJUDGED)
-        return found
+        return [*self.about.problems, *([_UNKEPT] if self._failing else ())]
 
     @property
     def idle(self) -> bool:

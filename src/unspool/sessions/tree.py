@@ -126,9 +126,7 @@ class Tree(Turns):
         request's variables. Switches of thinking mostly change only how an answer begins, or which earlier thoughts are
         left, and some are words after the question."""
         messages = [{k: v for k, v in m.items() if k != "reasoning_content"} for m in request.messages[:at]]
-        data = self._blobs.get(node.record.variables) if node.record.variables else b"{}"
-        if data is None:  # an earlier version of unspool recorded the call
-            raise NoBridge("the variables of the call are not known")
+        data = self._blobs[node.record.variables] if node.record.variables else b"{}"
         with refusals():
             texts, openings = [], []
             for template in (msgspec.json.decode(data), request.template):

@@ -25,6 +25,7 @@ APPROVAL: Final = {
 }
 """The answer to an interrupt that asks whether a call is allowed, as a JSON Schema."""
 ACTIVITY: Final = "TOOL_CALL"  # the type of the activities: calls that the server runs
+INTERRUPTS: Final = "."  # what is between the approval that an interrupt asks for and its call's id in its own id
 REASONING: Final = "reasoning-"  # the prefix of reasoning ids, before the id of the assistant's message and a number
 
 
@@ -180,9 +181,9 @@ class AguiWriter(BlockWriter):
 
     def _ask(self, event: ApprovalAsked) -> bytes:
         id, start = self._server_calls.pop(event.index)
-        asked = {"id": event.id, "reason": "tool_call", "toolCallId": id, "responseSchema": APPROVAL}
-        asked["message"] = f"May {start.name} of {start.server} be called?"
-        self._interrupts.append(asked)
+        asked = {"reason": "tool_call", "toolCallId": id, "responseSchema": APPROVAL}
+        message = f"May {start.name} of {start.server} be called?"
+        self._interrupts.append({"id": f"{event.id}{INTERRUPTS}{id}", **asked, "message": message})
         return b""
 
     def _left(self) -> bytes:

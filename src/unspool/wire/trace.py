@@ -9,20 +9,13 @@ from typing import Any
 
 import msgspec
 
-from ..events import Event, Stage
 from . import sse
 from .chat import error_body
 from .common import Failure, Usage, WholeAnswer, Writer
 from .encoding import encode
 from .server_tools import AnyEvent
 
-__all__ = ["TraceWriter", "error_body", "step"]
-
-
-def step(events: Sequence[Event], stage: Stage, held: Any = None) -> dict[str, Any]:
-    """Report how a piece was read: its events, the stage after it, and the held text as JSON."""
-    fields: dict[str, Any] = {"events": events, "stands": stage}
-    return fields if held is None else {**fields, "held": held}
+__all__ = ["TraceWriter", "error_body"]
 
 
 class TraceWriter(Writer):
@@ -39,7 +32,8 @@ class TraceWriter(Writer):
         return _line(self.asked)
 
     def piece(self, at: float, delta: Any, fields: Mapping[str, Any]) -> bytes:
-        """A piece of raw output, a struct, in seconds since the request, with the fields of `step`."""
+        """A piece of raw output, a struct, in seconds since the request, with the fields of
+        `unspool.generation.tracing.Trace.step`."""
         return _line({"type": "chunk", "at": round(at, 6), **msgspec.to_builtins(delta), **fields})
 
     def last(self, at: float, fields: Mapping[str, Any]) -> bytes:

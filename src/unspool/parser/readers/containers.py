@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from ...dialect.markers import Parameter
-from ...schema import WRAPPERS, Schema, collected, declared_object
+from ...dialect.markers import Parameter, Siblings
+from ...schema import WRAPPERS, Kinds, Schema, collected, declared_object
 from ..call import OpenCall
 from ..ledger import CAP
 from .strings import escaped
@@ -31,24 +31,22 @@ class Level(msgspec.Struct, eq=False):
     parameter: Parameter | None
     fields: dict[str, str]
     schema: Schema | None
+    siblings: Siblings  # the templates of what is in it
     children: bool = False  # its members have no schema, so a repeated key makes a list
     empty: bool = True  # nothing in it was emitted yet
+    begun: bool = False  # it has a member, emitted or held
     given: set[str] = msgspec.field(default_factory=set)  # the keys so far
     # While the container is held, the values that were not emitted yet, by key.
     held: dict[str, list[Held]] | None = None
     wrapper: str = ""  # the key of a first argument that may contain all arguments
-
-    @property
-    def begun(self) -> bool:
-        """Whether it has a member, emitted or held."""
-        return not self.empty or bool(self.given or self.held)
 
 
 class Containers:
     """The open containers, outermost first, and the text that is held in them."""
 
     def __init__(self, call: OpenCall, schema: Schema | None) -> None:
-        self.levels = [Level("{", None, {}, schema)]  # the open containers
+        # The open containers.
+        self.levels = [Level("{", None, {}, schema, call.context.plan.arguments.parameters)]
         self.key = ""  # the key of the last argument that was opened, in the innermost container
         self.dropped = -1  # how many containers were open when the value that is being dropped began (-1: none)
         self.call = call
@@ -84,7 +82,10 @@ class Containers:
         """An argument begins: what was held may be certain now, and this key may have been given before."""
         level = self.levels[-1]
         self.key = key
-        if self.dropped >= 0 or level.bracket == "[":
+        if self.dropped >= 0:
+            return
+        level.begun = True
+        if level.bracket == "[":
             return
         if self._hold == len(self.levels) - 1 and self._settled(level, key):
             self.let_out(end)
@@ -107,7 +108,7 @@ class Containers:
         if self.dropped >= 0:
             self.call.put("", end)
         elif self._hold < 0:
-            self._emit(self._prefix(len(self.levels) - 1, self.key) + held.json, end)
+            self.call.put(self._prefix(len(self.levels) - 1, self.key) + held.json, end)
             self.levels[-1].empty = False
         else:
             self._parts.clear()
@@ -278,7 +279,7 @@ class Containers:
         """Whether a repeated key makes a list."""
         if level.held is None or key not in level.held:
             return False
-        return level.children if schema is None else is_list(schema)
+        return level.children if schema is None else is_list(schema.kinds())
 
 
 def _after(level: Level, json: str) -> str:
@@ -286,7 +287,6 @@ def _after(level: Level, json: str) -> str:
     return json[1:] if level.empty or json in ("{}", "[]") else f", {json[1:]}"
 
 
-def is_list(schema: Schema | None) -> bool:
+def is_list(kinds: Kinds | None) -> bool:
     """Whether a schema admits an array, but no string, which would be written differently."""
-    types = None if schema is None else schema.types
-    return types is not None and "array" in types and "string" not in types
+    return kinds is not None and "array" in kinds.types and "string" not in kinds.types

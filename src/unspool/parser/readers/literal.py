@@ -419,11 +419,15 @@ class LiteralReader:
             self.out.append(", ")
         self._comma = False
 
-    def _begin(self, text: str, i: int) -> None:
-        if self._doubt.holds_key() and not self._too_much(i):
+    def _begin(self, text: str, i: int) -> int:
+        """A key or a value begins at ``i``: return where in the output it begins, with the comma before it."""
+        if self._doubt.since >= 0 and self._doubt.holds_key() and not self._too_much(i):
             self._doubt.decide()
         self._flush(text, i)
-        self._element()
+        since = len(self.out)
+        if self._comma or self._pending:
+            self._element()
+        return since
 
     def _ended(self) -> None:
         self.mode = AFTER if self.stack else DONE
@@ -983,10 +987,7 @@ class LiteralReader:
             self._prefix = m.group(1).lower().strip("u")
             self.delimiter = m.group(2)
             end = m.end()
-        if is_key:
-            self._flush(text, i)
-        since = len(self.out)
-        self._begin(text, i)
+        since = self._begin(text, i)
         self._is_key = is_key
         self.mode = STRING
         translated_text = not (self._how.keep and self.delimiter == '"')

@@ -11,7 +11,7 @@ from typing import Final
 
 from ...dialect.follows import ARGUMENT_END
 from ...dialect.loose import MAX_AGAIN, Loose
-from ...dialect.markers import BLOCK_END, Form, Parameter, openings_of
+from ...dialect.markers import BLOCK_END, Form, Parameter
 from ...dialect.patterns import MAX_FIELD, MAX_SPACE, MORE, NO, rest_begins, skip_space
 from ...dialect.plan import ArgumentPlan
 from ...events import Status
@@ -131,9 +131,11 @@ class MarkupReader(CallReader):
 
     def undecided(self, value: Value | None) -> re.Pattern[str] | None:
         """Matches text that decides nothing yet, in a value or between arguments; ``None``: unknown."""
+        if value is None and self.value is not None:
+            return None
         level = self.containers.levels[-1]
-        undecided = self._plan.arguments.undecided(level.parameter, self._children(level))
-        if undecided is None or (value is None and self.value is not None):
+        undecided = self._plan.arguments.undecided(level.parameter, level.siblings)
+        if undecided is None:
             return None
         return undecided.between if value is None else undecided.inside(value.parameter)
 
@@ -144,31 +146,39 @@ class MarkupReader(CallReader):
         tape = self._tape
         buf = tape.buf
         i = skip_space(buf, tape.i)
-        level = self.containers.levels[-1]
-        j = self._past_comma(i) if level.begun else i
+        levels = self.containers.levels
+        level = levels[-1]
+        j = self._past_comma(i) if level.begun and self._plan.arguments.comma.atoms else i
         if j == MORE or j == len(buf):
             tape.i = i if j == MORE and not tape.final else len(buf)
             return self._over()
-        closed = self._closing(level, j)
+        closed = self._closing(level, j, inner=True)
         if closed >= 0:
             return self._close(level, j, closed)
         opened = self._opening(level, j)
-        if opened == NO:
+        if opened == NO and self._plan.arguments.token:
             opened = self._unnamed(level, j)
         if opened >= 0:
             return True
-        around = NO if opened == MORE or closed == MORE else self._closes_around(j)
+        around = NO
+        if len(levels) > 1 and MORE not in (closed, opened):  # from the inside out
+            around = first_of(self._closing(outer, j) for outer in levels[-2::-1])
         if around >= 0:
             self._call.notice("missing_close", level.fields.get("key", ""))
             self.containers.close(tape.base + j)
             tape.i = j
             return True
         if MORE in (closed, opened, around):
-            tape.i = len(buf) if tape.final else j
-            self._strayed = closed == MORE and opened == NO and tape.final and len(buf) - j > len("</")
-            return closed == MORE and level.parameter is None and tape.final and self._over()
+            return self._waits(level, j, closed, opened)
         tape.i = j
         return self._astray(level, j)
+
+    def _waits(self, level: Level, j: int, closed: int, opened: int) -> bool:
+        """More text must decide what is at ``j``; the output's end cuts it."""
+        tape = self._tape
+        tape.i = len(tape.buf) if tape.final else j
+        self._strayed = closed == MORE and opened == NO and tape.final and len(tape.buf) - j > len("</")
+        return closed == MORE and level.parameter is None and tape.final and self._over()
 
     def _astray(self, level: Level, j: int) -> bool:  # a branch for each thing that may stand there
         """Read what opens and closes nothing at ``j``: a closing that is repeated or of no argument is dropped, an
@@ -195,8 +205,10 @@ class MarkupReader(CallReader):
             self._call.notice("stray_open", buf[j:broken].strip())
             tape.i = broken
             return True
-        closings, openings = self._plan.calls.closings, [p.opening for p in self._children(level) if p.opening.first]
-        surplus = NO if level.parameter is not None else self._openings.surplus(j, [*closings, *openings])
+        surplus = NO
+        if level.parameter is None:
+            literal = (opening for opening in level.siblings.openings if opening.first)
+            surplus = self._openings.surplus(j, (*self._plan.calls.closings, *literal))
         if surplus >= 0:
             self._call.notice_surplus(buf[j:surplus])
             tape.i = surplus
@@ -204,9 +216,7 @@ class MarkupReader(CallReader):
 
     def _opens_nothing(self, i: int) -> int:
         """The end of an argument's opening at ``i`` that breaks off before a closing of the call; `NO` or `MORE`."""
-        # Several templates share an opening, which is asked once.
-        begun = {p.opening: p.begun for p in self._children(self.containers.levels[-1]) if p.begun is not None}
-        end = self._look.first(begun.values(), i)
+        end = self._look.first(self.containers.levels[-1].siblings.begun, i)
         if end < 0:
             return end
         end = _BROKEN_OFF.match(self._tape.buf, end).end()
@@ -218,11 +228,11 @@ class MarkupReader(CallReader):
     def _unnamed(self, level: Level, i: int) -> int:
         """Begin the argument at ``i`` whose opening lacks its tag, and is named by its closing: as `_opening`."""
         tape, buf = self._tape, self._tape.buf
-        for parameter in self._children(level):
-            j = self._begins_unnamed(i)
-            if j == MORE:
-                return j
-            if j == NO or not parameter.token:
+        j = self._begins_unnamed(i)
+        if j < 0:
+            return j
+        for parameter in level.siblings:
+            if not parameter.token:
                 continue
             m = parameter.names.search(buf, max(j, self._searched - tape.base))
             if m is None or m.start() - j > CAP:
@@ -258,26 +268,21 @@ class MarkupReader(CallReader):
         return True
 
     def _past_comma(self, i: int) -> int:
-        """The place of the next argument: after a comma at ``i``, if arguments have one between them; or `MORE`."""
+        """The place of the next argument: after the comma that arguments have between them, at ``i``; or `MORE`."""
         buf = self._tape.buf
-        comma = self._plan.arguments.comma
-        if not comma.atoms:
-            return i
-        r = self._look.stands(comma, i)
+        r = self._look.stands(self._plan.arguments.comma, i)
         if r >= 0:
             return skip_space(buf, r)
         return MORE if r == MORE and i < len(buf) else i
 
-    def _closing(self, level: Level, i: int) -> int:
-        """The end of what closes a container, or for the arguments themselves the call, at ``i``."""
+    def _closing(self, level: Level, i: int, *, inner: bool = False) -> int:
+        """The end of what closes a container at ``i``, or for the arguments themselves the call. If a call has no
+        closing, and is all that is open (``inner``), that of its block or of the turn closes it."""
         look = self._look
-        if level.parameter is None:
-            return look.first(look.plan.calls.call_closings, i)
-        return look.stands(level.parameter.closing, i, dict(level.fields))
-
-    def _closes_around(self, i: int) -> int:
-        """The same for what is around the innermost container, from the inside out."""
-        return first_of(self._closing(level, i) for level in self.containers.levels[-2::-1])
+        if level.parameter is not None:
+            return look.stands(level.parameter.closing, i, dict(level.fields))
+        r = look.first(look.plan.calls.call_closings, i)
+        return max(look.closing(i), NO) if inner and r == NO and not self._call.form.closing.atoms else r
 
     def _close(self, level: Level, i: int, end: int) -> bool:
         """The closing at ``buf[i:end]`` counts."""
@@ -292,10 +297,8 @@ class MarkupReader(CallReader):
 
     def _opening(self, level: Level, i: int) -> int:  # asks each way to write one
         """Begin the argument whose opening is at ``i``: its end, `NO`, or `MORE`."""
-        children = self._children(level)
-        for parameter in children:
-            if not parameter.opening.begins(self._tape.buf, i):
-                continue
+        siblings = level.siblings
+        for parameter in siblings.at(self._tape.buf, i):
             fields: dict[str, str] = {}
             r = self._opens(parameter, i, fields)
             if r >= 0 and fields.get("key") == "":
@@ -308,10 +311,10 @@ class MarkupReader(CallReader):
                 self._begin(parameter, fields, i, r)
             if r != NO:
                 return r
-        opened = [(p, p.loose) for p in children if p.loose]
+        if not siblings.loose:
+            return NO
         first = not level.begun and level.parameter is None
-        unopened = [(p, loose.unopened) for p, loose in reversed(opened) if first]
-        return self._loose_opening(opened + unopened, i)
+        return self._loose_opening(siblings.loose + siblings.unopened if first else siblings.loose, i)
 
     def _loose_opening(self, children: list[tuple[Parameter, Loose]], i: int) -> int:
         """Begin an argument whose opening lacks a tag, or repeats one: the alternative that lacks least is meant."""
@@ -347,17 +350,6 @@ class MarkupReader(CallReader):
             other = self._openings.opens_next(i, inside=True)
         return r if other == NO else NO if other >= 0 or self._tape.final else MORE
 
-    def _children(self, level: Level) -> list[Parameter]:
-        """The templates inside a container; elements of a list may have names of their own."""
-        plan = self._plan
-        if level.bracket == "{":
-            return plan.arguments.parameters
-        return (
-            plan.arguments.items
-            if level.parameter is None or not level.children
-            else [*plan.arguments.items, *plan.arguments.parameters]
-        )
-
     def _end(self) -> bool:
         return self._done(self.containers.end())
 
@@ -384,7 +376,7 @@ class MarkupReader(CallReader):
         if ends == MORE:
             return False
         alone = len(self.containers.levels) == 1
-        if ends >= 0 and not call.form.closing and alone:
+        if ends >= 0 and not call.form.closing.atoms and alone:
             # If a call has no closing of its own, that of its block or of the turn closes it, or the next call.
             return self._end()
         if ends >= 0:
@@ -473,20 +465,18 @@ class MarkupReader(CallReader):
         """Take the value's opening, or its last tag, written again: 1 if it is here, 0 to wait, or `NO`."""
         tape, tag = self._tape, self._opened
         buf = tape.buf
-        j = skip_space(buf, tape.i)
-        if not tag or j - tape.i > MAX_SPACE:
+        j = skip_space(buf, tape.i) if tag else NO
+        if j < 0 or j - tape.i > MAX_SPACE:
             return NO
-        if self._plan.arguments.items:
-            types = None if value.schema is None else value.schema.types
-            if types is None or types & {"array", "object"}:
-                return NO
+        if self._plan.arguments.items and (value.kinds is None or value.kinds.types & {"array", "object"}):
+            return NO
         at = tag.rfind(value.parameter.last, 1) if value.parameter.last else -1
         last = tag[max(at, 0) :]
         if not tape.final and (rest_begins(tag, buf, j) or rest_begins(last, buf, j)):
             return 0
         if buf.startswith(last, j) and last != tag:
             return int(self._again(j, last))
-        for parameter in self._children(self.containers.levels[-1]) if buf.startswith(tag, j) else ():
+        for parameter in self.containers.levels[-1].siblings if buf.startswith(tag, j) else ():
             fields: dict[str, str] = {}
             r = self._opens(parameter, j, fields)  # another alternative may fit better now
             if r == MORE and not tape.final:
@@ -532,10 +522,11 @@ class MarkupReader(CallReader):
             self._fail(f"nested deeper than {MAX_DEPTH}")
             return 1
         schema = value.schema
-        types = None if schema is None else schema.types
-        named = bracket == "{" and types is not None and "array" in types and "object" not in types
-        within = containers.wrapped_schema(schema)
-        level = Level("[" if named else bracket, value.parameter, value.fields, within, children=named)
+        types = frozenset() if value.kinds is None else value.kinds.types
+        named = bracket == "{" and "array" in types and "object" not in types
+        within, arguments = containers.wrapped_schema(schema), self._plan.arguments
+        inside = arguments.any_items if named else arguments.items if bracket == "[" else arguments.parameters
+        level = Level("[" if named else bracket, value.parameter, value.fields, within, inside, children=named)
         containers.open(level, self._tape.base + j)
         self._tape.i = j
         self.value = None
@@ -568,11 +559,12 @@ class MarkupReader(CallReader):
         return True
 
     def _undecided(self, value: Value, i: int, p: int) -> int:
-        """Where the text begins that may belong to a closing at ``p``: white space, or a tag of the key's name."""
+        """Where the text begins that may belong to a closing at ``p``: white space, or a tag of the key's name, which
+        the text's end may cut."""
         buf, held, tag = self._tape.buf, value.parameter.held, value.tag
         end = self._named_closing(value, i, p)
         if end == NO:
-            end = p - begun_tag(buf, i, p, tag)
+            end = p - (begun_tag(buf, i, p, tag) if p == len(buf) else 0)
         return end - held_suffix(buf, i, end, held)
 
     def _named_closing(self, value: Value, i: int, p: int) -> int:
@@ -683,17 +675,17 @@ class MarkupReader(CallReader):
         level = self.containers.levels[-1]
         j = skip_space(tape.buf, i)
         if j - i <= MAX_SPACE:
-            j = self._past_comma(j)
+            j = self._past_comma(j) if plan.arguments.comma.atoms else j
         if j - i > MAX_SPACE:
             return NO
         if j in (MORE, len(tape.buf)):
             return i if tape.ended else MORE
         if level.parameter is None:
-            opens, behind = partial(look.first, plan.arguments.openings), partial(self._openings.behind, ARGUMENT_END)
+            opens, behind = partial(look.first, level.siblings.openings), partial(self._openings.behind, ARGUMENT_END)
             r = first_of(ask(j) for ask in (opens, self._begins_unnamed, behind, self._opens_nothing))
         else:
             # In a container: another element, its closing, or the turn's end.
             r = look.stands(level.parameter.closing, j, dict(level.fields))
-            inner = first_of((look.first(openings_of(self._children(level)), j), self._begins_unnamed(j)))
+            inner = first_of((look.first(level.siblings.openings, j), self._begins_unnamed(j)))
             r = first_of((r, inner, look.end_here(j)))
         return i if r >= 0 or (r == MORE and tape.ended) else r

@@ -50,7 +50,7 @@ class Value:
         self._limit = CAP  # how many may be held
         self._literal: LiteralReader | None = None  # checks whether the text is JSON
         self._rest = ""  # the text that this has not consumed
-        kinds = self._kinds = None if schema is None else schema.kinds()
+        kinds = self.kinds = None if schema is None else schema.kinds()
         self._marked = type_by_markup(fields)
         kind = self.kind = kind_of(kinds, self._marked)  # how its text becomes JSON
         if kind == ValueKind.GUESS:
@@ -129,7 +129,7 @@ class Value:
                 containers.value(Held(json_text, json.loads(json_text)), end)
         else:
             held = self._decoded("".join(self._held))
-            if not containers.held_back and containers.levels[-1].bracket == "{" and is_list(self.schema):
+            if not containers.held_back and containers.levels[-1].bracket == "{" and is_list(self.kinds):
                 containers.hold(containers.levels[-1])  # another value may follow
             elif not held.fits and not containers.held_back:
                 self._call.notice("value_type", self.fields.get("key", ""))
@@ -152,7 +152,7 @@ class Value:
         elif kind == ValueKind.QUOTED:
             return Held(json_string(unquoted(text)), text)
         else:
-            kinds = self._kinds
+            kinds = self.kinds
             decoded, fits = decode(
                 unquoted(text) if self._call.context.plan.arguments.quoted else text, kinds, self._marked
             )
