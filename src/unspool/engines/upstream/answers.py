@@ -415,6 +415,7 @@ def read_native(data: bytes, alternatives: int | None, keep_end: bool, capture: 
 
 class _Ollama(_Event):
     response: str = ""
+    thinking: str = ""
     done: bool = False
     done_reason: str | None = None
     prompt_eval_count: _Count | None = None
@@ -424,6 +425,8 @@ class _Ollama(_Event):
 def read_ollama(data: bytes, alternatives: int | None, keep_end: bool, capture: bool) -> Delta:
     """Read a line of ``/api/generate``, as Ollama writes it."""
     event = _decode(data, _Ollama)
+    if event.thinking:
+        raise EngineError("the engine parses its output, although it was told not to; update Ollama", 502)
     if not event.done:
         return Delta(text=event.response)
     usage = Usage(prompt_tokens=event.prompt_eval_count or 0, completion_tokens=event.eval_count or 0)
