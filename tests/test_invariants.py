@@ -62,6 +62,7 @@ def test_an_example_means_what_its_file_says(case: Trial) -> None:
     message, _ = parse_case(case, ids=None)
     assert message.reasoning == case.example.reasoning
     assert message.content == case.example.content
+    assert "stray_open" not in notices(message)
     assert values(message) == expected(case.example)
     assert [c.status for c in message.tool_calls] == ["ok"] * len(case.calls)
     for call, meant in zip(message.tool_calls, case.calls, strict=True):

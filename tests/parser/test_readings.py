@@ -883,6 +883,9 @@ def test_a_fence_behind_a_call_that_none_opened_is_no_text(dialect: Dialect) -> 
     if is_marked(dialect):
         assert read(f"Look:\n```\n{written}\n```", dialect).content.count("```") == 2
         assert read(f"{written[:at]}\n```py\nx\n```{written[at:]}", dialect).content.count("```") == 2
+        fenced = f"Look:\n```json\n{written}\n```\n"
+        assert read(fenced * 2, dialect).content.count("```") == 4
+        assert read(f"{written}`{written}`", dialect).content.count("`") == 2
 
 
 BLOCKS = [d for d in CALLING if d.calls[0].closing.strip()[-1:] == ">" and d.policy.stray_markers != "text"]

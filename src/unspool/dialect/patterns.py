@@ -57,7 +57,8 @@ _SOFT = Regex(r"(?<!<)(?<!</)\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]
 _MAY: Final = re.compile("").match  # called for each marker, so that it must be quick
 _ANY_SPACE: Final = Prefix(r"\s*+")
 _SEPARATORS: Final = Prefix(r"[\s,;]*+")
-_CLOSING: Final = Prefix(rf"(?:(?:[\]}})]|```(?!`)){FEW_SPACES}){{0,8}}+")
+_CLOSING: Final = Prefix(rf"(?:[\]}})]{FEW_SPACES}){{0,8}}+")
+_FENCED: Final = Prefix(rf"(?:(?:[\]}})]|```(?!`)){FEW_SPACES}){{0,8}}+")
 
 
 def skip_space(text: str, i: int, spaces: Prefix = _ANY_SPACE) -> int:
@@ -89,9 +90,9 @@ def skip_separators(text: str, i: int) -> int:
     return _SEPARATORS.match(text, i).end()
 
 
-def skip_brackets(text: str, i: int) -> int:
-    """The end of a few closing brackets and fences, with white space between them, that begin at ``i``."""
-    return _CLOSING.match(text, i).end()
+def skip_brackets(text: str, i: int, *, fences: bool = False) -> int:
+    """The end of a few closing brackets, and ``fences``, with white space between them, that begin at ``i``."""
+    return (_FENCED if fences else _CLOSING).match(text, i).end()
 
 
 class Atom(msgspec.Struct, eq=False):

@@ -442,10 +442,10 @@ class Openings(msgspec.Struct, eq=False):
     def surplus_end(self, i: int) -> int:
         """The end of the brackets at ``i`` that may close too much, or `MORE`; fences count if the text opened none."""
         buf, quoting = self.tape.buf, self.look.ledger.quoting
-        n = skip_brackets(buf, i)
+        n = skip_brackets(buf, i, fences=True)
         if buf.startswith("`", n) and rest_begins("```", buf, n) and not self.tape.final:
             return MORE
-        return i if "`" in buf[i:n] and (quoting.left or quoting.fenced()) else n
+        return i if "`" in buf[i:n] and quoting.left != quoting.fenced() else n
 
     def surplus(self, i: int, closings: Iterable[Pattern]) -> int:
         """The end of the brackets at ``i`` that close too much, if one of some closings or the turn's end follows."""

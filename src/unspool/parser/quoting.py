@@ -36,7 +36,7 @@ class Quoting(msgspec.Struct, eq=False):
 
     def restart(self) -> None:
         """Another part begins, in which no code continues."""
-        self.left = self.fenced()
+        self.left = self.left != self.fenced()  # here, each part begins without one
         self.begun = False
         self._waiting.clear()
         self._odd = False

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import msgspec
 from starlette.types import Scope, Send
 
 from ..engines import Engine
@@ -12,6 +13,7 @@ from ..request.prompts import Prompts
 from ..request.settings import Settings
 from ..validation import json_shown
 from ..wire.common import Failure
+from ..wire.decoding import decode
 from .endpoint import Endpoint
 from .replies import ErrorBody, failed
 
@@ -62,14 +64,29 @@ class _ByModel(Endpoint):
         await self._send(failed(self._error_body, unknown_model(str(name), first)), scope, send)
 
 
-def _named(body: bytes) -> str | None:
-    """The model that a request names; ``None`` if there is none, or if its endpoint must report a bad request.
+class _ModelFields(msgspec.Struct):
+    """The fields that may name a model. AG-UI has no field of its own, and passes on those of other protocols."""
 
-    AG-UI has no field of its own, and passes on those of other protocols."""
+    model: msgspec.Raw = msgspec.Raw(b"null")
+    forwardedProps: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_MODEL = msgspec.json.Decoder(_ModelFields)
+
+
+def _named(body: bytes) -> str | None:
+    """The model that a request names; ``None`` if there is none, or if its endpoint must report a bad request."""
     try:
-        fields = read_object(body)
-    except BadRequest:
-        return None
-    name = fields.raw.get("model")
-    name = fields.lenient("forwardedProps").raw.get("model") if name is None else name
+        found = _MODEL.decode(body)
+        name, passed = decode(bytes(found.model)), bytes(found.forwardedProps)
+        if name is None and passed.startswith(b"{"):
+            name = decode(bytes(_MODEL.decode(passed).model))
+    except (ValueError, RecursionError):  # `read_object` may still accept some of these
+        try:
+            fields = read_object(body)
+        except BadRequest:
+            return None
+        name, options = fields.raw.get("model"), fields.raw.get("forwardedProps")
+        if name is None and isinstance(options, dict):
+            name = options.get("model")
     return name if isinstance(name, str) else None
