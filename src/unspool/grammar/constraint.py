@@ -42,9 +42,12 @@ class Constraint:
             tags. The parser reads it under the same ``tool_choice``. ``None`` if no call is required.
         looser: makes the next less strict constraint, or ``None``, for an engine that cannot enforce this one;
             ``None`` if this one must be enforced.
+        answer: makes the constraint of the answer alone, for an engine that refuses this one and has to say whether
+            the schema of the answer is why; ``None`` if there is no such schema, or nothing else.
     """
 
     looser: "Callable[[], Constraint | None] | None" = None
+    answer: "Callable[[], Constraint | None] | None" = None
 
     def __init__(self, grammar: Grammar, json_schema: dict[str, Any] | None, special: Mapping[str, int]) -> None:
         self.grammar = grammar

@@ -301,6 +301,9 @@ class Constraints:
         if found is not None and level and toolset.kind == "auto":
             asked = msgspec.structs.replace(request, messages=[], media={}, toolset=toolset)
             found.looser = cache(partial(self._derive, asked, stage, prompt, tokenizer, level - 1))
+        if found is not None and request.response_format is not None and toolset.callable and toolset.kind == "auto":
+            form = {"response_format": request.response_format, "tokenizer": tokenizer}
+            found.answer = cache(partial(constrain, self._settings.dialect, stage=Stage.CONTENT, **form))
         return found
 
 

@@ -67,12 +67,12 @@ class _Response(msgspec.Struct):
 _response: Final = msgspec.json.Decoder(_Response).decode
 
 
-class _Item(msgspec.Struct):
+class _Identified(msgspec.Struct):
     id: str
 
 
-_item: Final = msgspec.json.Decoder(_Item).decode
-_items: Final = msgspec.json.Decoder(list[_Item]).decode
+_item: Final = msgspec.json.Decoder(_Identified).decode
+_items: Final = msgspec.json.Decoder(list[_Identified]).decode
 
 
 def item_of(data: bytes) -> dict[str, Any]:

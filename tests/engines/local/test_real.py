@@ -381,15 +381,19 @@ def test_a_schema_that_cannot_be_compiled_is_refused_by_its_own_field(served: Se
     named: Any = {"type": "json_schema", "name": "n", "schema": never}
     for where, (path, said, words, field) in asked.items():
         form = {"type": "json_schema", "json_schema": named} if field == "response_format" else {"format": named}
-        status, answer = ask(f"{served.url}/v1/{path}", {said: words, field: form, "max_tokens": 9})
-        error = json.loads(answer)["error"]
-        assert (status, error["message"].partition(": ")[0]) == (400, where)
-        assert path == "messages" or error["param"] == where
-    with pytest.raises(openai.BadRequestError, match="does not support these schemas") as refused:
-        served.chat(
-            tools=[{"type": "function", "function": {"name": "f", "parameters": never}}], tool_choice="required"
-        )
-    assert refused.value.param == "tools"
+        function = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+        beside = {"chat/completions": TOOL, "responses": function, "messages": {"name": "f", "input_schema": WEATHER}}
+        for tools in ([], [beside[path]]):
+            asked_for = {said: words, field: form, "max_tokens": 9, "tools": tools}
+            status, answer = ask(f"{served.url}/v1/{path}", asked_for)
+            error = json.loads(answer)["error"]
+            assert (status, error["message"].partition(": ")[0]) == (400, where)
+            assert path == "messages" or error["param"] == where
+    wrong: Any = {"name": "f", "parameters": never, "strict": True}
+    for more in ({"tool_choice": "required"}, {"response_format": CITY}):
+        with pytest.raises(openai.BadRequestError, match="does not support these schemas") as refused:
+            served.chat(tools=[{"type": "function", "function": wrong}], **more)
+        assert refused.value.param == "tools"
 
 
 @pytest.mark.local

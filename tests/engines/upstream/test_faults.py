@@ -138,6 +138,30 @@ async def test_a_stream_that_ends_early_is_a_server_error(pieces: tuple[bytes, .
     assert (found, status) == ("Hi ", 502)
 
 
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (STREAM, chunk(said("Hi ")), chunk(said("there", "length"))),  # the connection breaks off before the usage
+        (HEAD + b"Content-Length: 5000\r\n\r\n", said("Hi "), said("there", "length")),
+        (STREAM, chunk(said("Hi ")), chunk(said("there", "length")), b"not hex\r\n"),  # nothing comes any more
+    ],
+)
+async def test_an_output_that_has_its_finish_reason_is_whole_without_its_usage(pieces: tuple[bytes, ...]) -> None:
+    async with connected(Fake("vllm", raw(*pieces)), next_timeout=0.2) as engine:
+        deltas = await collect(engine)
+        assert (text_of(deltas), deltas[-1].finish_reason) == ("Hi there", "length")
+
+
+@pytest.mark.parametrize("where", ["choice", "delta", "message"])
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content", "thinking", "tool_calls", "function_call"])
+async def test_what_a_server_has_parsed_is_told_not_lost(where: str, field: str) -> None:
+    parsed = {field: [{"name": "f"}] if field == "tool_calls" else "x"}
+    choice = {"text": "Hi", **parsed} if where == "choice" else {where: {"content": "Hi", **parsed}}
+    found, status, message = await ends_in(says(event({"choices": [choice]}), said("", "stop"), DONE))
+    assert (found, status) == ("", 502)
+    assert "the engine parses its output" in message
+
+
 async def test_a_stream_with_broken_chunks_ends_at_the_time_out() -> None:
     found, status, _ = await ends_in(raw(STREAM, chunk(said("Hi ")), b"not hex\r\n"), next_timeout=0.2)
     assert (found, status) == ("Hi ", 504)

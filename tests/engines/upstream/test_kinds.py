@@ -380,12 +380,15 @@ def test_ollama_gets_a_raw_text_and_its_options_in_one_field() -> None:
     body = dict(asked.body)
     assert body.pop("prompt")
     assert body.pop("options") == {"temperature": 0.5, "seed": 2**40 % (2**31 - 1), "top_k": 3, "num_predict": -1}
-    assert body == {"model": "m", "raw": True, "stream": True, "truncate": False, "shift": False}
+    assert body == {"model": "m", "raw": True, "think": False, "stream": True, "truncate": False, "shift": False}
 
 
-async def test_an_error_of_ollama_ends_the_output() -> None:
+@pytest.mark.parametrize(
+    "last", ['{"error":"the runner has stopped"}', '{"response":"","thinking":"Reasoning.","done":false}']
+)
+async def test_an_error_or_a_parsed_part_of_ollama_ends_the_output(last: str) -> None:
     head = STREAM.replace(b"text/event-stream", b"application/x-ndjson")
-    answer = says(b'{"response":"a","done":false}\n', b'{"error":"the runner has stopped"}\n', head=head)
+    answer = says(b'{"response":"a","done":false}\n', f"{last}\n".encode(), head=head)
     async with connected(server("ollama", answer)) as engine:
         found, error = await fault(engine, request())
     assert (found, error.status) == ("a", 502)

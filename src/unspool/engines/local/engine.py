@@ -117,6 +117,8 @@ class Local:
                 return constraint
             except (ConstraintError, EngineError) as error:
                 if given.looser is None or getattr(error, "status", 400) != 400:
+                    if given.answer is not None:
+                        await self._checked(await asyncio.to_thread(given.answer), _SCHEMA)
                     raise error if isinstance(error, EngineError) else EngineError(str(error), 400) from None
                 log.warning("calls are less constrained than by the server's level: %s", error)
             given = await asyncio.to_thread(given.looser)

@@ -115,16 +115,29 @@ class _Logprobs(_Chosen):
 _NO_LOGPROBS: Final = _Logprobs()
 
 
-class _Said(_Part):
+class _Parsed(_Part):
+    """What only servers send that parse their outputs."""
+
+    reasoning: Any = None
+    reasoning_content: Any = None
+    thinking: Any = None
+    tool_calls: Any = None
+    function_call: Any = None
+
+    def check(self) -> None:
+        if self.reasoning or self.reasoning_content or self.thinking or self.tool_calls or self.function_call:
+            text = "the engine parses its output; start it without a reasoning and a tool-call parser"
+            raise EngineError(text, 502)
+
+
+class _Said(_Parsed):
     content: str | None = None
-    reasoning: str | None = None
-    reasoning_content: str | None = None
-    tool_calls: list[Any] | None = None
 
 
-class _CompletionChoice(_Part):
+class _CompletionChoice(_Parsed):
     text: str | None = None
     delta: _Said | None = None
+    message: _Said | None = None
     token_ids: _Ids | None = None
     prompt_token_ids: _Ids | None = None
     weight_versions: list[_Version] | None = None
@@ -224,13 +237,13 @@ def _chosen(choice: _CompletionChoice, ids: tuple[int, ...], logprobs: _Chosen) 
 
 
 def _text(choice: _CompletionChoice) -> str:
-    said = choice.delta
+    choice.check()
+    said = choice.delta or choice.message
     if said is None:
         if choice.text is None and choice.token_ids and choice.finish_reason is None:
             raise EngineError("the engine sends no text, only tokens; start it without --tokens-only", 502)
         return choice.text or ""
-    if said.reasoning or said.reasoning_content or said.tool_calls:
-        raise EngineError("the engine parses its output; start it without a reasoning and a tool-call parser", 502)
+    said.check()
     return said.content or ""
 
 
@@ -402,6 +415,7 @@ def read_native(data: bytes, alternatives: int | None, keep_end: bool, capture: 
 
 class _Ollama(_Event):
     response: str = ""
+    thinking: str = ""
     done: bool = False
     done_reason: str | None = None
     prompt_eval_count: _Count | None = None
@@ -411,6 +425,8 @@ class _Ollama(_Event):
 def read_ollama(data: bytes, alternatives: int | None, keep_end: bool, capture: bool) -> Delta:
     """Read a line of ``/api/generate``, as Ollama writes it."""
     event = _decode(data, _Ollama)
+    if event.thinking:
+        raise EngineError("the engine parses its output, although it was told not to; update Ollama", 502)
     if not event.done:
         return Delta(text=event.response)
     usage = Usage(prompt_tokens=event.prompt_eval_count or 0, completion_tokens=event.eval_count or 0)

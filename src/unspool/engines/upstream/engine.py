@@ -14,7 +14,7 @@ from ..base import Delta, EngineError, Request, not_taken
 from ..media import MEDIA
 from ..threads import Threads
 from .answers import Closed
-from .client import LONG, MAX_ANSWER, Client, Unavailable, written
+from .client import LONG, MAX_ANSWER, Client, Slow, Unavailable, written
 from .kinds import KINDS, Kind, ListedModel, body, detect, listed
 from .media import CHAT, SGLANG, WITH_MEDIA, ranges, with_marker
 from .output import Output, ServerRequest
@@ -191,7 +191,16 @@ class Upstream:
             size = count = 0
             if not response.content_type.startswith(kind.stream):
                 raise EngineError(f"the engine answers {response.content_type!r} instead of a stream", 502)
-            while not output.ended and (chunk := await self._client.read(backend, response, deadline)):
+            while not output.ended:
+                try:
+                    chunk = await self._client.read(backend, response, deadline)
+                except (Slow, Unavailable) as error:
+                    if not output.finished:
+                        raise
+                    log.warning("%s: engine %s: after the end of the output: %s", request.id, backend.url, error)
+                    break
+                if not chunk:
+                    break
                 try:
                     found = events.feed(chunk)
                 except ValueError as wrong:

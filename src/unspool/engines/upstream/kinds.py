@@ -183,8 +183,8 @@ KINDS: Final = {
             seeds=2**31 - 1,
             length="num_predict",
             endless=-1,
-            # Otherwise it would cut a prompt that is too long, without a word.
-            always={"raw": True, "truncate": False, "shift": False},
+            # Otherwise it would cut a prompt that is too long, without a word, and take reasoning out of the output.
+            always={"raw": True, "think": False, "truncate": False, "shift": False},
             options="options",
             stream="application/x-ndjson",
             events=Lines,

@@ -28,7 +28,8 @@ class ServerRequest(NamedTuple):
 
 
 class Output:
-    """Reads one output from the events of its stream. ``ended``: the server has said that no event comes any more."""
+    """Reads one output from the events of its stream. ``ended``: the server has said that no event comes any more.
+    ``finished``: it has sent the finish reason, after which only the counts of tokens may be missing."""
 
     def __init__(self, request: Request, asked: ServerRequest, read: Callable[[bytes], Delta], url: str) -> None:
         self.ended = False
@@ -64,6 +65,10 @@ class Output:
         if delta.finish_reason is None and usage is delta.usage:
             return delta
         return msgspec.structs.replace(delta, finish_reason=None, usage=usage)
+
+    @property
+    def finished(self) -> bool:
+        return self._reason is not None
 
     def end(self) -> Delta:
         """The last piece; `Unavailable` if the output is not complete."""
