@@ -39,3 +39,14 @@ def test_a_copy_in_mid_stream_goes_on_by_itself(dialect: Dialect, copied: Callab
 def named(index: int, name: str) -> str:
     """The id of a call."""
     return f"{name}-{index}"
+
+
+def test_a_parser_that_is_pickled_again_and_again_stays_as_large_as_it_was() -> None:
+    parser, sizes = Parser("minimax-m3"), []
+    parser.feed(']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="f">')
+    for _ in range(20):
+        for character in "]<]minimax[>[<a>x]<]minimax[>[</a>":
+            parser.feed(character)
+        parser = pickle.loads(pickle.dumps(parser))
+        sizes.append(len(pickle.dumps(parser._machine.look.plan)))
+    assert len({*sizes[1:]}) == 1

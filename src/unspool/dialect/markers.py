@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Set
 from functools import cached_property, lru_cache
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -288,6 +288,12 @@ class Candidates(list[_C]):
 
 class Siblings(Candidates[Parameter]):
     """The templates of the arguments, or of the elements, that may be in one container."""
+
+    @cached_property
+    def undecided(self) -> "dict[Parameter | None, Any]":
+        """What may come next in a container, or a call (``None``), for those that were asked about. Objects are the
+        keys, as numbers of theirs would mean others in a copy."""
+        return {}
 
     @cached_property
     def openings(self) -> list[Pattern]:

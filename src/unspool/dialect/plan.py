@@ -76,7 +76,6 @@ class ArgumentPlan(msgspec.Struct, eq=False, dict=True):
     stray_closings: list[Pattern]
     """Closings of arguments that are one tag: where no argument is open, they close nothing."""
     others: list[Pattern]  # other markers that end a call: the next call, or the end of the turn
-    _undecided: dict[tuple[int, int], Undecided] = {}
 
     @cached_property
     def any_items(self) -> Siblings:
@@ -97,11 +96,10 @@ class ArgumentPlan(msgspec.Struct, eq=False, dict=True):
             within: the template of the container around them; ``None`` if they are directly in the call.
             children: their own templates.
         """
-        asked = id(within), id(children)
-        found = self._undecided.get(asked)
+        found = children.undecided.get(within)
         if found is None and not self.comma.atoms:
             closings = self.closings if within is None else [within.closing]
-            found = self._undecided[asked] = Undecided(children, closings, self.others)
+            found = children.undecided[within] = Undecided(children, closings, self.others)
         return found
 
 

@@ -31,15 +31,15 @@ class Undecided:
         decided = _any([*map(str, whole), *(p.head().whole() or re.escape(p.first) for p in rivals)])
         self.ahead = f"{FEW_SPACES}(?!{decided}){_any(map(str, begun))}" if known else ""
         self.between: Expression = re.compile(self.ahead) if known else None
-        self._inside: dict[int, Expression] = {}
+        self._inside: dict[Parameter, Expression] = {}
 
     def inside(self, parameter: Parameter) -> Expression:
         """Matches the text of a value as long as it is undecided whether the value has ended."""
-        if id(parameter) not in self._inside:
+        if parameter not in self._inside:
             closing = parameter.closing.begun(self.ahead) if self.ahead else None
             text = f"[^{re.escape(parameter.heads)}]*+{closing}"
-            self._inside[id(parameter)] = re.compile(text) if closing else None
-        return self._inside[id(parameter)]
+            self._inside[parameter] = re.compile(text) if closing else None
+        return self._inside[parameter]
 
 
 def undecided_opening(calls: Iterable[Pattern], first: Undecided | None) -> Expression:
