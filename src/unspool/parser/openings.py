@@ -440,12 +440,10 @@ class Openings(msgspec.Struct, eq=False):
         return i if r >= 0 or (r == MORE and tape.ended) else r
 
     def surplus_end(self, i: int) -> int:
-        """The end of the brackets at ``i`` that may close too much, or `MORE`; fences count if the text opened none."""
-        buf, quoting = self.tape.buf, self.look.ledger.quoting
-        n = skip_brackets(buf, i, fences=True)
-        if buf.startswith("`", n) and rest_begins("```", buf, n) and not self.tape.final:
-            return MORE
-        return skip_brackets(buf, i) if "`" in buf[i:n] and quoting.left != quoting.fenced() else n
+        """The end of the brackets at ``i`` that may close too much, or `MORE`; fences too, if no text had backticks."""
+        buf, fences = self.tape.buf, not self.look.ledger.quoting.ticks
+        n = skip_brackets(buf, i, fences=fences)
+        return MORE if fences and rest_begins("```", buf, n) and buf.startswith("`", n) and not self.tape.final else n
 
     def surplus(self, i: int, closings: Iterable[Pattern]) -> int:
         """The end of the brackets at ``i`` that close too much, if one of some closings or the turn's end follows."""

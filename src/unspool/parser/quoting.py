@@ -26,7 +26,7 @@ class Quoting(msgspec.Struct, eq=False):
     upto: int = -(1 << 62)  # the offset up to which content was examined
     begun: bool = False  # there was content since the last part began
     _waiting: list[tuple[str, int]] = []
-    left: bool = False  # whether a fence was open where the last part ended
+    ticks: bool = False  # whether any content had backticks
     _open: int = 0  # how many backticks opened the open fence; 0 if there is none
     _odd: bool = False  # the current line has an odd number of single backticks
     _span_at: int = 0  # the offset of the last of them
@@ -36,7 +36,6 @@ class Quoting(msgspec.Struct, eq=False):
 
     def restart(self) -> None:
         """Another part begins, in which no code continues."""
-        self.left = self.left != self.fenced()  # here, each part begins without one
         self.begun = False
         self._waiting.clear()
         self._odd = False
@@ -48,6 +47,7 @@ class Quoting(msgspec.Struct, eq=False):
         """Add text, which begins at the offset ``start``, as content."""
         self._waiting.append((text, start))
         self.begun = True
+        self.ticks = self.ticks or "`" in text
 
     def quotes(self, text: str, start: int) -> bool:
         """Whether a marker after ``text``, content that begins at the offset ``start``, is in a code span."""
