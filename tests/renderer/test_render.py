@@ -14,9 +14,8 @@ import unspool
 from tests.support import CALLING, DIALECTS, THINKING, dialect_of, named
 from unspool import Dialect, DialectError, Message, Policy, Stage, ToolCall, render
 from unspool.check.promises import stands_out
-from unspool.dialect.examples import tools_of
 from unspool.dialect.template import unstarted
-from unspool.renderer.values import Number, Value, read_json
+from unspool.renderer.values import Number, Value, declare, read_json
 
 Call = tuple[str, dict[str, Any]]
 
@@ -370,7 +369,7 @@ def test_plain_words_and_calls_are_never_refused(dialect: Dialect) -> None:
 
 
 def _tools(calls: list[Call]) -> list[dict[str, Any]] | None:
-    return tools_of((n, read_json(json.dumps(a))) for n, a in calls) if calls else None  # type: ignore[misc]
+    return declare((n, read_json(json.dumps(a))) for n, a in calls) if calls else None  # type: ignore[misc]
 
 
 MARKS = [

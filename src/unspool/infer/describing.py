@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect.examples import tools_of
 from ..dialect.file import Dialect
 from ..dialect.template import Template, unstarted
 from ..errors import DialectError
@@ -192,6 +191,20 @@ def _object(dialect: Dialect, call: Template, before: str, after: str) -> dict[s
 
 # -- the proof ---------------------------------------------------------------------------------------------------------
 
+_TEXT: Final = {"type": "string"}
+_PROPERTIES: Final = {
+    "city": _TEXT,
+    "days": {"type": "integer"},
+    "note": _TEXT,
+    "tags": {"type": "array", "items": _TEXT},
+}
+_TOOLS: Final[list[dict[str, Any]]] = [
+    {
+        "type": "function",
+        "function": {"name": n, "description": "Does.", "parameters": {"type": "object", "properties": _PROPERTIES}},
+    }
+    for n in ("get_weather", "now")
+]
 _WEATHER: Final = ("get_weather", {"city": "Paris"})
 _SECONDS: Final = 30  # seconds of processor time for transformers' parser, including its import
 _MEMORY: Final = 8 << 30
@@ -208,7 +221,6 @@ _SAID: Final = {
     "a list": HistoryTurn(calls=(("get_weather", {"tags": ["a", "b"]}),)),
     "Unicode": HistoryTurn("", "Ünï 北京", (("get_weather", {"city": "北京 🌧️", "note": 'it is "so" & <b>'}),)),
 }
-_TOOLS: Final = tools_of(call for said in _SAID.values() for call in said.calls)
 
 
 def agree(dialect: Dialect, template: Mapping[str, Any]) -> list[Case]:

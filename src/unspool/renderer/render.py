@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..dialect.compiling import compile_plan
-from ..dialect.examples import json_type, tools_of
 from ..dialect.file import Dialect
 from ..dialect.ids import fill_id, fill_letters, random_letters
 from ..dialect.plan import string_ends
@@ -19,7 +18,7 @@ from ..message import Message, ToolCall
 from ..parser import parse
 from ..toolset import Toolset, read_toolset
 from .turn import Turn, TurnCall, read_turn
-from .values import JSON, PYTHON, Raw, Value, as_escape, in_quotes, unfold, write
+from .values import JSON, PYTHON, Raw, Value, as_escape, declare, in_quotes, kind, unfold, write
 
 _TRIES: Final = 100  # to draw an id that is not given yet
 _MAX_SHOWN: Final = 60
@@ -93,7 +92,7 @@ class _TurnWriter:
         self.begin = stage or d.stage
         unknown = tools.tools is None and turn.calls
         self.names = tools.names or ()
-        self.tools = read_toolset(tools_of((c.name, c.value) for c in turn.calls)) if unknown else tools
+        self.tools = read_toolset(declare((c.name, c.value) for c in turn.calls)) if unknown else tools
         self.alternatives = {
             "reasoning": writable(d.reasoning),
             "content": writable(d.preamble or d.content if turn.calls else d.content),
@@ -367,7 +366,7 @@ class _TurnWriter:
 
 
 def _argument_fields(key: str, value: Value) -> dict[str, str]:
-    return {"key": key, "string": "true" if isinstance(value, str) else "false", "type": json_type(value)}
+    return {"key": key, "string": "true" if isinstance(value, str) else "false", "type": kind(value)}
 
 
 def _spelled_otherwise(m: re.Match[str]) -> str:

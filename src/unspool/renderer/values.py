@@ -4,7 +4,8 @@ Numbers keep their text, because ``1e-07`` and ``2 ** 70`` would not survive a f
 """
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from json.encoder import encode_basestring
 from math import isinf
@@ -19,9 +20,6 @@ class Number:
     """A JSON number as written. It equals only a number with the same text."""
 
     text: str
-
-    def __str__(self) -> str:
-        return self.text
 
 
 Value = str | bool | Number | list[Any] | dict[str, Any] | None
@@ -61,6 +59,17 @@ def _float(text: str) -> Number:
 _DECODER: Final = json.JSONDecoder(
     parse_int=Number, parse_float=_float, parse_constant=refuse_constant, object_pairs_hook=_members
 )
+
+
+def kind(value: Value) -> str:
+    """The JSON type of a value; integers are ``number`` too."""
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "boolean"
+    if value is None:
+        return "null"
+    return "number" if isinstance(value, Number) else "object" if isinstance(value, dict) else "array"
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -162,3 +171,49 @@ def _scalar(value: Value, style: Style) -> str:
     if isinstance(value, Number):
         return value.text
     return style.null if value is None else style.true if value is True else style.false
+
+
+# --- schemas for values -----------------------------------------------------------------------------------
+
+_INTEGER: Final = re.compile(r"-?[0-9]+")
+
+
+def declare(calls: Iterable[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """OpenAI tool dicts that fit these calls (names and arguments)."""
+    tools: dict[str, list[Value]] = {}
+    for name, arguments in calls:
+        tools.setdefault(name, []).append(arguments)
+    return [
+        {"type": "function", "function": {"name": name, "parameters": _schema(values)}}
+        for name, values in tools.items()
+    ]
+
+
+def _schema(values: list[Value]) -> dict[str, Any]:
+    """A schema that fits all of these values, which occur in the same place."""
+    root: dict[str, Any] = {}
+    nodes = [root]
+    todo: list[tuple[Value, dict[str, Any]]] = [(v, root) for v in values]
+    while todo:
+        value, node = todo.pop()
+        integer = isinstance(value, Number) and _INTEGER.fullmatch(value.text)
+        node.setdefault("type", set()).add("integer" if integer else kind(value))
+        if isinstance(value, dict):
+            properties = node.setdefault("properties", {})
+            for key, child in value.items():
+                if key not in properties:
+                    properties[key] = {}
+                    nodes.append(properties[key])
+                todo.append((child, properties[key]))
+        elif isinstance(value, list) and value:
+            if "items" not in node:
+                node["items"] = {}
+                nodes.append(node["items"])
+            todo.extend((child, node["items"]) for child in value)
+    for node in nodes:
+        types = node["type"]
+        if "string" in types and types - {"string", "null"}:
+            node.clear()  # a string could look like one of the others, so the schema stays empty
+        else:
+            node["type"] = sorted(types)
+    return root
