@@ -33,6 +33,7 @@ _NOW = '<｜DSML｜function_calls>\n<｜DSML｜invoke name="now"/>\n</｜DSML｜
 _SIGN = "]<]minimax[>["
 _WHOLE = f'{_SIGN}<tool_call>\n{_SIGN}<invoke name="now">{_SIGN}</invoke>\n{_SIGN}</tool_call>'
 _BROKEN = f'{_SIGN}<tool_call>\n{_SIGN}<invoke name="f">{_SIGN}<list>{_SIGN}<a>1{_SIGN}</a>\n{_SIGN}</tool_call>'
+_UNKNOWN = "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
 _TOOLS = [{"type": "function", "function": {"name": "now"}}]
 RARE = [
     ("deepseekv32", "content", f"{_NOW}{_NOW}", Policy()),
@@ -41,6 +42,7 @@ RARE = [
     ("minimax-m3", "reasoning", f"hm{_BROKEN}", Policy()),
     ("minimax-m3", "reasoning", f"hm{_WHOLE}{_BROKEN}", Policy()),
     ("hermes", "content", "Well<think>hm<|im_end|>", Policy(reasoning_in_content="closed")),
+    ("kimi_k2", "reasoning", f"hm{_UNKNOWN} more</think>x", Policy(unknown_tool="drop")),
     (
         "hermes",
         "reasoning",

@@ -58,7 +58,7 @@ _MAY: Final = re.compile("").match  # called for each marker, so that it must be
 _ANY_SPACE: Final = Prefix(r"\s*+")
 _SEPARATORS: Final = Prefix(r"[\s,;]*+")
 _CLOSING: Final = Prefix(rf"(?:[\]}})]{FEW_SPACES}){{0,8}}+")
-_FENCED: Final = Prefix(rf"(?:(?:[\]}})]|```(?!`)){FEW_SPACES}){{0,8}}+")
+_FENCED: Final = Prefix(rf"(?:(?:[\]}})]|```){FEW_SPACES}){{0,8}}+")
 
 
 def skip_space(text: str, i: int, spaces: Prefix = _ANY_SPACE) -> int:
