@@ -33,7 +33,10 @@ _NOW = '<｜DSML｜function_calls>\n<｜DSML｜invoke name="now"/>\n</｜DSML｜
 _SIGN = "]<]minimax[>["
 _WHOLE = f'{_SIGN}<tool_call>\n{_SIGN}<invoke name="now">{_SIGN}</invoke>\n{_SIGN}</tool_call>'
 _BROKEN = f'{_SIGN}<tool_call>\n{_SIGN}<invoke name="f">{_SIGN}<list>{_SIGN}<a>1{_SIGN}</a>\n{_SIGN}</tool_call>'
-_UNKNOWN = "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+_UNKNOWN = (
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+    "<|tool_calls_section_end|>"
+)
 _TOOLS = [{"type": "function", "function": {"name": "now"}}]
 RARE = [
     ("deepseekv32", "content", f"{_NOW}{_NOW}", Policy()),
