@@ -247,8 +247,8 @@ class Parameter(msgspec.Struct, eq=False, dict=True):
 
 
 _HEAD: Final = 3  # the number of characters by which candidates are chosen
-_LONG: Final = 64  # in a longer text, `Pattern.begins` tells as much as the first literal does
 _HEADS: Final = 256  # how many different ones are remembered
+_LONG: Final = 64  # in a longer text, `Pattern.begins` tells as much as the first literal does
 
 
 class Candidates(list[_C]):

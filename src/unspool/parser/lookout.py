@@ -179,9 +179,9 @@ class Lookout(msgspec.Struct, eq=False):
 
     def end_counts(self, i: int, end: int) -> int:
         """Whether an ``end`` counts: as text, it does only before white space, an end, an opening, or nothing."""
-        tape = self._tape
-        if self.replay or (self.marks and tape.base + i in self.marks):
+        if self.replay or self.marked(i):
             return end
+        tape = self._tape
         buf = tape.buf
         j = skip_space(buf, end)
         if j - end > MAX_SPACE:
