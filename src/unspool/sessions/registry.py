@@ -114,8 +114,8 @@ class Sessions:
         return path[0].id if path else None
 
     async def all(self, after: int | None = None, limit: int = 100) -> list[tuple[int, About]]:
-        """Sessions, in the order in which they were made, each with its place in that order, from a place on. What a
-        session is that cannot be read is not known, but its problem."""
+        """Sessions, in the order in which they were made, each with its place in that order, from a place on. Of
+        one that cannot be read, only its problem is known."""
 
         def read(r: ReadTransaction) -> list[tuple[int, About]]:
             return [(one.at, _about_or_problem(one)) for one in r.children(OWNER, SESSION, after=after, limit=limit)]
